@@ -1,36 +1,41 @@
-# Each target does all its own set-up through hack/setup.sh.
+# Each target installs what it needs through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test check bench static image
+.PHONY: help demo demo-cluster test check unit bench static image
 
-# Everything but the tests of crate `tests` that need a Docker engine, and those of the stores that need an etcd; tidy needs none.
+# All tests except those of the crate `tests`, which need a Docker engine, and those of the storage that need an etcd. `tidy` needs neither.
 WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
 
-help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## a lone node that runs examples/standalone until Ctrl-C (ONCE=1: until all is Ready)
+demo: ## run a lone node with examples/standalone until Ctrl-C (ONCE=1: until every pod is Ready)
 	@hack/demo.sh
 
-demo-cluster: ## three nodes, the first of which starts the master as a static pod, until Ctrl-C (ONCE=1: until all is Ready)
+demo-cluster: ## run a cluster of three nodes, with the master as a static pod, until Ctrl-C (ONCE=1: until every pod is Ready)
 	@hack/demo-cluster.sh
 
-test: ## every test there is, on a real Docker engine
-	@hack/test.sh
+test: ## run every test, on a real Docker engine (NAME=x: the tests whose name contains x)
+	@hack/test.sh $(if $(filter command,$(origin NAME)),$(NAME))
 
-check: ## format, lints, docs, dependencies, unit tests; needs no engine
+check: ## check format, lints, prose, docs and dependencies, and run the unit tests; needs no engine
 	@hack/setup.sh check
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items --locked
+	@hack/lint-prose.sh
 	@hack/deny.sh
 	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
 
-bench: ## the benchmarks, against a bare engine and fixed targets; ARGS=--quick tries them out
+unit: ## run the tests that need neither an engine nor root
+	@hack/setup.sh unit
+	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
+
+bench: ## run the benchmarks, against a bare engine and fixed targets (ARGS=--quick: with small numbers)
 	@hack/bench.sh $(ARGS)
 
 PROFILE ?= release
-static: ## kubelet and master as static binaries that run in an image FROM scratch
+static: ## build kubelet and master as static binaries, which run in an image FROM scratch
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace --bins --target $$(rustc --print host-tuple)
 
-image: static ## coracle/master in the Docker engine, FROM scratch, for manifests/master.yaml
+image: static ## build the image coracle/master, FROM scratch, for manifests/master.yaml
 	@PROFILE=$(PROFILE) TAG=$(TAG) hack/image.sh

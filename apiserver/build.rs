@@ -1,7 +1,8 @@
-//! Gathers what the official API says of every type and field from the sources of k8s-openapi, compressed room by room.
+//! Extracts the descriptions of all API types and fields from the sources of k8s-openapi and compresses them,
+//! one section per API group version.
 //!
-//! No document is kept in this repository, and nothing of the crate is compiled for it: its sources are generated and
-//! so of one form, and cargo knows where they lie.
+//! The repository holds no OpenAPI document. The build does not compile k8s-openapi for this; it parses its
+//! generated sources, whose layout is uniform.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,12 +16,17 @@ use std::process::Command;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-/// The version of Kubernetes whose types are described, as a folder of k8s-openapi.
+/// Module of k8s-openapi that provides the descriptions.
 const VERSION: &str = "v1_37";
-/// What the documents are made from besides the descriptions: their hashes change with these.
+/// Module of k8s-openapi for the served Kubernetes version. It decides which fields are required, which
+/// differs between versions.
+const SERVED: &str = "v1_36";
+/// Inputs of the OpenAPI documents other than the descriptions: a change to one of these files changes the
+/// document hashes.
 const MAKERS: [&str; 2] = ["src/openapi", "../api/src/schema/all.txt"];
 
-/// Lines of a room: a type and what it is, or an indented field and what it is, as escaped in the sources.
+/// Lines per section. A line is a type with its description, or an indented field with its description,
+/// escaped as in the sources.
 type Rooms = BTreeMap<String, String>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,14 +36,65 @@ fn main() -> Result<(), Box<dyn Error>> {
     for maker in MAKERS {
         println!("cargo::rerun-if-changed={maker}");
     }
+    built();
     let mut rooms = Rooms::new();
     for file in files(&sources)? {
         describe(&fs::read_to_string(file)?, &mut rooms);
     }
+    let served = sources.with_file_name(SERVED);
+    for file in files(&served)? {
+        require(&fs::read_to_string(file)?, &mut rooms);
+    }
     write(&rooms)
 }
 
-/// One file of all rooms, and where in it each of them lies.
+/// Sets the build information that `/version` returns: commit, commit date, tree state and compiler. Only
+/// release builds run git, so that a commit does not trigger a rebuild during development.
+/// `CORACLE_GIT_COMMIT` and `SOURCE_DATE_EPOCH` override git. Without git and these variables the values are
+/// placeholders.
+fn built() {
+    println!("cargo::rerun-if-env-changed=CORACLE_GIT_COMMIT");
+    println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let git = |arguments: &[&str]| is_release.then(|| output("git", arguments)).flatten();
+    for file in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    let given = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let commit = given("CORACLE_GIT_COMMIT").or_else(|| git(&["rev-parse", "HEAD"]));
+    let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
+    let tree = match (&commit, changes.as_deref()) {
+        (None, _) => "archive",
+        (Some(_), None | Some("")) => "clean",
+        (Some(_), Some(_)) => "dirty",
+    };
+    const FORMAT: &str = "%Y-%m-%dT%H:%M:%SZ";
+    let date = match given("SOURCE_DATE_EPOCH") {
+        Some(seconds) => output("date", &["-u", &format!("-d@{seconds}"), &format!("+{FORMAT}")]),
+        None => git(&["log", "-1", "--format=%cd", &format!("--date=format-local:{FORMAT}")]),
+    };
+    let rustc = env::var("RUSTC").ok().and_then(|rustc| output(&rustc, &["--version"])).unwrap_or_default();
+    let rustc = rustc.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    for (name, value) in [
+        ("CORACLE_GIT_COMMIT", commit.unwrap_or_else(|| "0".repeat(40))),
+        ("CORACLE_GIT_TREE_STATE", tree.to_owned()),
+        ("CORACLE_BUILD_DATE", date.unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())),
+        ("CORACLE_RUSTC", if rustc.is_empty() { "rustc".to_owned() } else { rustc }),
+    ] {
+        println!("cargo::rustc-env={name}={value}");
+    }
+}
+
+/// Standard output of a program, trimmed; `None` if it cannot be run or fails.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let run = Command::new(program).args(arguments).env("TZ", "UTC").output().ok()?;
+    let text = String::from_utf8(run.stdout).ok()?;
+    run.status.success().then(|| text.trim().to_owned())
+}
+
+/// Writes all sections to one file, together with the index of their offsets.
 fn write(rooms: &Rooms) -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let (mut all, mut index) = (Vec::new(), String::from("&[\n"));
@@ -62,10 +119,10 @@ fn write(rooms: &Rooms) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The sources of k8s-openapi, in whichever registry or folder cargo keeps them.
+/// Source directory of k8s-openapi, wherever cargo unpacked it.
 fn sources() -> Result<PathBuf, Box<dyn Error>> {
-    // First without the network, which a build that has all it needs does not have; a machine that has fetched only
-    // what it builds needs the second.
+    // Tries offline first, because a build sandbox may have no network. Without a complete cache the first
+    // call fails, and the second one may fetch.
     let metadata = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
     let found = metadata.split("\"manifest_path\":\"").skip(1).find_map(|rest| {
         let folder = Path::new(rest.split('"').next()?).parent()?.join("src").join(VERSION);
@@ -90,7 +147,7 @@ fn metadata(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Every file below a folder, in order; a file itself.
+/// Every file below a directory, sorted; the path itself if it is a file.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -105,17 +162,38 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// Adds what a source file says of the type it defines.
-fn describe(text: &str, rooms: &mut Rooms) {
-    let Some(definition) = between(text, "// Generated from definition io.k8s.", "\n") else { return };
-    let parts: Vec<&str> = definition.split('.').collect();
-    let Some((name, room)) = parts[parts.len().saturating_sub(3)..].split_last() else { return };
-    // Older and younger versions than those that are served.
-    if room.last().is_some_and(|version| version.contains("alpha") || version.contains("beta")) {
-        return;
+/// Section, name and schema of the type that a source file defines.
+fn defined(text: &str) -> Option<(String, &str, &str)> {
+    let definition = between(text, "// Generated from definition io.k8s.", "\n")?;
+    let start = definition.rmatch_indices('.').nth(2).map_or(0, |(at, _)| at + 1);
+    let (room, name) = definition[start..].rsplit_once('.')?;
+    // Skips alpha and beta versions, which the server does not serve.
+    let version = room.rsplit('.').next().unwrap_or_default();
+    if version.contains("alpha") || version.contains("beta") {
+        return None;
     }
-    let Some((_, schema)) = text.split_once("json_schema!({\n") else { return };
-    let lines = rooms.entry(room.join(".")).or_default();
+    let (_, schema) = text.split_once("json_schema!({\n")?;
+    Some((room.to_owned(), name, schema))
+}
+
+/// Adds the required fields of the type in a source file, as a line that starts with `!`.
+fn require(text: &str, rooms: &mut Rooms) {
+    let Some((room, name, schema)) = defined(text) else { return };
+    let list =
+        schema.split_once("\n            \"required\": [\n").and_then(|(_, rest)| rest.split_once(']'));
+    let fields = list.map_or("", |(list, _)| list).split(',');
+    let fields: Vec<&str> = fields.map(|field| field.trim().trim_matches('"')).collect();
+    // The crate marks the metadata of every kind as required; the API requires it only for core/v1 Event.
+    let is_required =
+        |field: &&str| !field.is_empty() && (*field != "metadata" || (&*room, name) == ("core.v1", "Event"));
+    let fields: Vec<&str> = fields.into_iter().filter(is_required).collect();
+    rooms.entry(room.clone()).or_default().push_str(&format!("!{name}\t{}\n", fields.join(",")));
+}
+
+/// Adds the descriptions of the type in a source file and of its fields.
+fn describe(text: &str, rooms: &mut Rooms) {
+    let Some((room, name, schema)) = defined(text) else { return };
+    let lines = rooms.entry(room).or_default();
     let mut field = None;
     for line in schema.lines() {
         let depth = line.len() - line.trim_start().len();
@@ -139,13 +217,13 @@ fn describe(text: &str, rooms: &mut Rooms) {
     }
 }
 
-/// What stands between `start` and the last `end`.
+/// Text between `start` and the last `end`.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(start)?;
     if end == "\n" { rest.lines().next() } else { rest.rsplit_once(end).map(|(inside, _)| inside) }
 }
 
-/// FNV-1a: the same on every machine and with every compiler.
+/// FNV-1a hash: independent of machine and compiler.
 struct Fnv(u64);
 
 impl Default for Fnv {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the release builds. Arguments go to the benches: hack/bench.sh --quick
-#   hack/bench.sh kubelet --only a     the kubelet alone, on a real Docker engine
-#   hack/bench.sh master --large       the master alone, which needs no engine
+# Runs the benchmarks on release builds. Arguments go to the benchmarks: hack/bench.sh --quick
+#   hack/bench.sh kubelet --only a     only the kubelet, on a real Docker engine
+#   hack/bench.sh master --large       only the master, which needs no engine
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,13 +9,13 @@ kubelet() {
   hack/setup.sh bench
   DOCKER_HOST=$(hack/setup.sh endpoint)
   export DOCKER_HOST
-  # As in test.sh: a kubelet mounts and changes owners.
+  # As in test.sh: a kubelet needs root for mounts and file owners.
   if [ "$(id -u)" != 0 ]; then
     local runner
     runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER
     export "$runner=sudo -E"
   fi
-  # The master beside it: nodes of one are measured, too.
+  # The master too: one benchmark measures a node of a cluster.
   cargo build --quiet --release --locked --package kubelet --package master
   cargo bench --quiet --locked --package tests --bench kubelet -- "$@"
 }

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
+# Installs what a make target needs, and nothing else. Safe to run again; prints what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
-#   hack/setup.sh demo-cluster  the same, the engine's program, kubectl, iproute2, nftables
+#   hack/setup.sh demo-cluster  the same, dockerd, kubectl, iproute2, nftables
 #   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, libfaketime, Python clients, the test runner
 #   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
+#   hack/setup.sh unit       the test runner
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
-# An engine that answers, at DOCKER_HOST or at /var/run/docker.sock, is used as it is and never touched.
+# It uses a running engine at DOCKER_HOST or /var/run/docker.sock as it is, and never changes it.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-CACHE=$ROOT/target/setup                 # programs taken out of Debian packages without installing them
+CACHE=$ROOT/target/setup                 # programs from Debian packages that are unpacked, not installed
 DEFAULT_ENDPOINT=unix:///var/run/docker.sock
 DOCKERD_LOG=/var/log/coracle-dockerd.log
 ENGINE_DEADLINE_SECONDS=90               # a cold dockerd on a busy two-core machine takes about ten
 NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
 
-# Bump when the content of an image changes; images of another recipe are built again.
+# Increase when the content of an image changes: images of another recipe are rebuilt.
 BUSYBOX_RECIPE=1
 
 say() { echo "setup: $*"; }
@@ -47,8 +48,8 @@ apt_install() {
     || die "apt-get install $* failed: see its message above"
 }
 
-# unpacked PACKAGE PROGRAM: the path of a program, from its Debian package if it is not on this machine.
-# The package is unpacked under target/setup, not installed, so that no service of it ever starts.
+# unpacked PACKAGE PROGRAM: prints the path of a program of a Debian package.
+# The package is unpacked under target/setup and not installed, so that none of its services starts.
 unpacked() {
   local package=$1 program=$2
   if [ ! -x "$CACHE/$package/$program" ]; then
@@ -63,10 +64,10 @@ unpacked() {
 
 # --- the engine ------------------------------------------------------------------------------------------
 
-# docker_at ENDPOINT ARGS: the docker command on that endpoint, as a user who may use it.
+# docker_at ENDPOINT ARGS: runs the docker command on that endpoint, with sudo where necessary.
 docker_at() { local endpoint=$1; shift; $SUDO env DOCKER_HOST="$endpoint" docker "$@"; }
 
-# api ENDPOINT PATH CURL-ARGS: the engine's HTTP API, for machines that have an engine's socket but no docker command.
+# api ENDPOINT PATH CURL-ARGS: calls the HTTP API of the engine, for machines without a docker command.
 api() {
   local endpoint=$1 path=$2; shift 2
   have curl || apt_install curl ca-certificates
@@ -95,7 +96,7 @@ find_engine() {
   return 1
 }
 
-# True when a dockerd of this machine runs, even if it does not answer (yet).
+# Succeeds when a dockerd of this machine runs, even if it does not answer (yet).
 dockerd_runs() {
   local pid
   pid=$($SUDO cat /var/run/docker.pid 2>/dev/null) || return 1
@@ -113,13 +114,13 @@ start_engine() {
     $SUDO cgroupfs-mount || die "the control groups cannot be mounted here and Docker needs them: run in a machine or container that is allowed to"
   fi
   say "starting dockerd as a plain process, log in $DOCKERD_LOG"
-  # Every descriptor closed: the engine must not hold the setup lock or a caller's pipe for its whole life.
+  # Close descriptors: the engine must not keep the setup lock or a pipe of the caller open.
   $SUDO sh -c "exec 9>&-; setsid dockerd >>$DOCKERD_LOG 2>&1 </dev/null &"
 }
 
 engine() {
   if find_engine; then say "using the Docker engine at $ENDPOINT"; return; fi
-  [ -z "${DOCKER_HOST:-}" ] || say "no engine answers at DOCKER_HOST=$DOCKER_HOST; trying this machine's own"
+  [ -z "${DOCKER_HOST:-}" ] || say "no engine answers at DOCKER_HOST=$DOCKER_HOST; trying the engine of this machine"
   have dockerd || [ -x /usr/sbin/dockerd ] || apt_install docker.io ca-certificates
   dockerd_runs || find_engine || start_engine
   local deadline=$((SECONDS + ENGINE_DEADLINE_SECONDS))
@@ -133,9 +134,9 @@ engine() {
 why_engine_failed() {
   local last
   last=$($SUDO tail -n 1 "$DOCKERD_LOG" 2>/dev/null) || last=
-  if dockerd_runs; then echo ": a dockerd runs but gives no answer; restart it, or point DOCKER_HOST at another engine"
+  if dockerd_runs; then echo ": dockerd runs but does not answer; restart it, or set DOCKER_HOST to another engine"
   elif [ -n "$last" ]; then echo "; $DOCKERD_LOG ends with: $last"
-  else echo ": point DOCKER_HOST at an engine that runs"; fi
+  else echo ": set DOCKER_HOST to a running engine"; fi
 }
 
 # --- the images ------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ image_recipe() {
   else api "$ENDPOINT" "/images/$1/json" 2>/dev/null | sed -n 's/.*"Comment":"\([^"]*\)".*/\1/p'; fi
 }
 
-# import REPOSITORY TAG RECIPE: makes an image of the tar stream on standard input.
+# import REPOSITORY TAG RECIPE: creates an image from the tar stream on standard input.
 import() {
   local path='ENV PATH=/bin' command='CMD ["sh"]'
   if have docker; then
@@ -180,39 +181,39 @@ images() {
   rm -rf "$stage"
 }
 
-# --- what only the tests need ----------------------------------------------------------------------------
+# --- for the tests only -------------------------------------------------------------------------------------
 
 # The tests look for docker-registry on the PATH, then in target/setup.
 registry() { have docker-registry || unpacked docker-registry usr/bin/docker-registry >/dev/null; }
 
-# Debian's kubectl is an old one, so it is tried beside whatever else is here.
+# The kubectl of Debian is old, so the tests use it in addition to a newer one on this machine.
 kubectl_command() { unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
-# The same for etcd, whose service never starts.
+# etcd is unpacked too, so that its service never starts.
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
-# What stands between a program and the clock; it is no program.
+# A library that changes the clock of a program.
 fake_clock() {
   local library=usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
   [ -e "/$library" ] || [ -e "$CACHE/libfaketime/$library" ] || unpacked libfaketime "$library" >/dev/null
 }
 
-# Firewalls beside the kubelet, which needs none of these commands itself.
+# Tests set up other firewalls with these commands. The kubelet does not need them.
 packet_filters() {
   have iptables || apt_install iptables
   have nft || apt_install nftables
 }
 
-# What machines in network namespaces are made of: an engine each, links, and a switch that loses packets.
+# For machines in network namespaces: an engine each, links, and a switch that drops packets.
 machines() {
   have dockerd || [ -x /usr/sbin/dockerd ] || apt_install docker.io ca-certificates
   have ip || apt_install iproute2
   have nft || apt_install nftables
 }
 
-# What the benches compare with. Its own commands are all that is used: no service of it is started.
+# The benchmarks compare with podman. Only its commands are used, and no service is started.
 peer() { have podman || apt_install podman netavark runc nftables iproute2; }
 
-# Clients in Python, with the versions that tests/requirements.txt names. The stamp is what they were made of.
+# Python clients, with the versions in tests/requirements.txt. The stamp records these versions.
 python_clients() {
   local venv=$CACHE/python requirements=$ROOT/tests/requirements.txt stamp
   have python3 || apt_install python3
@@ -237,7 +238,7 @@ rust_components() {
   done
 }
 
-# cargo_tool NAME VERSION: from crates.io, in the dev profile because it builds three times as fast.
+# cargo_tool NAME VERSION: installs a tool from crates.io, in the dev profile because that builds three times as fast.
 cargo_tool() {
   ! cargo "${1#cargo-}" --version >/dev/null 2>&1 || return 0
   say "installing $1 $2 from crates.io (a few minutes, once)"
@@ -247,7 +248,7 @@ cargo_tool() {
 
 # --- what each target needs ------------------------------------------------------------------------------
 
-# Two runs at once would install and start things twice. The descriptor is the lock.
+# Prevents two runs at once, which would install and start things twice. The file descriptor holds the lock.
 lock() {
   exec 9>"${TMPDIR:-/tmp}/coracle-setup-$(id -u).lock"
   have flock && flock 9
@@ -260,6 +261,7 @@ case ${1:-help} in
   test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; fake_clock; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
+  unit) lock; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
 esac

@@ -1,9 +1,8 @@
-//! Whether two objects are the same, quickly where they nearly are: one that was changed has its fields in the order of the
-//! one it was made from, so that hardly any has to be looked up.
+//! Compares JSON objects. Fast if both have their fields in the same order, as a changed copy of an object does.
 
 use serde_json::{Map, Value};
 
-/// True for equal values, whatever the order of their fields.
+/// True for equal values, independent of the order of fields.
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => equal_fields(a, b),
@@ -12,12 +11,12 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// True for objects with the same fields, whatever their order.
+/// True for objects with equal fields in any order.
 pub fn equal_fields(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     a.len() == b.len() && beside(a, b).all(|(_, a, b)| b.is_some_and(|b| equal(a, b)))
 }
 
-/// Every field of the first, and that of the second of the same name.
+/// Iterates over the fields of `a`, each with the field of the same name in `b`.
 pub fn beside<'a, 'b>(
     a: &'a Map<String, Value>,
     b: &'b Map<String, Value>,
@@ -31,7 +30,7 @@ pub fn beside<'a, 'b>(
 
 #[cfg(test)]
 mod tests {
-    //! The same as what the trees say of each other.
+    //! Compares the results with the equality of `serde_json`.
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -59,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_is_what_the_trees_say(a in trees(), b in trees()) {
+        fn equal_matches_serde_json(a in trees(), b in trees()) {
             prop_assert_eq!(equal(&a, &b), a == b);
             prop_assert!(equal(&a, &a.clone()));
         }

@@ -1,19 +1,20 @@
-//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation, patches, server-side apply.
+//! The Kubernetes API types: decoding, defaults, validation, strategies, patches and server-side apply.
+#![deny(missing_docs)]
 
 pub mod apply;
 pub mod crd;
 pub mod decode;
 pub mod defaults;
+mod dotted;
 pub mod equal;
 pub mod expand;
 pub mod expressions;
-pub mod fault;
-mod fill;
+pub mod field_error;
 pub mod legacy;
 pub mod object;
 pub mod patch;
 pub mod path;
-pub mod pod_ranges;
+pub mod pod_cidr;
 pub mod problem;
 pub mod protobuf;
 pub mod qos;
@@ -23,6 +24,7 @@ pub mod resources;
 pub mod schema;
 pub mod shape;
 pub mod strategy;
+mod string_format;
 pub mod table;
 pub mod time;
 pub mod validate;

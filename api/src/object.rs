@@ -1,23 +1,23 @@
-//! What a manifest may hold once it is understood.
+//! The objects that a manifest may contain.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::problem::ObjectName;
 
-/// An object of a local source: defaulted, valid, and in the one version everything else speaks (`v1`).
+/// An object of a manifest: valid, with defaults, in `v1`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
-    /// A unit of work.
+    /// A Pod.
     Pod(Box<Pod>),
-    /// Plain data that Pods of this node refer to.
+    /// A ConfigMap for Pods of this node.
     ConfigMap(Box<ConfigMap>),
-    /// Confidential data that Pods of this node refer to.
+    /// A Secret for Pods of this node.
     Secret(Box<Secret>),
 }
 
 impl Object {
-    /// The kind as a manifest spells it.
+    /// The kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Pod(_) => "Pod",
@@ -26,17 +26,17 @@ impl Object {
         }
     }
 
-    /// The namespace; decoding fills in `default`, so it is only empty in objects made by hand.
+    /// The namespace. The decoder sets `default` if the manifest has none.
     pub fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
-    /// The name as the manifest gives it.
+    /// The name.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// Kind, namespace and name, for messages.
+    /// Kind, namespace and name for messages.
     pub fn object_name(&self) -> ObjectName {
         ObjectName {
             kind: self.kind().to_owned(),
@@ -45,7 +45,7 @@ impl Object {
         }
     }
 
-    /// The metadata, whatever the kind.
+    /// The metadata.
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Pod(pod) => &pod.metadata,
@@ -54,7 +54,7 @@ impl Object {
         }
     }
 
-    /// The metadata, whatever the kind, to change it.
+    /// The mutable metadata.
     pub fn metadata_mut(&mut self) -> &mut ObjectMeta {
         match self {
             Self::Pod(pod) => &mut pod.metadata,

@@ -1,19 +1,19 @@
-//! Where in an object something is: `spec.containers[0].image`.
+//! Field paths, such as `spec.containers[0].image`.
 
 use std::fmt;
 
-/// One step into an object.
+/// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A field of a type.
+    /// A field.
     Field(&'a str),
     /// A key of a map, such as a label.
     Key(&'a str),
-    /// An element of a list.
+    /// An index of a list.
     Index(usize),
 }
 
-/// A path that grows on the stack while an object is walked, so that a walk without findings allocates nothing.
+/// A path on the stack, built while an object is traversed. It allocates only when an error is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -24,22 +24,22 @@ impl<'a> Path<'a> {
     /// The object itself.
     pub const ROOT: Path<'static> = Path { parent: None, step: None };
 
-    /// The field `name` of what this path leads to.
+    /// The path of the field `name`.
     pub fn field(&'a self, name: &'a str) -> Self {
         self.step(Step::Field(name))
     }
 
-    /// The entry `key` of the map this path leads to.
+    /// The path of the map entry `key`.
     pub fn key(&'a self, key: &'a str) -> Self {
         self.step(Step::Key(key))
     }
 
-    /// The element `index` of the list this path leads to.
+    /// The path of the list element `index`.
     pub fn index(&'a self, index: usize) -> Self {
         self.step(Step::Index(index))
     }
 
-    /// True for what is in the object, as opposed to the object itself.
+    /// True for all paths except the root.
     pub fn is_inside(&self) -> bool {
         self.step.is_some()
     }
@@ -48,7 +48,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), step: Some(step) }
     }
 
-    /// The same path, free of the walk that made it.
+    /// Copies the path to the heap.
     pub fn to_owned(&self) -> PathBuf {
         let mut steps = Vec::new();
         let mut at = Some(self);
@@ -64,11 +64,11 @@ impl<'a> Path<'a> {
 /// One step of a [`PathBuf`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnedStep {
-    /// A field of a type.
+    /// A field.
     Field(String),
     /// A key of a map.
     Key(String),
-    /// An element of a list.
+    /// An index of a list.
     Index(usize),
 }
 
@@ -82,17 +82,17 @@ impl From<Step<'_>> for OwnedStep {
     }
 }
 
-/// A path that outlives the walk: what a finding keeps.
+/// An owned path, as in a [`FieldError`](crate::field_error::FieldError).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathBuf(pub Vec<OwnedStep>);
 
 impl PathBuf {
-    /// The steps from the object's root.
+    /// The steps from the root.
     pub fn steps(&self) -> &[OwnedStep] {
         &self.0
     }
 
-    /// This path with `prefix` in front.
+    /// Prepends `prefix` to the path.
     pub fn under(mut self, prefix: &PathBuf) -> Self {
         self.0.splice(0..0, prefix.0.iter().cloned());
         self
@@ -100,7 +100,7 @@ impl PathBuf {
 }
 
 impl From<&str> for PathBuf {
-    /// Reads what [`fmt::Display`] writes. A number in brackets is an index; whatever else stands there is a key.
+    /// Parses the output of [`fmt::Display`]. A number in brackets is an index, any other text in brackets is a key.
     fn from(text: &str) -> Self {
         let mut steps = Vec::new();
         let mut rest = text;

@@ -1,15 +1,15 @@
-//! What is wrong with a manifest, where, and what to write instead.
+//! Problems of a manifest: position, error and remedy.
 
 use std::fmt;
 
-/// Which object a message is about.
+/// The kind, namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The kind as the manifest spells it, for example `Pod`.
+    /// The kind, such as `Pod`.
     pub kind: String,
-    /// The namespace, `default` when the manifest names none.
+    /// The namespace; `default` if the manifest has none.
     pub namespace: String,
-    /// The name; may be empty when the manifest has none.
+    /// The name; may be empty.
     pub name: String,
 }
 
@@ -19,20 +19,20 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// One thing a manifest gets wrong.
+/// A problem of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// 1-based line in the source; 0 when the object did not come from a text.
+    /// 1-based line; 0 if the object is not from a text.
     pub line: u32,
-    /// 1-based column in characters; 0 when the object did not come from a text.
+    /// 1-based column in characters; 0 if the object is not from a text.
     pub column: u32,
-    /// The field, for example `spec.containers[0].image`; empty when the whole document is meant.
+    /// The field path, such as `spec.containers[0].image`; empty for the whole document.
     pub path: String,
-    /// What is wrong, without a full stop.
+    /// The error, without a full stop.
     pub what: String,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub remedy: String,
-    /// The object, when it can be told.
+    /// The object, if it is known.
     pub object: Option<ObjectName>,
 }
 

@@ -1,4 +1,4 @@
-//! What Pods of a node may refer to: ConfigMaps and Secrets, and of a master tokens and where its API is.
+//! The objects that Pods refer to: ConfigMaps, Secrets, service-account tokens and the API Service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::sync::Arc;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccountTokenProjection};
 
-/// The life of a token of which a volume says none, in seconds; the API's default.
+/// Default lifetime of a token in seconds, as in the API.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// Shared, immutable data by `(namespace, name)`; cheap to clone.
+/// Shared objects by `(namespace, name)`; cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct References {
     /// ConfigMaps by namespace and name.
     pub config_maps: BTreeMap<(String, String), Arc<ConfigMap>>,
     /// Secrets by namespace and name.
     pub secrets: BTreeMap<(String, String), Arc<Secret>>,
-    /// Tokens of service accounts, by the pod that each is for and what it asked for.
+    /// Service-account tokens by pod, audience and lifetime.
     pub tokens: BTreeMap<TokenKey, Arc<TokenRequest>>,
-    /// The Service by which pods find the API.
+    /// The Service of the API server.
     pub api_service: Option<Arc<Service>>,
 }
 
-/// A token that a pod asks for. One pod may ask for several, and two volumes that ask for the same share one.
+/// The key of a service-account token. Volumes of a pod with equal requests share one token.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenKey {
     /// The UID of the pod.
     pub pod_uid: String,
-    /// For whom; empty for the API server.
+    /// The audience; empty for the API server.
     pub audience: String,
-    /// How long it is to live, in seconds.
+    /// The requested lifetime in seconds.
     pub seconds: i64,
 }
 
 impl TokenKey {
-    /// What a volume of that pod asks for.
+    /// The key of the token that a volume of the pod requests.
     pub fn new(pod_uid: &str, asked: &ServiceAccountTokenProjection) -> Self {
         Self {
             pod_uid: pod_uid.to_owned(),
@@ -43,7 +43,7 @@ impl TokenKey {
         }
     }
 
-    /// What a request asks for.
+    /// The key of a TokenRequest.
     pub fn of(request: &TokenRequest) -> Self {
         let spec = request.spec.as_ref();
         let bound = spec.and_then(|spec| spec.bound_object_ref.as_ref());
@@ -57,12 +57,12 @@ impl TokenKey {
 }
 
 impl References {
-    /// The ConfigMap of that name, if any local source holds it.
+    /// The ConfigMap of that name.
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&Arc<ConfigMap>> {
         self.config_maps.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The Secret of that name, if any local source holds it.
+    /// The Secret of that name.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Arc<Secret>> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
     }

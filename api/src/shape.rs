@@ -1,7 +1,7 @@
-//! What merging needs to know of a type: which lists have keys, what is atomic, what a patch replaces.
+//! Shapes: the properties of types that patches and server-side apply need, such as list keys and atomic types.
 //!
-//! Patches and server-side apply work on plain JSON and ask a [`Shape`] as they walk. There are two sources of shapes:
-//! the table of the types that are built in, and the schema of a CustomResourceDefinition.
+//! Patches and server-side apply work on plain JSON and look up the [`Shape`] of each value. Shapes come from the table
+//! of built-in types or from the schema of a CustomResourceDefinition.
 
 #[cfg(test)]
 pub(crate) mod random;
@@ -10,55 +10,55 @@ pub(crate) mod sample;
 
 use serde_json::Value;
 
-/// One type of one source of types.
+/// A type of the type table or of a CustomResourceDefinition.
 pub trait Node: Send + Sync {
-    /// What values of this type are made of.
+    /// The form of the values of this type.
     fn form(&self) -> Form<'_>;
 
-    /// The field `name`; `None` when the type has none of that name. Asked of [`Form::Struct`] only.
+    /// The field `name`; `None` if it is unknown. Only called for [`Form::Struct`].
     fn field(&self, name: &str) -> Option<Field<'_>>;
 }
 
-/// The type of a value, or that nothing is known of it; as cheap to copy as a reference.
+/// A type, or an unknown type; as cheap to copy as a reference.
 #[derive(Clone, Copy)]
 pub struct Shape<'a>(Option<&'a dyn Node>);
 
-/// What values of a type are made of.
+/// The form of the values of a type.
 #[derive(Clone, Copy, Debug)]
 pub enum Form<'a> {
-    /// Nothing is known: objects merge key by key, lists are replaced, as for objects without a schema.
+    /// Unknown: objects are merged by key, lists are replaced.
     Unknown,
-    /// One value without parts.
+    /// A scalar.
     Scalar,
-    /// An object with named fields.
+    /// An object with known fields.
     Struct {
-        /// One owner for the whole object, `x-kubernetes-map-type: atomic`.
+        /// `x-kubernetes-map-type: atomic`: one owner for the whole object.
         atomic: bool,
     },
-    /// An object with any keys.
+    /// An object with arbitrary keys.
     Map {
-        /// What the keys lead to.
+        /// The type of the values.
         values: Shape<'a>,
-        /// One owner for the whole map, `x-kubernetes-map-type: atomic`.
+        /// `x-kubernetes-map-type: atomic`: one owner for the whole map.
         atomic: bool,
     },
     /// A list.
     List {
-        /// What the elements are.
+        /// The type of the elements.
         elements: Shape<'a>,
-        /// How elements are told apart, `x-kubernetes-list-type`.
+        /// `x-kubernetes-list-type`: how elements are identified.
         list: List<'a>,
     },
 }
 
-/// How the elements of a list are told apart by server-side apply.
+/// How server-side apply identifies the elements of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum List<'a> {
     /// Not at all: one owner for the whole list.
     Atomic,
-    /// By their value: each value has its owners.
+    /// By their value: each value has its own owners.
     Set,
-    /// By these fields of each element, `x-kubernetes-list-map-keys`.
+    /// By these keys, `x-kubernetes-list-map-keys`.
     Map(&'a [String]),
 }
 
@@ -67,42 +67,42 @@ pub enum List<'a> {
 pub struct Field<'a> {
     /// The type of the field.
     pub shape: Shape<'a>,
-    /// What a strategic merge patch does with it.
+    /// The strategic merge patch strategy.
     pub patch: Patch<'a>,
-    /// What the field is when it is not given. Only keys of lists need it, such as the `protocol` of a port.
+    /// The default. Only list keys need one, such as the `protocol` of a port.
     pub default: Option<&'a Value>,
 }
 
-/// What a strategic merge patch does with a field, `x-kubernetes-patch-strategy`. There is no `retainKeys`: it tells
-/// clients what to write into a patch, and a server obeys `$retainKeys` wherever it stands.
+/// The strategic merge patch strategy of a field, `x-kubernetes-patch-strategy`. `retainKeys` is missing because only
+/// clients need it; the server applies `$retainKeys` in any patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch<'a> {
-    /// Objects are merged, everything else is replaced.
+    /// Objects are merged, other values are replaced.
     #[default]
     Plain,
-    /// Replaced, objects too.
+    /// Any value is replaced.
     Replace,
-    /// A list of plain values, merged like a set.
+    /// A list of scalars, merged as a set.
     Merge,
-    /// A list of objects, merged by this field of each, `x-kubernetes-patch-merge-key`.
+    /// A list of objects, merged by this key, `x-kubernetes-patch-merge-key`.
     MergeBy(&'a str),
 }
 
 impl<'a> Shape<'a> {
-    /// Nothing is known.
+    /// An unknown type.
     pub const UNKNOWN: Shape<'static> = Shape(None);
 
-    /// The type `node`.
+    /// The shape of the type `node`.
     pub fn of(node: &'a dyn Node) -> Self {
         Self(Some(node))
     }
 
-    /// What values of this type are made of.
+    /// The form of the values of this type.
     pub fn form(self) -> Form<'a> {
         self.0.map_or(Form::Unknown, Node::form)
     }
 
-    /// What the key `name` of an object of this type leads to.
+    /// The field or map value at the key `name`.
     pub fn at(self, name: &str) -> Field<'a> {
         self.named(name).unwrap_or_else(|| match self.form() {
             Form::Map { values, .. } => Field::plain(values),
@@ -112,7 +112,7 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// The field `name`, when this is a struct that has it.
+    /// The field `name`, if this is a struct with that field.
     pub fn named(self, name: &str) -> Option<Field<'a>> {
         let node = self.0?;
         match node.form() {
@@ -123,7 +123,7 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A field that is merged as its type says and has no default.
+    /// A field with the default strategy and no default.
     pub fn plain(shape: Shape<'a>) -> Self {
         Self { shape, patch: Patch::Plain, default: None }
     }
@@ -131,7 +131,7 @@ impl<'a> Field<'a> {
 
 impl std::fmt::Debug for Shape<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Only what is right here: a type may contain itself.
+        // Not recursive, because a type may contain itself.
         f.write_str(match self.form() {
             Form::Unknown => "Unknown",
             Form::Scalar => "Scalar",

@@ -1,5 +1,5 @@
-//! How fast the store in a file is here, beside what the disk alone can do: `cargo bench -p apiserver --bench storage`, with
-//! `-- heartbeats` for what those cost alone.
+//! Benchmark of the embedded store against the raw disk: `cargo bench -p apiserver --bench storage`; `--
+//! heartbeats` measures only heartbeats.
 #![allow(clippy::unwrap_used, reason = "a bench")]
 
 use std::fs::File;
@@ -43,8 +43,8 @@ async fn main() {
     heartbeats(directory.path()).await;
 }
 
-/// Heartbeats of a thousand nodes, each on the disk before it is answered and not: as many as can be for what one costs
-/// and whether the file grows, and as many as there are, a hundred a second, for what an idle cluster costs.
+/// Heartbeats of a thousand nodes, durable and deferred: as fast as possible, for the cost of one and the
+/// file size, and at a hundred per second, for the cost of an idle cluster.
 async fn heartbeats(directory: &Path) {
     const NODES: u64 = 1000;
     const SENDERS: u64 = 16;
@@ -56,7 +56,7 @@ async fn heartbeats(directory: &Path) {
         let beat = async |n: u64| {
             let key = format!("/registry/leases.coordination.k8s.io/kube-node-lease/node-{}", n % NODES);
             let update = Transaction::put(&key, Expected::Any, value(n));
-            if is_late { store.commit_late(update).await } else { store.commit(update).await }.unwrap();
+            if is_late { store.commit_deferred(update).await } else { store.commit(update).await }.unwrap();
         };
         for n in 0..NODES {
             beat(n).await;
@@ -97,7 +97,7 @@ async fn heartbeats(directory: &Path) {
     }
 }
 
-/// What this process has used: seconds, seconds of a processor, KiB to the disk.
+/// Resources used by this process: seconds, CPU seconds, KiB written.
 #[derive(Clone, Copy)]
 struct Used {
     seconds: f64,
@@ -118,7 +118,7 @@ impl Used {
         let ticks = |place: usize| fields.split_whitespace().nth(place).unwrap().parse::<f64>().unwrap();
         Self {
             seconds: BEGUN.elapsed().as_secs_f64(),
-            // Linux shows a hundred ticks a second to programs everywhere.
+            // Linux reports a hundred ticks per second to user space.
             processor: (ticks(11) + ticks(12)) / 100.0,
             kib: line("/proc/self/io", "write_bytes:").parse::<f64>().unwrap() / 1024.0,
         }
@@ -138,7 +138,7 @@ async fn open(path: &Path) -> Arc<Embedded> {
     Arc::new(Embedded::open(path, Limits::default()).await.unwrap())
 }
 
-/// What no store on this disk can pass: one write of a page and one wait for the disk after another.
+/// Upper bound for any store on this disk: one page write and one sync after another.
 fn floor(directory: &Path) {
     let file = File::create(directory.join("floor")).unwrap();
     file.set_len(64 * 4096).unwrap();
@@ -159,7 +159,7 @@ fn floor(directory: &Path) {
     }
 }
 
-/// One thing to do again and again.
+/// An operation to repeat.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Create,
@@ -169,7 +169,7 @@ enum Op {
 
 async fn one(store: &Embedded, op: Op, n: u64) {
     match op {
-        // Names of pods end in something random, so neighbours in time are none in the file.
+        // Pod names end in random characters, so successive keys are not adjacent.
         Op::Create => {
             let key = format!("/registry/pods/default/{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
             store.commit(Transaction::create(&key, value(n))).await.unwrap();

@@ -1,4 +1,4 @@
-//! When something moved last, for whoever ends what does not move any more.
+//! Activity tracker for idle timeouts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The moment at which something moved last; clones share it.
+/// Time of the last activity; clones share it.
 #[derive(Clone, Debug)]
 pub struct Activity(Arc<watch::Sender<Instant>>);
 
 impl Activity {
-    /// Something that begins now.
+    /// A tracker whose last activity is now.
     #[must_use]
     pub fn begin() -> Self {
         Self(Arc::new(watch::Sender::new(Instant::now())))
     }
 
-    /// Something moved.
-    pub fn moved(&self) {
+    /// Records activity.
+    pub fn touch(&self) {
         self.0.send_replace(Instant::now());
     }
 
-    /// Waits until nothing has moved for so long.
-    pub async fn ceased(&self, limit: Duration) {
+    /// Waits until there was no activity for `limit`.
+    pub async fn idle_for(&self, limit: Duration) {
         loop {
             let due = *self.0.borrow() + limit;
             if due <= Instant::now() {

@@ -1,40 +1,40 @@
-//! What every write has to pass before it is made: first those that complete it, then those that refuse it.
+//! Admission plugins: mutate a write request, then validate it.
 //!
-//! An ordered list of them is given to [`crate::Api::writable`]. All of them mutate, in order; then the kind's own
-//! strategy decides; then all of them validate what would be written, in the same order.
+//! [`crate::Api::writable`] takes an ordered list of plugins. All plugins mutate in order, then the strategy
+//! of the kind validates, then all plugins validate the resulting object in the same order.
 
-mod depth;
-mod namespaces;
-mod subject;
+mod namespace_lifecycle;
+mod nesting;
+mod object;
 
 use std::sync::{Mutex, PoisonError};
 
 use api::strategy::Json;
 use async_trait::async_trait;
 
-pub use self::depth::Depth;
-pub(crate) use self::namespaces::ending;
-pub use self::namespaces::{Namespaces, StillThere};
-pub use self::subject::Subject;
+pub(crate) use self::namespace_lifecycle::terminating;
+pub use self::namespace_lifecycle::{NamespaceLifecycle, NamespaceRecheck};
+pub use self::nesting::NestingLimit;
+pub use self::object::AdmissionObject;
 use crate::identity::Identity;
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// What is attempted.
+/// Operation of a write request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Making an object.
+    /// Creates an object.
     Create,
-    /// Changing one.
+    /// Updates an object.
     Update,
-    /// Removing one.
+    /// Deletes an object.
     Delete,
-    /// Reaching through one: exec, attach, port-forward, proxy.
+    /// Connects through an object: exec, attach, port-forward, proxy.
     Connect,
 }
 
 impl Operation {
-    /// As webhooks and policies spell it.
+    /// Name in admission webhooks and policies.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -45,79 +45,79 @@ impl Operation {
     }
 }
 
-/// A write that somebody attempts.
+/// A write request that passes admission.
 #[derive(Debug)]
-pub struct Attempt<'a> {
-    /// What is attempted.
+pub struct AdmissionRequest<'a> {
+    /// The operation.
     pub operation: Operation,
     /// The resource.
     pub resource: &'a Resource,
-    /// The part of the object, where one is written.
+    /// The subresource, if the request targets one.
     pub subresource: Option<&'a str>,
-    /// The namespace, where the resource has them.
+    /// The namespace; `None` for cluster-scoped resources.
     pub namespace: Option<&'a str>,
-    /// The object's name; empty when all of a scope are removed.
+    /// Name of the object; empty for a delete of a collection.
     pub name: &'a str,
-    /// The object as it would be written, or what is sent to the part; empty for a removal.
-    pub object: Subject,
-    /// The object that is there.
+    /// The object to be written, or the body sent to the subresource; empty for a delete.
+    pub object: AdmissionObject,
+    /// The stored object.
     pub old: Option<&'a Json>,
-    /// Who owns what of the object and of the one that is there (`metadata.managedFields` as JSON), which stands beside them;
-    /// empty when it stands in them, or nobody owns anything.
-    pub records: (&'a [u8], &'a [u8]),
-    /// Who attempts it.
+    /// `metadata.managedFields` as JSON, of the new and of the stored object, when it is kept outside the
+    /// object. Empty when it is inside the object or absent.
+    pub managed_fields: (&'a [u8], &'a [u8]),
+    /// The user that sends the request.
     pub user: &'a Identity,
-    /// Nothing is written in the end.
+    /// The request is a dry run and is not persisted.
     pub dry_run: bool,
-    /// What the client is told in `Warning` headers.
+    /// Warnings returned to the client in `Warning` headers.
     pub warnings: Warnings,
 }
 
-/// What the client is told beside the answer, by those that complete a write and those that only look at it.
+/// Warnings for the client, collected from mutating and validating plugins.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    /// Tells one thing more.
+    /// Adds a warning.
     pub fn push(&self, warning: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// Everything that was told.
+    /// All warnings, in the order they were added.
     pub fn into_vec(self) -> Vec<String> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Attempt<'_> {
-    /// True for that resource (`pods`, `deployments.apps`), whatever the version.
+impl AdmissionRequest<'_> {
+    /// True if the request is for this resource (`pods`, `deployments.apps`), in any version.
     pub fn is_of(&self, qualified: &str) -> bool {
         self.resource.stored() == qualified
     }
 }
 
-/// Something that every write has to pass. The default passes everything.
+/// An admission plugin. The default implementation admits every request.
 #[async_trait]
 pub trait Admission: Send + Sync {
-    /// Completes the object, or refuses what makes no sense to complete.
+    /// Mutates the object, or rejects it.
     ///
     /// # Errors
-    /// Why the write is refused.
-    async fn mutate(&self, _attempt: &mut Attempt<'_>) -> Result<(), Status> {
+    /// The reason for the rejection.
+    async fn mutate(&self, _attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Refuses what may not be written.
+    /// Validates the object.
     ///
     /// # Errors
-    /// Why the write is refused.
-    async fn validate(&self, _attempt: &Attempt<'_>) -> Result<(), Status> {
+    /// The reason for the rejection.
+    async fn validate(&self, _attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Whether an object that is there only keeps the place of the one of its name that this user makes: then that one is
-    /// written over it, and made nonetheless.
-    fn keeps_place(&self, _resource: &Resource, _there: &Json, _user: &Identity) -> bool {
+    /// Whether the stored object is only a placeholder for the object that this user creates. If so, the
+    /// create replaces the placeholder and still returns 201.
+    fn is_placeholder(&self, _resource: &Resource, _there: &Json, _user: &Identity) -> bool {
         false
     }
 }

@@ -1,69 +1,78 @@
-//! Requests for objects, answered from the store.
+//! Request handlers for objects, served from the watch cache.
 
 use std::sync::Arc;
 
+use api::protobuf::encode;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Method, Request, Uri, header};
+use http::request::Parts;
+use http::{Method, Request, Uri, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::admission::Admission;
 use crate::catalog::Catalog;
+use crate::compute_pool::{self, ComputePool, Deadline};
+use crate::guarded_body::GuardedBody;
+use crate::identity::Identity;
 use crate::list::Page;
 use crate::registry::Registry;
-use crate::request::{As, Include, ListOptions, Objects, Target};
-use crate::resource::{Part, Resource};
+use crate::represent::{self, Accept, As, Encoding, Format, Offer, Table, TableOptions};
+use crate::request::{Include, ListOptions, Objects, Target};
+use crate::resource::{Part, Resource, Subresource};
 use crate::status::Status;
-use crate::store::{Memory, Scope};
-use crate::write::Desk;
-use crate::{compress, discovery, openapi, table, watch, write};
+use crate::version::Version;
+use crate::watch::limits::WatchLimits;
+use crate::watch_cache::{Scope, WatchCache};
+use crate::write::WriteContext;
+use crate::{compress, discovery, openapi, watch, write};
 
 const JSON: &str = "application/json";
-const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+/// Encodings of discovery documents, which have no protobuf messages here. A client that accepts neither gets JSON.
+const DISCOVERY: Offer = Offer { has_message: false, is_stream: false };
+/// A list in another format than JSON is in memory until the client has read it. Above this size, more than that of a
+/// page with a limit, a user may have one such list at a time.
+const HELD_BYTES: u64 = 16 * 1024 * 1024;
+/// Length-prefixed protobuf watch events.
+const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// What `/version` says.
-#[derive(Clone, Copy, Debug)]
-pub struct Version {
-    /// Kubernetes' major version whose API is held.
-    pub major: &'static str,
-    /// Its minor version.
-    pub minor: &'static str,
-    /// The whole, as `v1.36.0+coracle-0.1.0`.
-    pub git_version: &'static str,
-}
-
-/// The API over a store.
+/// The API server over a watch cache.
 pub struct Api {
-    store: Memory,
-    /// Where clients write; `None` where they may not.
+    store: WatchCache,
+    /// Target of writes; `None` for a read-only server.
     registry: Option<Arc<Registry>>,
-    /// What their writes have to pass.
+    /// Admission plugins, in order.
     admission: Vec<Arc<dyn Admission>>,
     catalog: Catalog,
     version: Version,
+    watches: Arc<WatchLimits>,
+    pool: Arc<ComputePool>,
 }
 
 impl Api {
-    /// An API that serves these resources from that store.
-    pub fn new(store: Memory, catalog: Catalog, version: Version) -> Arc<Self> {
-        Arc::new(Self { store, registry: None, admission: Vec::new(), catalog, version })
+    /// A read-only API server for these resources.
+    pub fn new(store: WatchCache, catalog: Catalog, version: Version) -> Arc<Self> {
+        Arc::new(Self::over(store, catalog, version))
     }
 
-    /// An API that clients may write to as well; every write passes all of admission, in that order.
+    fn over(store: WatchCache, catalog: Catalog, version: Version) -> Self {
+        let (watches, pool) = (WatchLimits::new(), ComputePool::new());
+        Self { store, registry: None, admission: Vec::new(), catalog, version, watches, pool }
+    }
+
+    /// An API server that accepts writes; each write passes all admission plugins in this order.
     pub fn writable(
         registry: Arc<Registry>,
         admission: Vec<Arc<dyn Admission>>,
         version: Version,
     ) -> Arc<Self> {
         let (store, catalog) = (registry.cache().clone(), registry.catalog().clone());
-        Arc::new(Self { store, registry: Some(registry), admission, catalog, version })
+        Arc::new(Self { registry: Some(registry), admission, ..Self::over(store, catalog, version) })
     }
 
-    /// A router whose fallback answers every path: with what it names, or a `Status` that says it names nothing.
+    /// Router whose fallback handles every path and answers unknown paths with a `Status`.
     pub fn router(self: &Arc<Self>) -> Router {
         let documents = openapi::router(self.catalog.clone(), self.version.git_version);
         Router::new().fallback(answer).with_state(self.clone()).merge(documents)
@@ -74,19 +83,20 @@ impl Api {
         let accept = Accept::of(request.headers());
         let rows = self.catalog.rows();
         if let Target::Objects(objects) = target {
-            return self.objects(method, &objects, request, accept);
+            return self.objects(method, &objects, request, &accept);
         }
         if method != Method::GET && method != Method::HEAD {
             return Err(Status::method_not_allowed(
                 "the server does not allow this method on the requested resource",
             ));
         }
+        let is_discovery = target != Target::Version;
         let document = match target {
             Target::Version => self.version.document(),
             Target::CoreVersions | Target::Groups if accept.discovery.is_some() => {
                 let (media_type, api_version) = accept.discovery.unwrap_or_default();
                 let core = target == Target::CoreVersions;
-                return Ok(json_response(
+                return Ok(represent::json(
                     media_type,
                     discovery::aggregated(rows.all(), core, api_version).to_string(),
                 ));
@@ -106,8 +116,10 @@ impl Api {
         };
         if document.is_null() {
             Err(Status::no_such_path())
+        } else if is_discovery && accept.format(DISCOVERY).is_ok_and(|it| it.encoding == Encoding::Yaml) {
+            represent::answer(Encoding::Yaml, document.to_string().as_bytes())
         } else {
-            Ok(json_response(JSON, document.to_string()))
+            Ok(represent::json(JSON, document.to_string()))
         }
     }
 
@@ -116,7 +128,7 @@ impl Api {
         method: &Method,
         objects: &Objects,
         request: &Request<Body>,
-        accept: Accept,
+        accept: &Accept,
     ) -> Result<Response, Status> {
         let resource = self.resource(objects).ok_or_else(Status::no_such_path)?;
         if !resource.namespaced && objects.namespace.is_some() {
@@ -126,9 +138,9 @@ impl Api {
             return Err(self.refuse_write(method, &resource, objects));
         }
         if let (Some(part), Some(name)) = (&objects.subresource, &objects.name) {
-            return self.part(&resource, objects, name, part);
+            return self.part(&resource, objects, name, part, accept);
         }
-        let options = ListOptions::parse(request.uri())?;
+        let options = ListOptions::parse(request.uri(), objects.is_watch)?;
         let verb = match &objects.name {
             _ if options.watch => "watch",
             Some(_) => "get",
@@ -139,34 +151,104 @@ impl Api {
         }
         match &objects.name {
             Some(name) if !options.watch => self.get(&resource, objects, name, accept, options.include),
-            name => self.list(&resource, objects, name.as_deref(), accept, options),
+            name => {
+                let who = request.extensions().get();
+                self.list(&resource, objects, name.as_deref(), accept, options, who)
+            }
         }
     }
 
-    async fn write(&self, registry: &Registry, request: Request<Body>) -> Result<Response, Status> {
+    async fn write(self: &Arc<Self>, request: Request<Body>) -> Result<Response, Status> {
         let Some(Target::Objects(objects)) = Target::parse(request.uri().path()) else {
             return Err(Status::no_such_path());
         };
         let resource = self.resource(&objects).ok_or_else(Status::no_such_path)?;
+        if objects.is_watch {
+            return Err(Status::no_such_method());
+        }
         match (resource.namespaced, &objects.namespace, &objects.name) {
             (true, Some(_), _) | (false, None, _) => {}
-            // All of them, which can be read and nothing else.
+            // The collection over all namespaces can only be listed and watched.
             (true, None, None) if resource.verbs.contains(&"list") => return Err(Status::no_such_method()),
             _ => return Err(Status::no_such_path()),
         }
-        // Whoever could not read the answer would not know what has become of the write.
-        Accept::of(request.headers()).objects()?;
-        let desk = Desk { registry, admission: &self.admission };
-        write::answer(desk, &resource, &objects, request).await
+        // Checked before the write: a client that cannot read the response would not know the result.
+        let part = objects.subresource.as_deref().and_then(|part| resource.subresource(part));
+        let format = Accept::of(request.headers()).format(offer(&resource, part, false))?;
+        let include = ListOptions::include(request.uri())?;
+        let (parts, body) = request.into_parts();
+        let who = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
+        let bytes = write::body::whole(body, write::body::max_bytes(&resource, &who)).await?;
+        let stored = objects.name.as_deref().and_then(|name| {
+            self.store.get(resource.stored(), objects.namespace.as_deref().unwrap_or_default(), name)
+        });
+        let bytes_of_work = bytes.len() + stored.map_or(0, |stored| stored.json().len());
+        let api = self.clone();
+        let table_options = resource.clone();
+        let write = move |deadline| async move {
+            let registry = api.registry.as_ref().ok_or_else(Status::no_such_method)?;
+            let context = WriteContext { registry, admission: &api.admission };
+            write::answer(context, &resource, &objects, &parts, &bytes, deadline).await
+        };
+        let answer = if bytes_of_work < compute_pool::LARGE_BYTES {
+            write(Deadline::default()).await?
+        } else {
+            self.pool.run(&who, write).await?
+        };
+        let table_options = TableOptions { columns: table_options.columns.as_ref(), include };
+        Ok(represent::respond(format, Some(table_options), answer).await)
     }
 
-    /// Looks for what happened before this server began to what a path names; false when nothing comes of that.
-    async fn recall(&self, uri: Uri) -> bool {
+    /// Loads the watch history from before this server started for the resource of a path. Returns false when
+    /// there is nothing to load.
+    async fn load_history(&self, uri: Uri) -> bool {
         let Some(Target::Objects(objects)) = Target::parse(uri.path()) else { return false };
         match (&self.registry, self.resource(&objects)) {
-            (Some(registry), Some(resource)) => registry.recall(resource.stored()).await,
+            (Some(registry), Some(resource)) => registry.load_history(resource.stored()).await,
             _ => false,
         }
+    }
+
+    /// True for a list that must decode its objects and is large.
+    fn is_large_read(&self, request: &Request<Body>) -> bool {
+        let Some(Target::Objects(objects @ Objects { name: None, .. })) = Target::parse(request.uri().path())
+        else {
+            return false;
+        };
+        let (Some(resource), Ok(options)) =
+            (self.resource(&objects), ListOptions::parse(request.uri(), objects.is_watch))
+        else {
+            return false;
+        };
+        let format = Accept::of(request.headers()).format(offer(&resource, None, false));
+        let is_decoded = format.is_ok_and(|format| format != Format::JSON);
+        if options.watch || !(is_decoded || resource.conversion.is_some()) {
+            return false;
+        }
+        let scope = objects.namespace.map_or(Scope::All, Scope::Namespace);
+        let snapshot = self.store.snapshot(resource.stored());
+        let mut bytes = 0;
+        let sizes = snapshot
+            .after(&scope, None)
+            .take(options.limit.unwrap_or(usize::MAX))
+            .map(|object| object.json().len());
+        sizes.into_iter().any(|size| {
+            bytes += size;
+            bytes >= compute_pool::LARGE_BYTES
+        })
+    }
+
+    /// Answers a large read. The user's next large request waits until a very large answer has been sent.
+    async fn read_large(self: &Arc<Self>, parts: Parts) -> Result<Response, Status> {
+        let api = self.clone();
+        let who = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
+        let read = move |_| async move {
+            let request = Request::from_parts(parts, Body::empty());
+            api.answer(request.method(), &request)
+        };
+        let (response, turn) = self.pool.run_in_turn(&who, read).await?;
+        let is_held = response.body().size_hint().exact().is_some_and(|bytes| bytes > HELD_BYTES);
+        Ok(if is_held { response.map(|body| Body::new(GuardedBody::new(body, turn))) } else { response })
     }
 
     fn resource(&self, objects: &Objects) -> Option<Arc<Resource>> {
@@ -178,32 +260,35 @@ impl Api {
         resource: &Resource,
         objects: &Objects,
         name: &str,
-        accept: Accept,
+        accept: &Accept,
         include: Include,
     ) -> Result<Response, Status> {
         let namespace = objects.namespace.as_deref().unwrap_or_default();
         let found = self.store.get(resource.stored(), namespace, name);
         let object = found.ok_or_else(|| Status::not_found(&resource.qualified().to_string(), name))?;
-        match accept.objects()? {
-            As::Json => Ok(json_response(JSON, resource.json(&object))),
-            As::Metadata => Ok(json_response(JSON, table::metadata_only(resource.tree(&object)).to_string())),
-            As::Table => {
+        let Format { encoding, shape } = accept.format(offer(resource, None, false))?;
+        let json = resource.json(&object);
+        match shape {
+            As::Object => represent::answer(encoding, &json),
+            As::Metadata(version) => represent::answer(encoding, &represent::metadata_json(&json, version)),
+            As::Table(version) => {
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
-                let rows = std::iter::once(resource.tree(&object));
-                let now = Timestamp::now();
-                let table = table::table(resource.columns.as_ref(), rows, metadata, include, true, now);
-                Ok(json_response(JSON, table.to_string()))
+                let table = Table { version, include, with_columns: true, now: Timestamp::now() };
+                let table =
+                    table.of(resource.columns.as_ref(), std::iter::once(resource.tree(&object)), metadata);
+                represent::answer(encoding, table.to_string().as_bytes())
             }
         }
     }
 
-    /// A part of an object: its numbers, or the object itself.
+    /// Reads a subresource: its scale, or the object itself.
     fn part(
         &self,
         resource: &Resource,
         objects: &Objects,
         name: &str,
         part: &str,
+        accept: &Accept,
     ) -> Result<Response, Status> {
         let part = resource.subresource(part).ok_or_else(Status::no_such_path)?;
         if !part.verbs.contains(&"get") {
@@ -215,13 +300,14 @@ impl Api {
             found.ok_or_else(|| Status::not_found(&resource.qualified().to_string(), name))
         };
         match &part.part {
-            Part::Status | Part::Fields(_) => Ok(json_response(JSON, resource.json(&found()?))),
+            Part::Status | Part::Fields(_) => self.get(resource, objects, name, accept, Include::default()),
             Part::Scale(replicas) => {
+                let Format { encoding, .. } = accept.format(offer(resource, Some(part), false))?;
                 let scale = write::scale(&resource.tree(&found()?), replicas);
-                Ok(json_response(JSON, Value::Object(scale).to_string()))
+                represent::answer(encoding, Value::Object(scale).to_string().as_bytes())
             }
             Part::Binding | Part::Eviction => Err(Status::no_such_method()),
-            // Whoever answers it stands in front of this, or nobody does.
+            // A route in front of this router serves these; without one the path does not exist.
             Part::Elsewhere | Part::Stream => Err(Status::no_such_path()),
         }
     }
@@ -231,47 +317,36 @@ impl Api {
         resource: &Arc<Resource>,
         objects: &Objects,
         name: Option<&str>,
-        accept: Accept,
+        accept: &Accept,
         mut options: ListOptions,
+        who: Option<&Identity>,
     ) -> Result<Response, Status> {
         resource.select(&mut options.fields)?;
         if let Some(name) = name {
             options.fields.require_name(name);
         }
         let scope = objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
-        let shape = accept.objects()?;
+        let format = accept.format(offer(resource, None, options.watch))?;
         if options.watch {
-            let body = watch::start(&self.store, resource, scope, options, shape)?;
-            return Ok(([(header::CONTENT_TYPE, JSON)], body).into_response());
+            // Requests without an identity come from the local socket, which has no users.
+            let slot = who.map(|who| self.watches.open(who)).transpose()?.flatten();
+            let media_type = match format.encoding {
+                Encoding::Json | Encoding::Yaml => JSON,
+                Encoding::Protobuf => WATCH_PROTOBUF,
+            };
+            let body = watch::start(&self.store, resource, scope, options, format, slot)?;
+            return Ok(([(header::CONTENT_TYPE, media_type)], body).into_response());
         }
         let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
-        match shape {
-            As::Json => Ok(json_response(JSON, page.json(resource))),
-            As::Metadata => {
-                let items = page.objects.iter().map(|object| table::metadata_only(resource.tree(object)));
-                let list = json!({
-                    "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": page.metadata(), "items": items.collect::<Vec<_>>(),
-                });
-                Ok(json_response(JSON, list.to_string()))
-            }
-            As::Table => {
-                let metadata = page.metadata();
-                let rows = page.objects.iter().map(|object| resource.tree(object));
-                let table = table::table(
-                    resource.columns.as_ref(),
-                    rows,
-                    metadata,
-                    options.include,
-                    true,
-                    Timestamp::now(),
-                );
-                Ok(json_response(JSON, table.to_string()))
-            }
-        }
+        let body = if format == Format::JSON {
+            page.into_body(resource)
+        } else {
+            page.encoded(resource, format, options.include)?.into()
+        };
+        Ok(([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response())
     }
 
-    /// Why an object may not be written: it belongs to someone, or there is no such thing here.
+    /// The error for a write to a read-only server: an owner-specific message, or NotFound.
     fn refuse_write(&self, method: &Method, resource: &Resource, objects: &Objects) -> Status {
         let qualified = resource.qualified().to_string();
         let Some(name) = &objects.name else {
@@ -288,103 +363,43 @@ impl Api {
     }
 }
 
-impl Version {
-    /// What `/version` answers.
-    pub fn document(&self) -> Value {
-        json!({
-            "major": self.major,
-            "minor": self.minor,
-            "gitVersion": self.git_version,
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": "rustc",
-            "platform": format!("{}/{}", std::env::consts::OS, go_architecture()),
-        })
-    }
-}
-
-/// The architecture as Kubernetes' labels name it.
-pub fn go_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
+/// Formats in which an object or subresource can be sent.
+fn offer(resource: &Resource, part: Option<&Subresource>, is_stream: bool) -> Offer {
+    let has_message = match part.and_then(|part| part.kind) {
+        Some((group, version, kind)) => api::schema::all().kind(group, version, kind).is_some(),
+        None => encode::has_message(resource.api_version(), &resource.kind),
+    };
+    Offer { has_message, is_stream }
 }
 
 async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response {
     let takes_gzip = compress::takes_gzip(request.headers());
+    let accept = Accept::of(request.headers());
     let answer = match &api.registry {
-        Some(registry) if request.method() != Method::GET && request.method() != Method::HEAD => {
-            api.write(registry, request).await
+        Some(_) if request.method() != Method::GET && request.method() != Method::HEAD => {
+            api.write(request).await
+        }
+        _ if api.is_large_read(&request) => {
+            let (parts, _) = request.into_parts();
+            match api.read_large(parts.clone()).await {
+                Err(status) if status.is_expired() && api.load_history(parts.uri.clone()).await => {
+                    api.read_large(parts).await
+                }
+                answer => answer,
+            }
         }
         _ => match api.answer(request.method(), &request) {
-            Err(status) if status.is_expired() && api.recall(request.uri().clone()).await => {
+            Err(status) if status.is_expired() && api.load_history(request.uri().clone()).await => {
                 api.answer(request.method(), &request)
             }
             answer => answer,
         },
     };
-    let answer = answer.unwrap_or_else(IntoResponse::into_response);
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(status) => represent::error(&accept, status).await,
+    };
     if takes_gzip { compress::large(answer).await } else { answer }
-}
-
-fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {
-    ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
-}
-
-/// What a client takes, best first.
-#[derive(Clone, Copy, Debug, Default)]
-struct Accept {
-    objects: Option<As>,
-    /// Media type and API version of an aggregated discovery document.
-    discovery: Option<(&'static str, &'static str)>,
-}
-
-impl Accept {
-    fn of(headers: &HeaderMap) -> Self {
-        let mut accept = Self::default();
-        let mut asked = false;
-        let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        for item in values.flat_map(|value| value.split(',')) {
-            asked = true;
-            let mut parts = item.split(';').map(str::trim);
-            let media_type = parts.next().unwrap_or_default();
-            if !matches!(media_type, "application/json" | "application/*" | "*/*" | "") {
-                continue;
-            }
-            let parameters: Vec<&str> = parts.collect();
-            let value = |name: &str| {
-                parameters.iter().find_map(|p| p.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default()
-            };
-            match (value("as"), value("g"), value("v")) {
-                ("", ..) => accept.objects = accept.objects.or(Some(As::Json)),
-                ("Table", "meta.k8s.io", "v1") => accept.objects = accept.objects.or(Some(As::Table)),
-                ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
-                    accept.objects = accept.objects.or(Some(As::Metadata));
-                }
-                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => {
-                    let document = (DISCOVERY_V2, "apidiscovery.k8s.io/v2");
-                    accept.discovery = accept.discovery.or(Some(document));
-                }
-                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => {
-                    let document = (DISCOVERY_V2BETA1, "apidiscovery.k8s.io/v2beta1");
-                    accept.discovery = accept.discovery.or(Some(document));
-                }
-                _ => {}
-            }
-        }
-        if !asked {
-            accept.objects = Some(As::Json);
-        }
-        accept
-    }
-
-    fn objects(&self) -> Result<As, Status> {
-        self.objects.ok_or_else(Status::not_acceptable)
-    }
 }
 
 #[cfg(test)]

@@ -1,59 +1,60 @@
-//! Which resources are served: those of the program, and those that are defined while it runs.
+//! Resource catalog: the resources that are served, built-in ones and custom ones.
 //!
-//! A picture of all rows is swapped as a whole; who reads takes the picture and keeps it for as long as a request lasts.
+//! A change replaces the set of all rows at once. A reader keeps the set it got for the duration of a
+//! request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::resource::{Fields, Resource, Text};
+use crate::resource::{Field, Fields, Resource};
 
-/// All rows at one moment.
+/// All served resources at one moment.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// In the order in which discovery names them.
+    /// In discovery order.
     all: Vec<Arc<Resource>>,
-    /// The same, sorted by group, version and plural.
+    /// Sorted by group, version and plural.
     sorted: Vec<Arc<Resource>>,
-    /// What field selectors may ask for, by the name in the store: versions of a kind share their objects.
+    /// Selectable fields by storage name; versions of a kind share their objects.
     stored: HashMap<String, Fields>,
 }
 
-/// The resources that are served; clones share them.
+/// The served resources; clones share them.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     built_in: Arc<[Arc<Resource>]>,
     now: watch::Sender<Arc<Rows>>,
 }
 
-/// Rows that are defined while the server runs, by who defined them.
+/// Custom resources by the definition they come from.
 pub(crate) type Defined = BTreeMap<String, Vec<Arc<Resource>>>;
 
 impl Catalog {
-    /// The resources of the program.
+    /// A catalog of the built-in resources.
     pub fn new(rows: impl IntoIterator<Item = Resource>) -> Self {
         let built_in: Arc<[_]> = rows.into_iter().map(Arc::new).collect();
         let now = watch::Sender::new(Arc::new(Rows::of(built_in.iter().cloned())));
         Self { built_in, now }
     }
 
-    /// The rows of the program, which no definition takes the place of.
+    /// The built-in resources, which custom resources cannot override.
     pub fn built_in(&self) -> &[Arc<Resource>] {
         &self.built_in
     }
 
-    /// All rows as they are now.
+    /// The current rows.
     pub fn rows(&self) -> Arc<Rows> {
         self.now.borrow().clone()
     }
 
-    /// All rows as they are now and will be: wakes whenever one comes or goes.
+    /// A receiver that is notified whenever the rows change.
     pub fn follow(&self) -> watch::Receiver<Arc<Rows>> {
         self.now.subscribe()
     }
 
-    /// What there would be with these rows defined.
+    /// The rows that would result from these definitions.
     pub(crate) fn with(&self, defined: &Defined) -> Rows {
         Rows::of(self.built_in.iter().chain(defined.values().flatten()).cloned())
     }
@@ -64,7 +65,7 @@ impl Catalog {
 }
 
 impl Rows {
-    /// Where two rows have one path, the first counts.
+    /// If two rows have the same path, the first one wins.
     fn of(rows: impl Iterator<Item = Arc<Resource>>) -> Self {
         let mut of = Self::default();
         for row in rows {
@@ -72,7 +73,8 @@ impl Rows {
             of.sorted.insert(at, row.clone());
             let asked = row.stored_fields();
             let fields = of.stored.entry(row.stored().to_owned()).or_insert_with(|| asked.clone());
-            let more: Vec<Text> = asked.iter().filter(|path| !fields.contains(path)).cloned().collect();
+            let is_known = |field: &Field| fields.iter().any(|known| known.label == field.label);
+            let more: Vec<Field> = asked.iter().filter(|field| !is_known(field)).cloned().collect();
             if !more.is_empty() {
                 *fields = fields.iter().cloned().chain(more).collect();
             }
@@ -81,7 +83,7 @@ impl Rows {
         of
     }
 
-    /// Every row, in the order in which discovery names them.
+    /// All rows, in discovery order.
     pub fn all(&self) -> &[Arc<Resource>] {
         &self.all
     }
@@ -96,17 +98,17 @@ impl Rows {
         self.all.iter().find(|row| row.kind == kind && row.group == group && row.version == version)
     }
 
-    /// True when objects are kept under that name (`deployments.apps`).
+    /// True when objects are stored under that name (`deployments.apps`).
     pub fn holds(&self, stored: &str) -> bool {
         self.stored.contains_key(stored)
     }
 
-    /// What field selectors may ask for of objects under that name in the store.
+    /// The selectable fields of a storage name.
     pub fn fields(&self, stored: &str) -> Option<&Fields> {
         self.stored.get(stored)
     }
 
-    /// Every name in the store, in no order.
+    /// All storage names, in arbitrary order.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (&str, &Fields)> {
         self.stored.iter().map(|(name, fields)| (name.as_str(), fields))
     }

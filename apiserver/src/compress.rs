@@ -1,4 +1,4 @@
-//! Large answers are compressed for clients that take it.
+//! Gzip compression of large responses.
 
 use std::io::{self, Write as _};
 
@@ -7,36 +7,50 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, header};
+use tokio::sync::Semaphore;
 
-use crate::request::words;
+use crate::request::header_values;
 
-/// Answers beyond this are compressed; the stock server's. Less is sent sooner than it is packed.
-const LEAST_BYTES: u64 = 128 * 1024;
-/// How hard it is tried; the stock server's. More takes several times as long for a tenth of the bytes.
+/// Responses up to this size are not compressed, as in kube-apiserver: sending them is faster than
+/// compressing them.
+const MIN_BYTES: u64 = 128 * 1024;
+/// Larger responses are lists without a limit. They are encoded while they are sent; a compressed one would be in memory
+/// until the client has read it.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Compression level, as in kube-apiserver. Higher levels take several times longer for a tenth of the size.
 const LEVEL: Compression = Compression::new(1);
 
-/// Whether a client takes answers in gzip.
+/// Compressions at the same time. Further responses are sent uncompressed, so that compression does not take
+/// all processors.
+static COMPRESSIONS: Semaphore = Semaphore::const_new(2);
+
+/// Whether a client accepts gzip.
 pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
-    words(headers, header::ACCEPT_ENCODING).any(|coding| {
+    header_values(headers, header::ACCEPT_ENCODING).any(|coding| {
         let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
         name.trim() == "gzip" && !matches!(quality.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
     })
 }
 
-/// The answer, compressed when it is large and whole: a stream, which has no length, goes out as it comes.
+/// Compresses a large response with a known length; streams are sent as they are.
 pub(crate) async fn large(answer: Response) -> Response {
-    let is_large = answer.body().size_hint().exact().is_some_and(|length| length > LEAST_BYTES);
+    let is_large =
+        answer.body().size_hint().exact().is_some_and(|length| (MIN_BYTES..=MAX_BYTES).contains(&length));
     if !is_large || answer.headers().contains_key(header::CONTENT_ENCODING) {
         return answer;
     }
+    let Ok(turn) = COMPRESSIONS.try_acquire() else { return answer };
     let (mut head, body) = answer.into_parts();
-    // What has a length is in memory already.
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(head, Body::empty());
     };
     let from = plain.clone();
-    // It takes milliseconds, in which other answers are due.
-    let packed = tokio::task::spawn_blocking(move || gzip(&from)).await;
+    // Compression takes milliseconds and must not block the async threads.
+    let packed = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        gzip(&from)
+    });
+    let packed = packed.await;
     let Ok(Ok(packed)) = packed else { return Response::from_parts(head, Body::from(plain)) };
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));

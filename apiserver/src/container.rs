@@ -1,16 +1,16 @@
-//! Which container of a pod a request means, when it names one and when it does not; in the stock server's words.
+//! Container selection for pod subresources, with kube-apiserver's messages.
 
 use serde_json::{Map, Value};
 
 use crate::status::Status;
 
-/// The annotation that names a pod's first among equals.
+/// Annotation that names the default container of a pod.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// The container that is meant: the one asked for, the one the pod's annotation names, or the only one.
+/// The requested container, the default container of the annotation, or the only container.
 ///
 /// # Errors
-/// 400 when none of that name is in the pod, or none is asked for and there are several.
+/// 400 if the container does not exist, or none is requested and there are several.
 pub fn choose(pod_name: &str, pod: &Map<String, Value>, asked: Option<&str>) -> Result<String, Status> {
     let containers = names(pod, "containers");
     let init = names(pod, "initContainers");
@@ -48,7 +48,7 @@ fn names<'a>(pod: &'a Map<String, Value>, list: &str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    //! Containers that are meant.
+    //! Container selection.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

@@ -1,4 +1,4 @@
-//! What there is: the documents clients read before anything else.
+//! Discovery documents, legacy and aggregated.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::resource::{Resource, Subresource};
 
-/// The rows of all resources, as [`crate::catalog::Rows::all`] has them.
+/// The rows of all resources ([`crate::catalog::Rows::all`]).
 type Resources<'a> = &'a [Arc<Resource>];
 
-/// The version of the core group that clients are told of.
+/// The core group version that is listed in discovery.
 const CORE_VERSION: &str = "v1";
 
-/// `/api`: the versions of the core group.
+/// `/api`: versions of the core group.
 pub fn core_versions() -> Value {
     json!({
         "kind": "APIVersions",
@@ -28,7 +28,7 @@ pub fn groups(resources: Resources<'_>) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/{group}`, without its kind; `null` when there is no such group.
+/// `/apis/{group}` without its kind; `null` if the group does not exist.
 pub fn group(resources: Resources<'_>, name: &str) -> Value {
     let versions: Vec<Value> = versions(resources, name)
         .into_iter()
@@ -40,7 +40,7 @@ pub fn group(resources: Resources<'_>, name: &str) -> Value {
     }
 }
 
-/// `/api/v1` and `/apis/{group}/{version}`; `null` when there is no such version.
+/// `/api/v1` and `/apis/{group}/{version}`; `null` if the version does not exist.
 pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Value {
     let mut rows = Vec::new();
     let mut group_version = "";
@@ -54,6 +54,9 @@ pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Va
             "verbs": resource.verbs,
         });
         name_shortly(&mut row, resource);
+        if let Some(hash) = resource.storage_version_hash() {
+            row["storageVersionHash"] = hash.into();
+        }
         rows.push(row);
         for part in &resource.subresources {
             let mut row = json!({
@@ -76,7 +79,7 @@ pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Va
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": rows})
 }
 
-/// All of the above in one document (`apidiscovery.k8s.io`), for the core group or for the named ones.
+/// Aggregated discovery (`apidiscovery.k8s.io`) of the core group or of the named groups.
 pub fn aggregated(resources: Resources<'_>, core: bool, api_version: &str) -> Value {
     let names = if core { vec![""] } else { group_names(resources) };
     let items: Vec<Value> = names
@@ -121,7 +124,7 @@ fn aggregated_version(resources: Resources<'_>, group: &str, version: &str) -> V
     json!({"version": version, "resources": rows, "freshness": "Current"})
 }
 
-/// Group, version and kind of what is sent to a part.
+/// Group, version and kind of the body of a subresource.
 fn kind_of<'a>(resource: &'a Resource, part: &Subresource) -> (&'a str, &'a str, &'a str) {
     part.kind.unwrap_or((&resource.group, &resource.version, &resource.kind))
 }
@@ -143,8 +146,8 @@ fn group_names(resources: Resources<'_>) -> Vec<&str> {
     names
 }
 
-/// The versions of a group, the preferred one first. The old ones of the core group are served and not told of: clients
-/// take every version they are told of for another set of objects.
+/// The versions of a group, preferred version first. Old core versions are served but not listed, because
+/// clients treat each listed version as a separate set of objects.
 fn versions<'a>(resources: Resources<'a>, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> =
         resources.iter().filter(|r| r.group == group).map(|r| r.version.as_ref()).collect();
@@ -154,7 +157,7 @@ fn versions<'a>(resources: Resources<'a>, group: &str) -> Vec<&'a str> {
     versions
 }
 
-/// How far a version is: `v2` before `v1` before `v2beta1` before `v1alpha1`, and all of them before other names.
+/// Version priority: `v2` before `v1` before `v2beta1` before `v1alpha1`, then all other names.
 fn rank(version: &str) -> (u8, u64, u64) {
     let ranked = || {
         let version = version.strip_prefix('v')?;

@@ -1,4 +1,4 @@
-//! Who sends a request: a user and groups, from a verified certificate, a token, or nothing.
+//! Identity of a request: user and groups from a client certificate, a token, or anonymous.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,55 +6,64 @@ use std::net::IpAddr;
 use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
-/// The user of a request without credentials.
+/// User of requests without credentials.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
-/// The user of what the server does by itself.
+/// User of requests that the server makes itself.
 const SERVER: &str = "system:apiserver";
-/// The group of requests without credentials.
+/// Group of requests without credentials.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group of everyone who showed credentials that hold.
+/// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group that may do everything, whatever roles say.
+/// Group with all permissions, independent of RBAC.
 pub const MASTERS: &str = "system:masters";
-/// The user and the group of whoever reads the files of a master's machine: its kubelet, which asks for a node's certificate.
+/// Group with access to metrics endpoints.
+pub const MONITORING: &str = "system:monitoring";
+/// User and group of a kubelet on the control-plane machine, which authenticates with a file there to request
+/// its node certificate.
 pub const BESIDE_MASTER: &str = "coracle:beside-master";
-/// Under which name a request for a certificate tells among the extras from where it came.
+/// Extra key under which a CertificateSigningRequest records the client address.
 pub const PEER: &str = "coracle.io/peer-address";
-/// Under which name the extras tell by what somebody was known.
+/// Extra key that identifies the credential.
 pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+/// Extra key with the UID of the pod that a token is bound to.
+pub(crate) const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
-/// Who sends a request; handlers find it in the request's extensions.
+/// Namespace of the control plane's service accounts, which do not share a quota.
+const SYSTEM: &str = "kube-system";
+
+/// The authenticated user; handlers find it in the request extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's name.
+    /// User name.
     pub user: String,
-    /// Tells this user from others of that name at other times; empty where nothing does.
+    /// UID of the user; empty if the credential has none.
     pub uid: String,
-    /// Every group the user is in, as the credentials list them, `system:authenticated` last.
+    /// Groups in the order of the credential, `system:authenticated` last.
     pub groups: Vec<String>,
-    /// What else the credentials say, such as the pod that a token is of.
+    /// Extra attributes of the credential, such as the pod of a token.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// SHA-256 of the public key (SubjectPublicKeyInfo) of the certificate, in hex; whoever was known by something else has none.
+    /// SHA-256 of the client certificate's public key (SubjectPublicKeyInfo) in hex; `None` for other
+    /// credentials.
     pub key: Option<String>,
-    /// The name (CN) of the authority that signed the certificate, where it has one.
+    /// Common name (CN) of the certificate's issuer, if it has one.
     pub signed_by: Option<String>,
-    /// From where the request came, where it came over a network; no credentials say so.
+    /// Client address, if the request came over the network.
     pub peer: Option<IpAddr>,
 }
 
 impl Identity {
-    /// Nobody in particular.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         let groups = vec![UNAUTHENTICATED.to_owned()];
         Self { user: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }
 
-    /// The server itself, which nobody has asked.
+    /// The server itself.
     pub(crate) fn server() -> Self {
         Self::authenticated(SERVER, [MASTERS.to_owned()])
     }
 
-    /// A user whose credentials hold.
+    /// An authenticated user.
     pub fn authenticated(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let mut all = Vec::new();
         for group in groups.into_iter().chain([AUTHENTICATED.to_owned()]) {
@@ -65,9 +74,9 @@ impl Identity {
         Self { user: user.into(), groups: all, ..Self::default() }
     }
 
-    /// The user (CN) and groups (every O) of a certificate that was verified before; `None` when it names no user.
+    /// The user (CN) and groups (every O) of a verified certificate; `None` if it names no user.
     ///
-    /// A name in letters that cannot be read makes the whole certificate nobody's: half an identity is none.
+    /// An undecodable name makes the whole certificate invalid, because a partial identity is unsafe.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let mut identity = Self::of_name(certificate.subject())?;
@@ -79,21 +88,35 @@ impl Identity {
     }
 
     fn of_name(name: &X509Name<'_>) -> Option<Self> {
-        // More than one CN: the last is the most specific, and the one other servers take.
+        // With several CNs the last one is the most specific; other servers use it, too.
         let user = name.iter_common_name().last()?.as_str().ok().filter(|user| !user.is_empty())?;
         let groups: Option<Vec<String>> =
             name.iter_organization().map(|group| group.as_str().ok().map(str::to_owned)).collect();
         Some(Self::authenticated(user, groups?))
     }
 
-    /// Whether the user may do everything, whatever roles say.
+    /// Whether the user is in `system:masters`.
     pub fn is_master(&self) -> bool {
         self.is_in(MASTERS)
     }
 
-    /// Whether no credentials were shown.
+    /// Whether the request had no credentials.
     pub fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS
+    }
+
+    /// Key for per-user quotas: the pod of a bound token, because the pods of a DaemonSet share a service
+    /// account; otherwise the namespace of a service account, because its users can create more accounts;
+    /// otherwise the user.
+    pub(crate) fn account(&self) -> String {
+        if let Some(pod) = self.extra.get(POD_UID).and_then(|uids| uids.first()) {
+            return format!("{} in pod {pod}", self.user);
+        }
+        let account = self.user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        match account {
+            Some((namespace, _)) if namespace != SYSTEM => format!("system:serviceaccounts:{namespace}"),
+            _ => self.user.clone(),
+        }
     }
 
     /// Whether the user is in that group.

@@ -1,25 +1,36 @@
-//! The kinds of Kubernetes that a master serves, a row each.
+//! The built-in kinds, one row each.
 
-mod as_stored;
+mod autoscaling_v1;
 pub mod common;
+mod converted_strategy;
 mod events;
-mod old_autoscalers;
-mod old_pods;
+mod field_labels;
+mod pods_v1beta3;
 
 use std::sync::Arc;
 
 use api::crd::CustomResourceDefinitions;
 use api::table;
 
-use self::as_stored::AsStored;
-use crate::resource::{Replicas, Resource, Subresource};
-use crate::table::Through;
+use self::converted_strategy::ConvertedStrategy;
+use crate::resource::{ConvertedColumns, GarbageCollection, Replicas, Resource, Subresource};
 use crate::write;
 
-/// What may be done with a kind whose objects are questions: none of them is ever in the store.
+/// Verbs of access reviews, which are never stored.
 const CREATE: &[&str] = &["create"];
-/// What may be done with a connection to a pod.
+/// Verbs of namespaces, which can only be deleted one by one.
+const ONE_BY_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+/// Verbs of subresources that connect to a pod.
 const CONNECT: &[&str] = &["create", "get"];
+/// Clients of v1 ReplicationControllers expect dependents to stay.
+const ORPHAN: GarbageCollection = GarbageCollection::OrphanDependents { warning: None };
+/// The same for Jobs, with kube-apiserver's warning.
+const ORPHAN_WITH_WARNING: GarbageCollection = GarbageCollection::OrphanDependents {
+    warning: Some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+         propagationPolicy=Orphan to suppress this warning",
+    ),
+};
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const CORE: &str = "";
@@ -42,16 +53,16 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const SCHEDULING: &str = "scheduling.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
-/// Everything that is served.
-// A table is read by its columns.
+/// All built-in resources.
+// rustfmt would break up the table.
 #[rustfmt::skip]
 pub fn all() -> Vec<Resource> {
     vec![
-        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
+        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().verbs(ONE_BY_ONE).with_status()
             .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
-            .fields(&["status.phase"]).columns(table::NAMESPACES),
-        common::nodes().with_status().made_with_status().part(proxy("NodeProxyOptions")),
-        common::pods().with_status()
+            .fields(field_labels::NAMESPACE).columns(table::NAMESPACES),
+        common::nodes().with_status().keeps_initial_status().part(proxy("NodeProxyOptions")),
+        common::pods().returns_deleted().with_status()
             .part(Subresource::stream("attach", "PodAttachOptions", CONNECT))
             .part(Subresource::stream("exec", "PodExecOptions", CONNECT))
             .part(Subresource::stream("log", "Pod", &["get"]))
@@ -61,34 +72,36 @@ pub fn all() -> Vec<Resource> {
             .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
             .part(Subresource::fields("finalize", write::finished))
             .part(Subresource::fields("resize", write::resources)),
-        Resource::new(CORE, "v1beta3", "Pod", "pods", "pod").with_status()
-            .fields(common::POD_FIELDS).columns(table::PODS)
+        Resource::new(CORE, "v1beta3", "Pod", "pods", "pod").returns_deleted().with_status()
+            .fields(field_labels::POD).columns(table::PODS)
             .part(Subresource::binding()).part(Subresource::eviction())
-            .strategy(Arc::new(AsStored { group: CORE, kind: "Pod", view: old_pods::Hosted })).schema(Arc::new(old_pods::Fields))
-            .stored_as("pods", Arc::new(old_pods::Hosted)),
-        v1(CORE, "Binding", "bindings", "binding").made_as("pods", "binding"),
+            .strategy(Arc::new(ConvertedStrategy { group: CORE, kind: "Pod", conversion: pods_v1beta3::PodsV1beta3 })).schema(Arc::new(pods_v1beta3::Fields))
+            .stored_as("pods", "v1", Arc::new(pods_v1beta3::PodsV1beta3)),
+        v1(CORE, "Binding", "bindings", "binding").creates_subresource("pods", "binding"),
         common::config_maps(),
         common::secrets(),
-        v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())
+        v1(CORE, "ComponentStatus", "componentstatuses", "componentstatus").short(&["cs"]).cluster()
+            .verbs(&["get", "list"]).columns(table::COMPONENT_STATUSES),
+        v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").returns_deleted().short(&["sa"]).part(token())
             .columns(table::SERVICE_ACCOUNTS),
-        v1(CORE, "Service", "services", "service").short(&["svc"]).made_by_update().in_all().with_status()
-            .part(proxy("ServiceProxyOptions")).columns(table::SERVICES),
-        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).made_by_update().columns(table::ENDPOINTS),
-        common::events().made_by_update(),
-        v1(EVENTS, "Event", "events", "event").short(&["ev"]).made_by_update().fields(events::FIELDS)
-            .columns(Through { columns: table::EVENTS, view: events::Newer })
-            .stored_as("events", Arc::new(events::Newer)),
-        v1(CORE, "ReplicationController", "replicationcontrollers", "replicationcontroller")
+        v1(CORE, "Service", "services", "service").returns_deleted().short(&["svc"]).creates_on_update().in_all().with_status()
+            .part(proxy("ServiceProxyOptions")).fields(field_labels::SERVICE).columns(table::SERVICES),
+        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).creates_on_update().columns(table::ENDPOINTS),
+        common::events().creates_on_update().garbage_collection(GarbageCollection::Unsupported),
+        v1(EVENTS, "Event", "events", "event").garbage_collection(GarbageCollection::Unsupported).short(&["ev"]).creates_on_update().fields(field_labels::NEWER_EVENT)
+            .columns(ConvertedColumns { columns: table::EVENTS, conversion: events::EventsV1 })
+            .stored_as("events", "v1", Arc::new(events::EventsV1)),
+        v1(CORE, "ReplicationController", "replicationcontrollers", "replicationcontroller").garbage_collection(ORPHAN)
             .short(&["rc"]).in_all().with_status().part(scale("spec.selector"))
-            .columns(table::REPLICATION_CONTROLLERS),
-        v1(CORE, "PodTemplate", "podtemplates", "podtemplate").columns(table::POD_TEMPLATES),
-        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"]).made_by_update()
+            .fields(field_labels::REPLICATION_CONTROLLER).columns(table::REPLICATION_CONTROLLERS),
+        v1(CORE, "PodTemplate", "podtemplates", "podtemplate").returns_deleted().columns(table::POD_TEMPLATES),
+        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"]).creates_on_update()
             .columns(table::NAME_AND_CREATED),
-        v1(CORE, "ResourceQuota", "resourcequotas", "resourcequota").short(&["quota"]).with_status()
+        v1(CORE, "ResourceQuota", "resourcequotas", "resourcequota").returns_deleted().short(&["quota"]).with_status()
             .columns(table::RESOURCE_QUOTAS),
-        v1(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume")
+        v1(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume").returns_deleted()
             .short(&["pv"]).cluster().with_status().columns(table::VOLUMES),
-        v1(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
+        v1(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim").returns_deleted()
             .short(&["pvc"]).with_status().columns(table::VOLUME_CLAIMS),
         v1(APPS, "Deployment", "deployments", "deployment")
             .short(&["deploy"]).in_all().with_status().part(scale("spec.selector"))
@@ -102,13 +115,13 @@ pub fn all() -> Vec<Resource> {
             .columns(table::DAEMON_SETS),
         v1(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision")
             .columns(table::CONTROLLER_REVISIONS),
-        v1(BATCH, "Job", "jobs", "job").in_all().with_status().columns(table::JOBS),
+        v1(BATCH, "Job", "jobs", "job").garbage_collection(ORPHAN_WITH_WARNING).in_all().with_status().fields(field_labels::JOB).columns(table::JOBS),
         v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status()
             .columns(table::CRON_JOBS),
         v1(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests", "certificatesigningrequest")
-            .short(&["csr"]).cluster().fields(&["spec.signerName"]).with_status()
+            .short(&["csr"]).cluster().fields(field_labels::SIGNING_REQUEST).with_status()
             .part(Subresource::fields("approval", write::approval)).columns(table::SIGNING_REQUESTS),
-        v1(COORDINATION, "Lease", "leases", "lease").made_by_update().columns(table::LEASES),
+        v1(COORDINATION, "Lease", "leases", "lease").creates_on_update().columns(table::LEASES),
         v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
             .short(&["pdb"]).with_status().columns(table::DISRUPTION_BUDGETS),
@@ -119,62 +132,62 @@ pub fn all() -> Vec<Resource> {
         v1(SCHEDULING, "PriorityClass", "priorityclasses", "priorityclass").short(&["pc"]).cluster()
             .columns(table::PRIORITY_CLASSES),
         v1(NODE, "RuntimeClass", "runtimeclasses", "runtimeclass").cluster().columns(table::RUNTIME_CLASSES),
-        v1(STORAGE, "StorageClass", "storageclasses", "storageclass").short(&["sc"]).cluster()
+        v1(STORAGE, "StorageClass", "storageclasses", "storageclass").returns_deleted().short(&["sc"]).cluster()
             .columns(table::STORAGE_CLASSES),
-        v1(STORAGE, "CSIDriver", "csidrivers", "csidriver").cluster().columns(table::CSI_DRIVERS),
-        v1(STORAGE, "CSINode", "csinodes", "csinode").cluster().with_status().columns(table::CSI_NODES),
+        v1(STORAGE, "CSIDriver", "csidrivers", "csidriver").returns_deleted().cluster().columns(table::CSI_DRIVERS),
+        v1(STORAGE, "CSINode", "csinodes", "csinode").returns_deleted().cluster().with_status().columns(table::CSI_NODES),
         v1(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
             .columns(table::STORAGE_CAPACITIES),
-        v1(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment").cluster().with_status()
+        v1(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment").returns_deleted().cluster().with_status()
             .columns(table::ATTACHMENTS),
         Resource::new(AUTOSCALING, "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
-            .short(&["hpa"]).with_status().columns(table::AUTOSCALERS),
+            .short(&["hpa"]).in_all().with_status().columns(table::AUTOSCALERS),
         v1(AUTOSCALING, "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
-            .short(&["hpa"]).with_status()
-            .columns(Through { columns: table::AUTOSCALERS, view: old_autoscalers::ByProcessor })
-            .strategy(Arc::new(AsStored {
-                group: AUTOSCALING, kind: "HorizontalPodAutoscaler", view: old_autoscalers::ByProcessor,
+            .short(&["hpa"]).in_all().with_status()
+            .columns(ConvertedColumns { columns: table::AUTOSCALERS, conversion: autoscaling_v1::AutoscalersV1 })
+            .strategy(Arc::new(ConvertedStrategy {
+                group: AUTOSCALING, kind: "HorizontalPodAutoscaler", conversion: autoscaling_v1::AutoscalersV1,
             }))
-            .stored_as("horizontalpodautoscalers.autoscaling", Arc::new(old_autoscalers::ByProcessor)),
+            .stored_as("horizontalpodautoscalers.autoscaling", "autoscaling/v2", Arc::new(autoscaling_v1::AutoscalersV1)),
         v1(EXTENSIONS, "CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition")
-            .short(&["crd", "crds"]).cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
+            .short(&["crd", "crds"]).in_api_extensions().cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
             .columns(table::NAME_AND_CREATED),
-        v1(RBAC, "Role", "roles", "role").made_by_update().columns(table::NAME_AND_CREATED),
-        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").made_by_update().columns(table::ROLE_BINDINGS),
-        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().made_by_update().columns(table::NAME_AND_CREATED),
-        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster().made_by_update()
+        v1(RBAC, "Role", "roles", "role").creates_on_update().columns(table::NAME_AND_CREATED),
+        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").creates_on_update().columns(table::ROLE_BINDINGS),
+        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().creates_on_update().columns(table::NAME_AND_CREATED),
+        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster().creates_on_update()
             .columns(table::ROLE_BINDINGS),
         v1(NET, "IPAddress", "ipaddresses", "ipaddress").short(&["ip"]).cluster().columns(table::IP_ADDRESSES),
         v1(NET, "ServiceCIDR", "servicecidrs", "servicecidr").cluster().with_status().columns(table::SERVICE_CIDRS),
-        v1(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass").short(&["vac"]).cluster()
+        v1(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass").returns_deleted().short(&["vac"]).cluster()
             .columns(table::ATTRIBUTES_CLASSES),
-        v1(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration").cluster()
+        v1(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration").in_api_extensions().cluster()
             .columns(table::WEBHOOK_CONFIGURATIONS),
-        v1(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "validatingwebhookconfiguration").cluster()
+        v1(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "validatingwebhookconfiguration").in_api_extensions().cluster()
             .columns(table::WEBHOOK_CONFIGURATIONS),
-        v1(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "validatingadmissionpolicy").cluster()
+        v1(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "validatingadmissionpolicy").in_api_extensions().cluster()
             .with_status().columns(table::VALIDATING_POLICIES),
-        v1(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "validatingadmissionpolicybinding")
+        v1(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "validatingadmissionpolicybinding").in_api_extensions()
             .cluster().columns(table::BINDINGS_OF_POLICIES),
-        v1(ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy").cluster()
+        v1(ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy").in_api_extensions().cluster()
             .columns(table::MUTATING_POLICIES),
-        v1(ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", "mutatingadmissionpolicybinding")
+        v1(ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", "mutatingadmissionpolicybinding").in_api_extensions()
             .cluster().columns(table::BINDINGS_OF_POLICIES),
-        v1(REGISTRATION, "APIService", "apiservices", "apiservice").cluster().with_status().columns(table::API_SERVICES),
+        v1(REGISTRATION, "APIService", "apiservices", "apiservice").cluster().in_api_extensions().with_status().columns(table::API_SERVICES),
         v1(FLOW, "FlowSchema", "flowschemas", "flowschema").cluster().with_status().columns(table::FLOW_SCHEMAS),
         v1(FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations", "prioritylevelconfiguration").cluster()
             .with_status().columns(table::PRIORITY_LEVELS),
-        v1(DEVICES, "DeviceClass", "deviceclasses", "deviceclass").cluster(),
-        v1(DEVICES, "ResourceClaim", "resourceclaims", "resourceclaim").with_status().columns(table::RESOURCE_CLAIMS),
-        v1(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate"),
-        v1(DEVICES, "ResourceSlice", "resourceslices", "resourceslice").cluster()
-            .fields(&["spec.driver", "spec.nodeName"]).columns(table::RESOURCE_SLICES),
-        question(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview").cluster(),
-        question(AUTHENTICATION, "TokenReview", "tokenreviews", "tokenreview").cluster(),
-        question(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", "localsubjectaccessreview"),
-        question(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview").cluster(),
-        question(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview").cluster(),
-        question(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview").cluster(),
+        v1(DEVICES, "DeviceClass", "deviceclasses", "deviceclass").returns_deleted().cluster(),
+        v1(DEVICES, "ResourceClaim", "resourceclaims", "resourceclaim").returns_deleted().with_status().columns(table::RESOURCE_CLAIMS),
+        v1(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate").returns_deleted(),
+        v1(DEVICES, "ResourceSlice", "resourceslices", "resourceslice").returns_deleted().cluster()
+            .fields(field_labels::RESOURCE_SLICE).columns(table::RESOURCE_SLICES),
+        review(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview").cluster(),
+        review(AUTHENTICATION, "TokenReview", "tokenreviews", "tokenreview").cluster(),
+        review(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", "localsubjectaccessreview"),
+        review(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview").cluster(),
+        review(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview").cluster(),
+        review(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview").cluster(),
     ]
 }
 
@@ -182,27 +195,22 @@ fn v1(group: &'static str, kind: &'static str, plural: &'static str, singular: &
     Resource::new(group, "v1", kind, plural, singular)
 }
 
-/// A kind whose objects are questions, answered by [`crate::auth`].
-fn question(
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-) -> Resource {
+/// An access review, answered by [`crate::auth`].
+fn review(group: &'static str, kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
     v1(group, kind, plural, singular).verbs(CREATE)
 }
 
-/// Whatever listens behind an object, asked by any method.
+/// A proxy subresource for all methods.
 fn proxy(options: &'static str) -> Subresource {
     Subresource::stream("proxy", options, &["create", "delete", "get", "patch", "update"])
 }
 
-/// A token in the name of a service account, answered by [`crate::auth`].
+/// The token subresource of service accounts, answered by [`crate::auth`].
 fn token() -> Subresource {
     Subresource::elsewhere("token", (AUTHENTICATION, "v1", "TokenRequest"), CREATE)
 }
 
-/// The numbers of what makes pods of a template.
+/// The scale subresource of a workload.
 fn scale(selector: &'static str) -> Subresource {
     Subresource::scale(Replicas {
         wanted: "spec.replicas".into(),
@@ -221,7 +229,7 @@ mod tests {
             let of = api::schema::all().kind(&kind.group, &kind.version, &kind.kind);
             assert!(of.is_some(), "{kind:?}");
             let has_status = of.and_then(|of| of.field("status")).is_some();
-            // The status of a question is its answer.
+            // The status of a review is its answer.
             let is_question = kind.verbs == super::CREATE;
             assert_eq!(has_status && !is_question, kind.has_status(), "the status of {kind:?}");
         }

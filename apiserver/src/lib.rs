@@ -1,26 +1,34 @@
-//! The Kubernetes API as a library: resources over a store, with watch.
+//! The Kubernetes API server as a library: resources, storage, watch cache, authentication, authorization and
+//! admission.
 //!
-//! A request is read once into a `request`, finds its [`resource::Resource`] row, and is answered from the
-//! [`store::Memory`] by [`Api`]; [`serve()`] puts any router on any listener. What is not a resource (subresources,
-//! classic endpoints) is an ordinary route in front of [`Api::router`]. What must outlive the process goes into a
-//! [`storage::Store`].
+//! [`Api`] looks up the [`resource::Resource`] row of a request and answers reads from the
+//! [`watch_cache::WatchCache`]. Writes go through [`registry::Registry`] into a durable [`storage::Store`].
+//! [`serve()`] serves any router on any listener. Endpoints that are not resources are ordinary routes in
+//! front of [`Api::router`].
+#![deny(missing_docs)]
 
 pub mod activity;
 pub mod admission;
 mod api;
 pub mod auth;
-pub mod bounds;
 pub mod catalog;
 mod compress;
+mod compute_pool;
 pub mod container;
 pub mod crd;
 pub mod discovery;
-mod held;
+mod drain_body;
+pub mod exposition;
+pub mod flowcontrol;
+mod guarded_body;
 pub mod identity;
 pub mod kinds;
 pub mod list;
+mod list_body;
+pub mod object;
 pub mod openapi;
 pub mod registry;
+pub mod represent;
 pub mod request;
 pub mod resource;
 pub mod selector;
@@ -29,17 +37,19 @@ pub mod shares;
 pub mod spdy;
 pub mod status;
 pub mod storage;
-pub mod store;
-pub mod table;
+pub mod tasks;
 pub mod tls;
-mod unread;
+pub mod version;
 pub mod watch;
+pub mod watch_cache;
+pub mod websocket;
 pub mod write;
 
-pub use api::{Api, Version};
+pub use api::Api;
 pub use catalog::Catalog;
-pub use held::Held;
+pub use guarded_body::GuardedBody;
 pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;
 pub use status::Status;
+pub use version::Version;

@@ -1,92 +1,110 @@
-//! Lists: a picture of the store at one revision, handed out whole or in pieces.
+//! List requests: pages of a snapshot at one revision.
 
+use api::protobuf::encode;
+use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::request::ListOptions;
+use crate::list_body::ListBody;
+use crate::represent::{self, As, Encoding, Format, MetaVersion, Table};
+use crate::request::{Include, ListOptions};
 use crate::resource::Resource;
 use crate::status::{CONTINUE, EXPIRED, Status};
-use crate::store::{Memory, Object, Scope};
+use crate::watch_cache::{Object, Scope, WatchCache};
 
-/// The revision of a token that goes on with whatever is there: no object was ever written at it.
-const NOW: u64 = 0;
+/// Revision of a continue token that resumes on the current state. No object has this revision.
+const CURRENT_STATE: u64 = 0;
 
-/// One piece of a list.
+/// Maximum bytes of objects in a page, regardless of `limit`. Kubelets read lists of up to 16 MiB, so a page
+/// with one object of maximum size still fits.
+pub(crate) const PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The objects.
     pub objects: Vec<Object>,
-    /// The revision of the picture.
+    /// Revision of the snapshot.
     pub revision: u64,
-    /// Where the next piece begins; `None` at the end.
+    /// Start of the next page; `None` at the end.
     next: Option<Place>,
 }
 
-/// A place in a picture: its revision and the last object handed out.
+/// Position encoded in a continue token: revision and last object returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     revision: u64,
-    /// How many objects are left, where that is known.
+    /// Number of remaining objects, if known.
     left: Option<usize>,
     namespace: String,
     name: String,
 }
 
 impl Page {
-    /// Reads the piece of a list that the options ask for.
+    /// Reads a page.
     ///
     /// # Errors
-    /// 400 for a token that is none of ours, 410 for one too old (with another one that goes on), 504 for a revision that is still to come.
+    /// 400 for an invalid token, 410 for an expired one (with a token that continues on the current state),
+    /// 504 for a future revision.
     pub fn read(
-        store: &Memory,
+        store: &WatchCache,
         resource: &str,
         scope: &Scope,
         options: &ListOptions,
     ) -> Result<Self, Status> {
         let place = options.continue_from.as_deref().map(Place::decode).transpose()?;
-        let picture = match (&place, options.revision) {
-            (Some(place), _) if place.revision == NOW => store.picture(resource),
+        let snapshot = match (&place, options.revision) {
+            (Some(place), _) if place.revision == CURRENT_STATE => store.snapshot(resource),
             (Some(place), _) => {
                 refuse_future(store, place.revision)?;
-                store.picture_at(resource, place.revision).map_err(|_| place.expired())?
+                store.snapshot_at(resource, place.revision).map_err(|_| place.expired())?
             }
             (None, Some(revision)) if options.exact => {
                 refuse_future(store, revision)?;
-                store.picture_at(resource, revision)?
+                store.snapshot_at(resource, revision)?
             }
             (None, revision) => {
                 refuse_future(store, revision.unwrap_or_default())?;
-                store.picture(resource)
+                store.snapshot(resource)
             }
         };
         let after = place.as_ref().map(|place| (place.namespace.as_str(), place.name.as_str()));
         let matches = |object: &&Object| options.labels.matches(object) && options.fields.matches(object);
         let there: Box<dyn Iterator<Item = &Object>> = match options.fields.node() {
-            Some(node) => Box::new(picture.of_node(node, scope, after)),
-            None => Box::new(picture.after(scope, after)),
+            Some(node) => Box::new(snapshot.of_node(node, scope, after)),
+            None => Box::new(snapshot.after(scope, after)),
         };
         let mut found = there.filter(matches);
-        let limit = options.limit.unwrap_or(usize::MAX);
-        let objects: Vec<_> = found.by_ref().take(limit).cloned().collect();
-        let is_whole = objects.len() < limit || found.next().is_none();
-        let revision = picture.revision;
+        // A client without a limit does not request further pages.
+        let (limit, max_bytes) = options.limit.map_or((usize::MAX, usize::MAX), |limit| (limit, PAGE_BYTES));
+        let (mut objects, mut bytes, mut is_whole) = (Vec::new(), 0, true);
+        for object in found.by_ref() {
+            bytes += object.json().len();
+            if objects.len() >= limit || (bytes > max_bytes && !objects.is_empty()) {
+                is_whole = false;
+                break;
+            }
+            objects.push(object.clone());
+        }
+        let revision = snapshot.revision;
         let Some(last) = objects.last().filter(|_| !is_whole) else {
             return Ok(Self { objects, revision, next: None });
         };
         let left = (options.labels.is_empty() && options.fields.is_empty()).then(|| match &place {
             Some(Place { left: Some(left), .. }) => left.saturating_sub(objects.len()),
             Some(_) => 1 + found.count(),
-            None => picture.count(scope) - objects.len(),
+            None => snapshot.count(scope) - objects.len(),
         });
         let next = Some(Place::of(revision, last, left));
-        // Whoever goes on does so with this picture, whatever is written meanwhile.
-        store.keep(resource, &picture);
+        // Further pages use this snapshot.
+        store.keep(resource, &snapshot);
         Ok(Self { objects, revision, next })
     }
 
-    /// The list's `metadata`. The number of objects left is told only where no selector makes it a guess.
+    /// The list metadata. `remainingItemCount` is set only without selectors, as in kube-apiserver.
     pub fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
         if let Some(place) = &self.next {
@@ -98,33 +116,102 @@ impl Page {
         metadata
     }
 
-    /// The list in JSON: the objects' own bytes, one after another.
+    /// The list as a JSON body. Objects are encoded while it is sent, unless the resource converts them.
+    pub fn into_body(self, resource: &Resource) -> Body {
+        if resource.conversion.is_some() {
+            return Body::from([&*self.json(resource), b"\n"].concat());
+        }
+        let head = self.head(&resource.list_kind, resource.api_version());
+        Body::new(ListBody::new(head.into_bytes(), self.objects, resource.schema.is_some()))
+    }
+
+    /// Encodes the list in a format.
+    ///
+    /// # Errors
+    /// 500 if an object cannot be encoded.
+    pub fn encoded(&self, resource: &Resource, format: Format, include: Include) -> Result<Vec<u8>, Status> {
+        let json = match (format.encoding, format.shape) {
+            (Encoding::Protobuf, As::Metadata(version)) => return self.metadata_protobuf(resource, version),
+            (Encoding::Protobuf, As::Object | As::Table(_)) => return self.protobuf(resource),
+            (_, As::Object) => self.json(resource),
+            (_, As::Metadata(version)) => {
+                let items = self
+                    .objects
+                    .iter()
+                    .map(|object| represent::metadata_json(&resource.json(object), version));
+                self.joined("PartialObjectMetadataList", version.api_version(), items)
+            }
+            (_, As::Table(version)) => {
+                let table = Table { version, include, with_columns: true, now: Timestamp::now() };
+                let objects = self.objects.iter().map(|object| resource.tree(object));
+                table.of(resource.columns.as_ref(), objects, self.metadata()).to_string().into_bytes()
+            }
+        };
+        represent::encoded(format.encoding, &json)
+    }
+
+    /// The list as JSON, concatenated from the stored bytes of the objects.
     pub fn json(&self, resource: &Resource) -> Vec<u8> {
-        let head = format!(
-            r#"{{"kind":"{}","apiVersion":"{}","metadata":{},"items":["#,
-            resource.list_kind,
-            resource.api_version(),
-            self.metadata()
-        );
+        let items = self.objects.iter().map(|object| resource.item_json(object));
+        self.joined(&resource.list_kind, resource.api_version(), items)
+    }
+
+    fn joined<I: AsRef<[u8]>>(
+        &self,
+        kind: &str,
+        api_version: &str,
+        items: impl Iterator<Item = I>,
+    ) -> Vec<u8> {
+        let head = self.head(kind, api_version);
         let bytes: usize = self.objects.iter().map(|object| object.json().len() + 1).sum();
-        let mut json = Vec::with_capacity(head.len() + bytes + 2);
+        let mut json = Vec::with_capacity(head.len() + bytes + 3);
         json.extend_from_slice(head.as_bytes());
-        for (at, object) in self.objects.iter().enumerate() {
+        for (at, item) in items.enumerate() {
             if at > 0 {
                 json.push(b',');
             }
-            json.extend_from_slice(&resource.json(object));
+            json.extend_from_slice(item.as_ref());
         }
         json.extend_from_slice(b"]}");
         json
     }
+
+    /// The JSON of the list before its items.
+    fn head(&self, kind: &str, api_version: &str) -> String {
+        format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{},"items":["#, self.metadata())
+    }
+
+    fn protobuf(&self, resource: &Resource) -> Result<Vec<u8>, Status> {
+        let (api_version, kind) = (resource.api_version(), &resource.kind);
+        let message = |object: &Object| {
+            let message = encode::message(api_version, kind, &resource.json(object));
+            message.map_err(Status::internal)?.ok_or_else(Status::not_acceptable)
+        };
+        let items = self.objects.iter().map(message).collect::<Result<Vec<_>, _>>()?;
+        self.protobuf_list(api_version, &resource.list_kind, &items)
+    }
+
+    fn metadata_protobuf(&self, resource: &Resource, version: MetaVersion) -> Result<Vec<u8>, Status> {
+        let item = |object: &Object| {
+            let json = resource.json(object);
+            encode::partial_metadata(represent::metadata_of(&json).as_bytes()).map_err(Status::internal)
+        };
+        let items = self.objects.iter().map(item).collect::<Result<Vec<_>, _>>()?;
+        self.protobuf_list(version.api_version(), "PartialObjectMetadataList", &items)
+    }
+
+    fn protobuf_list(&self, api_version: &str, kind: &str, items: &[Vec<u8>]) -> Result<Vec<u8>, Status> {
+        let metadata = self.metadata().to_string();
+        let list = encode::list(metadata.as_bytes(), items).map_err(Status::internal)?;
+        Ok(encode::envelope(api_version, kind, &list))
+    }
 }
 
-/// Refuses a revision that the store has not reached.
+/// Rejects a future revision.
 ///
 /// # Errors
-/// 504, with the cause clients look for.
-pub fn refuse_future(store: &Memory, revision: u64) -> Result<(), Status> {
+/// 504 with the cause that clients look for.
+pub fn refuse_future(store: &WatchCache, revision: u64) -> Result<(), Status> {
     let current = store.revision();
     if revision > current { Err(Status::from_the_future(revision, current)) } else { Ok(()) }
 }
@@ -139,12 +226,13 @@ impl Place {
         URL_SAFE_NO_PAD.encode(format!("{}/{left}/{}/{}", self.revision, self.namespace, self.name))
     }
 
-    /// The revision is no longer known; the token in the answer goes on from the same place with what is there now.
+    /// The error for an expired token. It contains a token that continues at the same position on the current
+    /// state.
     fn expired(&self) -> Status {
         let message = "The provided continue parameter is too old to display a consistent list result. Start a new \
-                       list without the continue parameter, or go on with the token in this response: the rest is \
-                       then as it is now, with what was made, changed and deleted since the first piece.";
-        let token = Self { revision: NOW, left: None, ..self.clone() }.encode();
+                       list without the continue parameter, or use the token in this response to continue on the \
+                       current state, which includes all changes since the first page.";
+        let token = Self { revision: CURRENT_STATE, left: None, ..self.clone() }.encode();
         Status { details: Some(json!({CONTINUE: token})), ..Status::new(StatusCode::GONE, EXPIRED, message) }
     }
 

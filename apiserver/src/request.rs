@@ -1,4 +1,4 @@
-//! What a request asks for, read from its path and query alone.
+//! Parses the path and query of a request.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 
-/// What a path names.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `/api`.
@@ -24,29 +24,31 @@ pub enum Target {
     GroupVersion(String, String),
     /// `/version`.
     Version,
-    /// Objects of a resource.
+    /// A resource.
     Objects(Objects),
 }
 
-/// Objects of one resource: all of them, a namespace's, or one.
+/// A resource request: the collection, the collection of a namespace, or one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// API group, empty for the core one.
+    /// API group, empty for the core group.
     pub group: String,
     /// Version.
     pub version: String,
-    /// Name of the resource in paths.
+    /// Plural name.
     pub plural: String,
-    /// Namespace, where the path names one.
+    /// Namespace in the path.
     pub namespace: Option<String>,
-    /// Name, where the path names one object.
+    /// Object name in the path.
     pub name: Option<String>,
-    /// Part of the object, where the path names one.
+    /// Subresource in the path.
     pub subresource: Option<String>,
+    /// The path is a legacy watch path (`/api/v1/watch/pods`).
+    pub is_watch: bool,
 }
 
 impl Target {
-    /// Reads a path; `None` when it is none of ours.
+    /// Parses a path; `None` for other paths.
     pub fn parse(path: &str) -> Option<Self> {
         let parts: Vec<String> =
             path.trim_matches('/').split('/').map(decode_percent).collect::<Option<_>>()?;
@@ -70,10 +72,15 @@ impl Target {
 
 impl Objects {
     fn parse(group: &str, version: &str, rest: &[&str]) -> Option<Self> {
+        if let ["watch", rest @ ..] = rest {
+            let watched = Self::parse(group, version, rest)?;
+            let is_whole = watched.subresource.is_none() && !watched.is_watch;
+            return is_whole.then_some(Self { is_watch: true, ..watched });
+        }
         let own = |text: &str| Some(text.to_owned());
         let base = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
         let (namespace, rest) = match rest {
-            // The namespace itself and its parts, not what lies in it.
+            // The Namespace object and its subresources, not a namespaced resource.
             ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] => (own(namespace), rest),
             rest => (None, rest),
@@ -88,7 +95,7 @@ impl Objects {
     }
 }
 
-/// The text that a part of a path stands for; `None` when it is none.
+/// Decodes percent-encoding; `None` if invalid.
 pub(crate) fn decode_percent(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -106,62 +113,51 @@ pub(crate) fn decode_percent(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// How a list or a watch is wanted.
+/// Options of list and watch.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Which labels.
+    /// Label selector.
     pub labels: LabelSelector,
-    /// Which fields.
+    /// Field selector.
     pub fields: FieldSelector,
-    /// At most so many objects in one answer.
+    /// Page size.
     pub limit: Option<usize>,
-    /// Where the last answer ended.
+    /// Continue token.
     pub continue_from: Option<String>,
     /// `resourceVersion`, `None` when absent or empty.
     pub revision: Option<u64>,
-    /// The list is to be of just that revision: `resourceVersionMatch=Exact`, or pieces from there on.
+    /// The list must be of exactly that revision: `resourceVersionMatch=Exact`, or paged with a revision.
     pub exact: bool,
-    /// Send what changes rather than what is.
+    /// Watch instead of list.
     pub watch: bool,
-    /// End the watch after so long.
+    /// Watch timeout.
     pub timeout: Option<Duration>,
-    /// Send bookmarks.
+    /// The watch may send bookmarks.
     pub bookmarks: bool,
-    /// Begin the watch with everything there is, and say where that ends.
+    /// The watch starts with the current objects, then a bookmark.
     pub initial_events: bool,
-    /// What of the object goes into a table's row.
+    /// Object data in table rows.
     pub include: Include,
 }
 
-/// How objects are to be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum As {
-    /// Whole.
-    Json,
-    /// As rows of a `Table`.
-    Table,
-    /// Without anything but their metadata.
-    Metadata,
-}
-
-/// What of the object goes into a table's row.
+/// Object data in table rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing.
+    /// None.
     None,
-    /// Its metadata.
+    /// The metadata.
     #[default]
     Metadata,
-    /// All of it.
+    /// The object.
     Object,
 }
 
 impl ListOptions {
-    /// Reads the query.
+    /// Parses the query; `is_watch` is set for legacy watch paths.
     ///
     /// # Errors
-    /// 400 that names the parameter and what is wrong with it.
-    pub fn parse(uri: &Uri) -> Result<Self, Status> {
+    /// 400 that names the invalid parameter.
+    pub fn parse(uri: &Uri, is_watch: bool) -> Result<Self, Status> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| Status::bad_request(format!("cannot read the query: {error}")))?;
         let mut options = Self::default();
@@ -176,30 +172,41 @@ impl ListOptions {
                 "resourceVersion" if value.is_empty() => {}
                 "resourceVersion" => options.revision = Some(number(&name, &value)?),
                 "resourceVersionMatch" => resource_match = value,
-                "watch" => options.watch = boolean(&value),
+                "watch" => options.watch = query_switch(&value),
                 "timeoutSeconds" => {
                     let seconds: u32 = number(&name, &value)?;
                     options.timeout = Some(Duration::from_secs(seconds.into())).filter(|t| !t.is_zero());
                 }
-                "allowWatchBookmarks" => options.bookmarks = boolean(&value),
-                "sendInitialEvents" => initial_events = Some(boolean(&value)),
+                "allowWatchBookmarks" => options.bookmarks = query_switch(&value),
+                "sendInitialEvents" => initial_events = Some(query_switch(&value)),
                 "includeObject" => options.include = include(&value)?,
                 _ => {}
             }
         }
+        options.watch |= is_watch;
         options.exact = options.means_exactly(&resource_match, initial_events)?;
         if options.revision == Some(0) && options.continue_from.is_none() {
-            // Any state will do: all of it is at hand.
+            // Revision 0 accepts any state, and the cache can return all of it.
             options.limit = None;
         }
         options.initial_events = initial_events == Some(true);
         Ok(options)
     }
 
-    /// Whether the list is to be of just that revision, by what the revision is to be matched with.
+    /// Parses `includeObject`, which also applies to writes answered with a table.
     ///
     /// # Errors
-    /// 400 or 422, in the words of the stock server, for parameters that do not go together.
+    /// 400 for values other than `None`, `Metadata` and `Object`.
+    pub fn include(uri: &Uri) -> Result<Include, Status> {
+        let pairs = uri.query().unwrap_or_default().split('&');
+        let value = pairs.filter_map(|pair| pair.strip_prefix("includeObject=")).next();
+        include(value.unwrap_or_default())
+    }
+
+    /// Whether the list must be of exactly that revision.
+    ///
+    /// # Errors
+    /// 400 or 422 with kube-apiserver's message for invalid combinations.
     fn means_exactly(&self, resource_match: &str, initial_events: Option<bool>) -> Result<bool, Status> {
         const FIELD: &str = "resourceVersionMatch";
         let mut causes = Vec::new();
@@ -243,15 +250,15 @@ impl ListOptions {
             let message = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(message));
         }
-        // What comes in pieces comes from one revision, so that it always meant this one.
+        // A paged list with a revision has always been exact.
         Ok(resource_match == "Exact" || (resource_match.is_empty() && has_revision && self.limit.is_some()))
     }
 }
 
-/// How long a client allows its request to take (`timeout=30s`); `None` when it does not say, or allows any time.
+/// The `timeout` query parameter; `None` if absent or zero.
 ///
 /// # Errors
-/// 400 for what is no duration.
+/// 400 for an invalid duration.
 pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Status> {
     let pairs = uri.query().unwrap_or_default().split('&');
     let value = pairs.filter_map(|pair| pair.strip_prefix("timeout=")).next().unwrap_or_default();
@@ -261,24 +268,25 @@ pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Status> {
     let read = value.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
     let read = read.ok_or_else(|| {
         Status::bad_request(format!(
-            "invalid timeout specified in the request URL - \"{value}\" is no duration such as 30s"
+            "invalid timeout specified in the request URL - \"{value}\" is not a duration such as 30s"
         ))
     })?;
     Ok(Some(read).filter(|read| !read.is_zero()))
 }
 
-/// What a header lists, of which there may be several.
-pub(crate) fn words(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+/// The comma-separated values of a header.
+pub(crate) fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {
-    value.parse().map_err(|_| Status::bad_request(format!("{name}: \"{value}\" is not a number it can take")))
+    value.parse().map_err(|_| Status::bad_request(format!("{name}: \"{value}\" is not a valid number")))
 }
 
-/// What a switch in a query says, as the stock server reads it: Python's `True` is one, and so is the name alone.
-pub(crate) fn boolean(value: &str) -> bool {
+/// Value of a boolean query parameter that is present: true unless `0` or `false`, as
+/// `Convert_Slice_string_To_bool` in apimachinery.
+pub fn query_switch(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
@@ -287,9 +295,7 @@ fn include(value: &str) -> Result<Include, Status> {
         "" | "Metadata" => Ok(Include::Metadata),
         "None" => Ok(Include::None),
         "Object" => Ok(Include::Object),
-        _ => {
-            Err(Status::bad_request(format!("includeObject: \"{value}\" is none of None, Metadata, Object")))
-        }
+        _ => Err(Status::bad_request(format!("includeObject: \"{value}\" must be None, Metadata or Object"))),
     }
 }
 

@@ -1,86 +1,107 @@
-//! A resource is a row: what it is called, what may be done with it, what it does beyond being stored, how it is printed.
+//! Resource rows: names, verbs, subresources, strategy and columns of each served resource version.
 //!
-//! Rows of built-in kinds stand in [`crate::kinds`]; rows of kinds that are defined while the server runs are made the
-//! same way and handed to [`crate::registry::Registry::serve`].
+//! [`crate::kinds`] defines the built-in rows. Custom resources are built the same way and passed to
+//! [`crate::registry::Registry::serve`].
 
+mod columns;
 mod part;
 mod schema;
+mod status;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use api::fault::Fault;
+use api::field_error::FieldError;
 use api::shape::Shape;
 use api::strategy::{self, Strategy};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-pub use self::part::{Part, Pick, Replicas, Subresource};
-pub use self::schema::{Logic, Schema, View};
+pub use self::columns::{Columns, ConvertedColumns, Head};
+pub use self::part::{Part, Replicas, Subresource, UpdateFields};
+pub use self::schema::{Conversion, Schema, StrategyRef};
+use crate::object::Object;
+pub use crate::object::{Field, Fields, Source, Text};
 use crate::selector::FieldSelector;
 use crate::status::Status;
-use crate::store::Object;
-use crate::table::Columns;
 
-/// A name that is part of the program, or that somebody gave while it ran.
-pub type Text = Cow<'static, str>;
-
-/// The paths that field selectors may ask for (`status.phase`), beyond name and namespace.
-pub type Fields = Arc<[Text]>;
-
-/// What may be done with a resource that clients write.
+/// Verbs of writable resources.
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// One kind of object that is served, in one version.
+/// Default garbage collection policy of a kind, `GarbageCollectionPolicy` of the stock registries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GarbageCollection {
+    /// Dependents are deleted in the background.
+    #[default]
+    DeleteDependents,
+    /// Dependents are orphaned. Clients that set no policy get the warning.
+    OrphanDependents {
+        /// Text of the `Warning` header.
+        warning: Option<&'static str>,
+    },
+    /// Propagation policies have no effect.
+    Unsupported,
+}
+
+/// A resource: one kind in one served version.
 #[derive(Clone)]
 pub struct Resource {
-    /// API group, empty for the core one.
+    /// API group, empty for the core group.
     pub group: Text,
     /// Version.
     pub version: Text,
     /// Kind.
     pub kind: Text,
-    /// Kind of a list of it.
+    /// List kind.
     pub list_kind: Text,
-    /// Name in paths.
+    /// Plural name.
     pub plural: Text,
-    /// Name of one.
+    /// Singular name.
     pub singular: Text,
-    /// Objects lie in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// What people type.
+    /// Short names.
     pub short_names: Vec<Text>,
-    /// Groups of resources it belongs to (`all`).
+    /// Categories, such as `all`.
     pub categories: Vec<Text>,
-    /// What may be done with it.
+    /// Supported verbs.
     pub verbs: &'static [&'static str],
-    /// A PUT makes the object when it is not there.
-    pub made_by_update: bool,
-    /// An object keeps the status it is made with; otherwise that is for its own path alone.
-    pub made_with_status: bool,
-    /// What is made of it is a part of an object of another resource of its group and version: the names of both.
-    pub made_as: Option<(&'static str, &'static str)>,
-    /// Parts of its objects with a path of their own.
+    /// A PUT creates a missing object.
+    pub creates_on_update: bool,
+    /// A created object keeps its status. For other kinds only the status subresource sets it.
+    pub keeps_initial_status: bool,
+    /// Virtual resource: a create is written to this subresource of another resource in the same group
+    /// version.
+    pub creates_subresource: Option<(&'static str, &'static str)>,
+    /// DELETE returns the deleted object (`ReturnDeletedObject` of the stock registries) instead of a Status.
+    pub returns_deleted: bool,
+    /// Default propagation policy of deletes.
+    pub garbage_collection: GarbageCollection,
+    /// Subresources.
     pub subresources: Vec<Subresource>,
-    /// What field selectors may ask for.
+    /// Selectable fields beyond name and namespace.
     pub fields: Fields,
-    /// How a table of it looks.
+    /// Table columns.
     pub columns: Arc<dyn Columns>,
-    /// What it fills in, decides and refuses.
-    pub strategy: Logic,
-    /// What its fields are, where the table of all types does not know.
+    /// Defaulting, preparation and validation.
+    pub strategy: StrategyRef,
+    /// Schema, for kinds that are not built in.
     pub schema: Option<Arc<dyn Schema>>,
-    /// How stored objects are shown, where that is not as they are stored.
-    pub view: Option<Arc<dyn View>>,
-    /// Who alone may change an object: ends the sentence "... is forbidden: ".
+    /// Conversion, if the served version differs from the stored one.
+    pub conversion: Option<Arc<dyn Conversion>>,
+    /// Message of Forbidden errors on a read-only server; it ends the sentence "... is forbidden: ".
     pub owner: fn(&Map<String, Value>) -> String,
     api_version: String,
     stored: String,
+    /// `apiVersion` of stored objects.
+    stored_version: String,
 }
 
 impl Resource {
-    /// A row of a built-in kind that lies in namespaces and is stored, listed, watched and printed as it is.
+    /// A namespaced built-in resource that is stored in this version.
     pub fn new(
         group: impl Into<Text>,
         version: impl Into<Text>,
@@ -97,17 +118,20 @@ impl Resource {
             short_names: Vec::new(),
             categories: Vec::new(),
             verbs: ALL,
-            made_by_update: false,
-            made_with_status: false,
-            made_as: None,
+            creates_on_update: false,
+            keeps_initial_status: false,
+            creates_subresource: None,
+            returns_deleted: false,
+            garbage_collection: GarbageCollection::default(),
             subresources: Vec::new(),
             fields: Arc::new([]),
             columns: Arc::new(api::table::NAME_AND_AGE),
-            strategy: Logic::BuiltIn(strategy::of(&group, &kind)),
+            strategy: StrategyRef::BuiltIn(strategy::of(&group, &kind)),
             schema: None,
-            view: None,
+            conversion: None,
             owner: |_| String::new(),
             stored: QualifiedName { plural: &plural, group: &group }.to_string(),
+            stored_version: api_version.clone(),
             api_version,
             group,
             version,
@@ -117,80 +141,96 @@ impl Resource {
         }
     }
 
-    /// It lies in no namespace.
+    /// Makes the resource cluster-scoped.
     pub fn cluster(self) -> Self {
         Self { namespaced: false, ..self }
     }
 
-    /// What people type.
+    /// Sets the short names.
     pub fn short(self, names: &[&'static str]) -> Self {
         Self { short_names: texts(names), ..self }
     }
 
-    /// `kubectl get all` shows it.
+    /// Adds the resource to category `all`.
     pub fn in_all(self) -> Self {
         Self { categories: texts(&["all"]), ..self }
     }
 
-    /// What may be done with it.
+    /// Adds the resource to category `api-extensions`.
+    pub fn in_api_extensions(self) -> Self {
+        Self { categories: texts(&["api-extensions"]), ..self }
+    }
+
+    /// Sets the verbs.
     pub fn verbs(self, verbs: &'static [&'static str]) -> Self {
         Self { verbs, ..self }
     }
 
-    /// A PUT makes the object when it is not there.
-    pub fn made_by_update(self) -> Self {
-        Self { made_by_update: true, ..self }
+    /// A PUT creates a missing object.
+    pub fn creates_on_update(self) -> Self {
+        Self { creates_on_update: true, ..self }
     }
 
-    /// An object keeps the status it is made with.
-    pub fn made_with_status(self) -> Self {
-        Self { made_with_status: true, ..self }
+    /// A created object keeps its status.
+    pub fn keeps_initial_status(self) -> Self {
+        Self { keeps_initial_status: true, ..self }
     }
 
-    /// It can only be made, and is stored nowhere: it becomes that part of an object of another resource, which it names.
-    pub fn made_as(self, plural: &'static str, part: &'static str) -> Self {
-        Self { verbs: &["create"], made_as: Some((plural, part)), ..self }
+    /// DELETE returns the deleted object.
+    pub fn returns_deleted(self) -> Self {
+        Self { returns_deleted: true, ..self }
     }
 
-    /// One more part with a path of its own.
+    /// Sets the default propagation policy.
+    pub fn garbage_collection(self, policy: GarbageCollection) -> Self {
+        Self { garbage_collection: policy, ..self }
+    }
+
+    /// Makes this a virtual resource whose creates go to a subresource of another resource.
+    pub fn creates_subresource(self, plural: &'static str, part: &'static str) -> Self {
+        Self { verbs: &["create"], creates_subresource: Some((plural, part)), ..self }
+    }
+
+    /// Adds a subresource.
     pub fn part(mut self, part: Subresource) -> Self {
         self.subresources.push(part);
         self
     }
 
-    /// Its objects have a status, which has a path of its own.
+    /// Adds the status subresource.
     pub fn with_status(self) -> Self {
         self.part(Subresource::status())
     }
 
-    /// Field selectors may ask for these.
-    pub fn fields(self, paths: &[&'static str]) -> Self {
-        Self { fields: texts(paths).into(), ..self }
+    /// Sets the selectable fields.
+    pub fn fields(self, fields: &[Field]) -> Self {
+        Self { fields: fields.into(), ..self }
     }
 
-    /// How a table of it looks.
+    /// Sets the table columns.
     pub fn columns(self, columns: impl Columns + 'static) -> Self {
         Self { columns: Arc::new(columns), ..self }
     }
 
-    /// Who alone may change an object.
+    /// Sets the message of Forbidden errors.
     pub fn owner(self, owner: fn(&Map<String, Value>) -> String) -> Self {
         Self { owner, ..self }
     }
 
-    /// What it fills in, decides and refuses is made at run time.
+    /// Sets a strategy that is built at run time.
     pub fn strategy(self, strategy: Arc<dyn Strategy>) -> Self {
-        Self { strategy: Logic::Own(strategy), ..self }
+        Self { strategy: StrategyRef::Own(strategy), ..self }
     }
 
-    /// What its fields are is made at run time.
+    /// Sets a schema that is built at run time.
     pub fn schema(self, schema: Arc<dyn Schema>) -> Self {
         Self { schema: Some(schema), ..self }
     }
 
-    /// Its objects are those of another resource (`pods`, `deployments.apps`), shown in another way.
-    pub fn stored_as(self, qualified: &str, view: Arc<dyn View>) -> Self {
-        Self { stored: qualified.to_owned(), view: Some(view), ..self }
+    /// Serves the objects of another resource or version through a conversion.
+    pub fn stored_as(self, qualified: &str, api_version: &str, conversion: Arc<dyn Conversion>) -> Self {
+        let (stored, stored_version) = (qualified.to_owned(), api_version.to_owned());
+        Self { stored, stored_version, conversion: Some(conversion), ..self }
     }
 
     /// `v1` or `apps/v1`.
@@ -198,17 +238,31 @@ impl Resource {
         &self.api_version
     }
 
-    /// `pods` or `deployments.apps`: the name in messages.
+    /// Resource name in messages: `pods` or `deployments.apps`.
     pub fn qualified(&self) -> QualifiedName<'_> {
         QualifiedName { plural: &self.plural, group: &self.group }
     }
 
-    /// The name in the store: the qualified one, unless it shares the objects of another resource.
+    /// Storage name: the qualified name, unless another resource stores the objects.
     pub fn stored(&self) -> &str {
         &self.stored
     }
 
-    /// What patches and server-side apply need to know of the kind.
+    /// Hash of the storage version, which storage migrators compare; `None` for resources that are not
+    /// stored.
+    pub fn storage_version_hash(&self) -> Option<String> {
+        // As in kube-apiserver: the first eight bytes of a SHA-256.
+        const BYTES: usize = 8;
+        if !self.verbs.contains(&"create") || !self.verbs.contains(&"list") {
+            return None;
+        }
+        let (group, version) = self.stored_version.split_once('/').unwrap_or(("", &self.stored_version));
+        let name = format!("{group}/{version}/{}", self.kind);
+        let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
+        Some(STANDARD.encode(digest.as_ref().get(..BYTES)?))
+    }
+
+    /// Merge and ownership rules for patches and server-side apply.
     pub fn shape(&self) -> Shape<'_> {
         match &self.schema {
             Some(schema) => schema.shape(),
@@ -216,7 +270,7 @@ impl Resource {
         }
     }
 
-    /// Takes out every field that the kind does not have and returns their paths.
+    /// Removes unknown fields and returns their paths.
     pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
         match &self.schema {
             Some(schema) => schema.prune(object),
@@ -224,66 +278,103 @@ impl Resource {
         }
     }
 
-    /// Brings an object into the form that is stored, and returns the values that are of another type than their field.
-    pub fn fit(&self, object: &mut Map<String, Value>) -> Vec<Fault> {
+    /// Normalizes values to their stored form and returns values of the wrong type.
+    pub fn fit(&self, object: &mut Map<String, Value>) -> Vec<FieldError> {
         match &self.schema {
             Some(schema) => schema.fit(object),
-            None => api::schema::fit(object, &self.api_version, &self.kind),
+            None => api::schema::normalize(object, &self.api_version, &self.kind),
         }
     }
 
-    /// Makes a selector ask for fields as they are stored.
+    /// Translates field labels of this version to the stored labels.
     ///
     /// # Errors
-    /// 400 for a field that may not be asked for.
+    /// 400 with kube-apiserver's message for an unsupported label.
     pub fn select(&self, selector: &mut FieldSelector) -> Result<(), Status> {
-        selector.check(&self.kind, &self.fields)?;
-        if let Some(view) = &self.view {
-            selector.rename(|path| view.stored_field(path));
-        }
-        Ok(())
+        selector.rename(|label| match label {
+            "metadata.name" => Ok(label.to_owned()),
+            "metadata.namespace" if self.namespaced || self.has_default_labels() => Ok(label.to_owned()),
+            _ => match self.fields.iter().find(|field| field.label == label) {
+                Some(field) => Ok(field.stored_label().to_owned()),
+                None => Err(Status::bad_request(self.unknown_label(label))),
+            },
+        })
     }
 
-    /// What field selectors may ask for, as it is stored.
+    /// True for built-in kinds without own field labels, which support name and namespace even if
+    /// cluster-scoped.
+    fn has_default_labels(&self) -> bool {
+        self.fields.is_empty() && self.schema.is_none()
+    }
+
+    fn unknown_label(&self, label: &str) -> String {
+        if self.has_default_labels() {
+            format!(r#""{label}" is not a known field selector: only "metadata.name", "metadata.namespace""#)
+        } else if self.kind == "ResourceSlice" {
+            format!("field label not supported for {}, Kind={}: {label}", self.api_version, self.kind)
+        } else {
+            format!("field label not supported: {label}")
+        }
+    }
+
+    /// Field labels whose values are indexed.
     pub fn stored_fields(&self) -> Fields {
-        match &self.view {
-            None => self.fields.clone(),
-            Some(view) => self.fields.iter().map(|path| view.stored_field(path).into()).collect(),
+        let is_stored = |field: &&Field| !matches!(field.source, Source::Alias(_));
+        if self.fields.iter().all(|field| is_stored(&field)) {
+            self.fields.clone()
+        } else {
+            self.fields.iter().filter(is_stored).cloned().collect()
         }
     }
 
-    /// A stored object in this version, as it is sent.
+    /// The object in this version, as JSON.
     pub fn json(&self, object: &Object) -> Bytes {
-        match &self.view {
+        match &self.conversion {
             None => object.json().clone(),
-            Some(view) => serde_json::to_vec(&view.shown(object.decode())).unwrap_or_default().into(),
+            Some(conversion) => {
+                serde_json::to_vec(&conversion.to_served(object.decode())).unwrap_or_default().into()
+            }
         }
     }
 
-    /// A stored object in this version, as a tree.
+    /// The object as a list item. Items of built-in kinds omit `apiVersion` and `kind`.
+    pub fn item_json(&self, object: &Object) -> Bytes {
+        match (&self.schema, &self.conversion) {
+            (None, None) => object.json_without_type().into(),
+            (None, Some(_)) => {
+                let mut item = self.tree(object);
+                item.shift_remove("apiVersion");
+                item.shift_remove("kind");
+                serde_json::to_vec(&item).unwrap_or_default().into()
+            }
+            (Some(_), _) => self.json(object),
+        }
+    }
+
+    /// The object in this version, decoded.
     pub fn tree(&self, object: &Object) -> Map<String, Value> {
         let stored = object.decode();
-        match &self.view {
+        match &self.conversion {
             None => stored,
-            Some(view) => view.shown(stored),
+            Some(conversion) => conversion.to_served(stored),
         }
     }
 
-    /// The same without the record of its owners.
-    pub(crate) fn bare(&self, object: &Object) -> Map<String, Value> {
-        let stored = object.decode_bare();
-        match &self.view {
+    /// As [`Self::tree`], without managed fields.
+    pub(crate) fn tree_without_managed_fields(&self, object: &Object) -> Map<String, Value> {
+        let stored = object.decode_without_managed_fields();
+        match &self.conversion {
             None => stored,
-            Some(view) => view.shown(stored),
+            Some(conversion) => conversion.to_served(stored),
         }
     }
 
-    /// The part of that name.
+    /// The subresource of that name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|part| part.name == name)
     }
 
-    /// True when the status has a path of its own, which alone may write it.
+    /// Whether there is a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.iter().any(|part| matches!(part.part, Part::Status))
     }

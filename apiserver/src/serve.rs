@@ -1,4 +1,4 @@
-//! Any router on any listener, until it is told to stop.
+//! Serves a router on any listener until shutdown.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,22 +11,24 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::unread;
+use crate::drain_body;
 
-/// How long a client may take to send the head of a request.
+/// Time limit for the headers of a request.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Connections served at once; the next ones wait in the kernel's queue. Twice the watches a big cluster's master is asked for.
-const CONNECTIONS: usize = 20_000;
-/// How long answers under way get to end once the server stops, or does not believe their client any more; watches and followed logs never do by themselves.
+/// Maximum number of connections; further ones wait in the listen backlog. A large cluster needs about half
+/// of it for watches.
+const MAX_CONNECTIONS: usize = 20_000;
+/// Time for in-flight requests to finish on shutdown, or when the client certificate is no longer trusted.
+/// Watches and followed logs do not end by themselves.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
-/// Serves connections until `shutdown` becomes true or its sender is gone.
+/// Serves connections until `shutdown` becomes true or its sender is dropped.
 pub async fn serve<L: Listener>(listener: L, router: Router, shutdown: watch::Receiver<bool>) {
     let stopped = shutdown.clone();
     accept(listener, shutdown, |stream, _| connection(stream, router.clone(), stopped.clone())).await;
 }
 
-/// Gives every connection a task of its own until `shutdown` becomes true or its sender is gone, then waits a while for them.
+/// Runs each connection in its own task until shutdown, then waits up to [`DRAIN`] for them.
 pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>(
     mut listener: L,
     mut shutdown: watch::Receiver<bool>,
@@ -35,15 +37,15 @@ pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            (stream, peer) = listener.accept(), if connections.len() < CONNECTIONS => {
+            (stream, peer) = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 connections.spawn(connection(stream, peer));
             }
             Some(_) = connections.join_next() => {}
-            () = told_to_stop(&mut shutdown) => break,
+            () = wait_for_shutdown(&mut shutdown) => break,
         }
     }
     drop(listener);
-    // What is left after the drain ends with the set.
+    // Dropping the set aborts the remaining connections.
     let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
 }
 
@@ -53,7 +55,7 @@ async fn connection(
     mut shutdown: watch::Receiver<bool>,
 ) {
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        unread::answered(router.clone(), request.map(Body::new))
+        drain_body::serve(router.clone(), request.map(Body::new))
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -63,7 +65,7 @@ async fn connection(
     let mut connection = pin!(connection);
     let mut ended = tokio::select! {
         ended = &mut connection => Some(ended),
-        () = told_to_stop(&mut shutdown) => None,
+        () = wait_for_shutdown(&mut shutdown) => None,
     };
     if ended.is_none() {
         connection.as_mut().graceful_shutdown();
@@ -74,7 +76,7 @@ async fn connection(
     }
 }
 
-/// Waits until `shutdown` becomes true or its sender is gone.
-pub(crate) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+/// Waits until `shutdown` becomes true or its sender is dropped.
+pub(crate) async fn wait_for_shutdown(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|stop| *stop).await;
 }

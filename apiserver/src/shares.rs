@@ -1,4 +1,4 @@
-//! How much of something everybody may take at once, so that nobody has all of it.
+//! Per-user quotas of concurrent requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::identity::{Identity, MASTERS};
 use crate::status::Status;
 
-/// The most at once: of all together, of one user, and of all who are not administrators.
+/// Maximum number of concurrent requests: in total, per user, and of non-administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Most {
-    /// Of all together.
+pub struct ShareLimits {
+    /// In total.
     pub all: usize,
-    /// Of one user.
+    /// Per user.
     pub user: usize,
-    /// Of all who are not in `system:masters`: the rest is for those who mend what is wrong, and for the master itself.
+    /// Of users outside `system:masters`. The remainder is reserved for administrators and the server itself.
     pub others: usize,
-    /// What requests are that have taken some, as a refusal says it: `waiting`.
+    /// What the requests are doing, for error messages: `waiting`.
     pub what: &'static str,
 }
 
-/// Who has taken how much.
+/// Counts concurrent requests per user.
 #[derive(Debug)]
 pub struct Shares {
-    most: Most,
+    most: ShareLimits,
     taken: Mutex<Taken>,
 }
 
@@ -30,49 +30,47 @@ pub struct Shares {
 struct Taken {
     masters: usize,
     others: usize,
-    /// Of those who are no administrators; whoever has nothing is not in it.
+    /// Non-administrators with at least one request.
     users: HashMap<String, usize>,
 }
 
-/// A place, which is given back when it goes.
+/// A unit of the quota, released on drop.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
-    /// Nobody for an administrator.
+    /// `None` for an administrator.
     user: Option<String>,
 }
 
 impl Shares {
-    /// Nothing is taken yet.
-    pub fn new(most: Most) -> Arc<Self> {
+    /// A quota with these limits.
+    pub fn new(most: ShareLimits) -> Arc<Self> {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
-    /// Takes a place for that user.
+    /// Takes a unit for a user.
     ///
     /// # Errors
-    /// 429 when he has his share, or all have theirs.
+    /// 429 when a limit is reached.
     pub fn take(self: &Arc<Self>, who: &Identity) -> Result<Share, Status> {
-        let Most { all, user, others, what } = self.most;
+        let ShareLimits { all, user, others, what } = self.most;
         let mut taken = self.taken();
         let in_all = taken.masters + taken.others;
         if who.is_in(MASTERS) {
             if in_all >= all {
-                return Err(refused(format!(
-                    "{all} requests are {what}, which is all that this master does at once"
-                )));
+                return Err(refused(format!("{all} requests are {what}, the maximum of this server")));
             }
             taken.masters += 1;
             return Ok(Share { of: self.clone(), user: None });
         }
         if taken.users.get(&who.user).is_some_and(|has| *has >= user) {
             return Err(refused(format!(
-                "{user} requests of {:?} are {what}, which is one user's share: end some of them",
+                "{user} requests of {:?} are {what}, the maximum per user: end some of them",
                 who.user
             )));
         }
         if taken.others >= others || in_all >= all {
-            let rest = if others < all { ", and the rest is kept for administrators" } else { "" };
+            let rest = if others < all { ", and the rest is reserved for administrators" } else { "" };
             return Err(refused(format!("{in_all} requests are {what}{rest}")));
         }
         taken.others += 1;
@@ -107,14 +105,14 @@ fn refused(why: String) -> Status {
 
 #[cfg(test)]
 mod tests {
-    //! Users who want all of it, and administrators who come afterwards.
+    //! Users that reach their limits, and the reserve for administrators.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
 
     #[test]
     fn nobody_has_all_of_it_and_some_is_kept_for_administrators() {
-        let shares = Shares::new(Most { all: 6, user: 2, others: 5, what: "being passed on" });
+        let shares = Shares::new(ShareLimits { all: 6, user: 2, others: 5, what: "being passed on" });
         let user = |name: &str| Identity::authenticated(name, []);
         let root = Identity::authenticated("root", [MASTERS.to_owned()]);
         let mut held = Vec::new();
@@ -126,10 +124,10 @@ mod tests {
         assert!(own.message.contains("2 requests of \"a\" are being passed"), "{own}");
         assert_eq!(own.details.unwrap()["retryAfterSeconds"], 1, "it is told when to come again");
         let all = shares.take(&user("d")).unwrap_err();
-        assert!(all.message.contains("the rest is kept for administrators"), "{all}");
+        assert!(all.message.contains("the rest is reserved for administrators"), "{all}");
         held.push(shares.take(&root).unwrap());
         assert!(shares.take(&root).unwrap_err().message.contains("6 requests"));
-        // Whoever ends one may begin another; nothing is kept of those who have nothing.
+        // A released unit can be taken again; users without units are forgotten.
         held.remove(0);
         drop(shares.take(&user("a")).unwrap());
         drop(held);

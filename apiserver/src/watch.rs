@@ -1,4 +1,9 @@
-//! Watches: what changes, as a stream of events that ends when its time is up or its reader is too slow.
+//! Watch streams, which end at their timeout or when the client is too slow.
+//!
+//! Large objects are sent from the cached bytes; other representations are encoded once for all watches.
+
+pub mod limits;
+mod lines;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -9,55 +14,76 @@ use axum::body::{Body, Bytes};
 use futures_util::stream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use self::limits::{STALL_TIMEOUT, Slot};
+use self::lines::{CHUNK_BYTES, Lines};
 use crate::list::{Page, refuse_future};
-use crate::request::{As, ListOptions};
+use crate::represent::{self, As, Encoding, Format, Table};
+use crate::request::{Include, ListOptions};
 use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::{Before, Change, ChangeKind, Memory, Object, Scope, TooOld, Watcher};
-use crate::table;
+use crate::watch_cache::{
+    Before, Change, ChangeKind, Form, Object, Representation, Scope, TooOld, WatchCache, Watcher,
+};
 
-/// How long a watch lasts that does not say; the stock server's least, to which it adds as much again at random.
+/// Default timeout: the minimum of kube-apiserver, extended by up to the same amount.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
-/// How often a quiet watch that allows it gets a bookmark.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How soon after a write the next one may follow: what happens meanwhile goes out together. What comes after a quiet
-/// moment goes out at once, and a busy watch costs an eighth of the writes at a thousand changes a second.
-const GATHER: Duration = Duration::from_millis(8);
+/// Interval of bookmarks on a quiet watch.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// Minimum interval between writes of a watch, so that changes are combined. A change after a quiet period is
+/// sent at once. At a thousand changes per second this saves seven of eight writes.
+const BATCH_INTERVAL: Duration = Duration::from_millis(8);
 
-/// A watch under way.
+/// Bytes of objects to decode before yielding to other tasks.
+const DECODED_BYTES: usize = 256 * 1024;
+
+/// A running watch.
 struct Watch {
     resource: Arc<Resource>,
     options: ListOptions,
-    shape: As,
-    /// Column heads go out once, with the first event.
-    heads_sent: bool,
+    format: Format,
+    /// Column definitions are sent with the first event.
+    columns_sent: bool,
     initial: VecDeque<Object>,
     initial_end: Option<u64>,
     watcher: Watcher,
-    /// When the next changes may go out.
+    /// Changes taken from the cache, not encoded yet.
+    changes: VecDeque<Arc<Change>>,
+    lines: Lines,
+    /// Quota of the user; `None` for exempt users.
+    slot: Option<Slot>,
+    /// Earliest time of the next write.
     due_at: Instant,
     ends_at: Instant,
     bookmark_at: Instant,
     ended: bool,
 }
 
-/// Starts a watch; what is sent is one JSON object a line.
+/// Event for a change.
+enum Event<'a> {
+    /// The current object.
+    Now(&'static str, &'a Object),
+    /// The previous object: the selector no longer matches.
+    Left(&'a Object),
+}
+
+/// Starts a watch: one JSON line or protobuf frame per event.
 ///
 /// # Errors
-/// 410 for a revision that is forgotten, 504 for one that is still to come.
+/// 410 for a revision that is too old, 504 for a future one.
 pub fn start(
-    store: &Memory,
+    store: &WatchCache,
     resource: &Arc<Resource>,
     scope: Scope,
     options: ListOptions,
-    shape: As,
+    format: Format,
+    slot: Option<Slot>,
 ) -> Result<Body, Status> {
     let name = resource.stored();
     let asked = options.revision.unwrap_or_default();
     refuse_future(store, asked)?;
-    // Without a revision, or with 0, or when asked for it, a watch begins with all there is.
+    // Without a revision, with revision 0, or on request, a watch starts with the current objects.
     let (initial, after) = if asked == 0 || options.initial_events {
         let everything = ListOptions {
             labels: options.labels.clone(),
@@ -69,102 +95,147 @@ pub fn start(
     } else {
         (VecDeque::new(), asked)
     };
-    let watcher = match options.fields.topic() {
-        Some(topic) => store.watch_topic(name, scope, topic, after)?,
+    let watcher = match options.fields.field_value() {
+        Some(field_value) => store.watch_field(name, scope, field_value, after)?,
         None => store.watch(name, scope, after)?,
     };
     let now = Instant::now();
-    // Spread by the revision, so that watches begun together do not all end together.
+    // Spread by the revision, so that watches started together end at different times.
     let spread = Duration::from_secs(after.wrapping_mul(7919) % DEFAULT_TIMEOUT.as_secs());
     let watch = Watch {
         resource: resource.clone(),
-        shape,
-        heads_sent: false,
+        format,
+        columns_sent: false,
         initial,
         initial_end: options.initial_events.then_some(after),
         watcher,
+        changes: VecDeque::new(),
+        lines: Lines::new(format.encoding),
+        slot,
         due_at: now,
         ends_at: now + options.timeout.unwrap_or(DEFAULT_TIMEOUT + spread),
-        bookmark_at: now + BOOKMARK_EVERY,
+        bookmark_at: now + BOOKMARK_INTERVAL,
         ended: false,
         options,
     };
     let stream = stream::unfold(watch, |mut watch| async {
         let chunk = watch.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(chunk)), watch))
+        Some((Ok::<_, Infallible>(chunk), watch))
     });
     Ok(Body::from_stream(stream))
 }
 
 impl Watch {
-    /// The next lines, `None` at the end.
-    async fn next(&mut self) -> Option<Vec<u8>> {
-        /// Lines put together into one write.
-        const CHUNK_BYTES: usize = 64 * 1024;
+    /// The next bytes; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(chunk) = self.lines.pop() {
+                return self.charged(chunk).await;
+            }
+            if self.ended {
+                return None;
+            }
+            self.encode().await;
+        }
+    }
 
-        let mut out = Vec::new();
+    /// Charges a chunk to the user's quota until it is sent; `None` if the user's other watches are stalled.
+    async fn charged(&self, chunk: Bytes) -> Option<Bytes> {
+        let Some(slot) = &self.slot else { return Some(chunk) };
+        let charged = timeout(STALL_TIMEOUT, slot.charge(chunk)).await;
+        if charged.is_err() {
+            let resource = self.resource.stored();
+            tracing::debug!(
+                resource,
+                "closing a watch: other watches of the user have not read their events"
+            );
+        }
+        charged.ok()
+    }
+
+    /// Encodes the next events, waiting for the first one.
+    async fn encode(&mut self) {
+        let mut decoded = 0;
         while let Some(object) = self.initial.pop_front() {
-            self.line(&mut out, "ADDED", &object);
-            if out.len() > CHUNK_BYTES {
-                return Some(out);
+            let bytes = self.encoded(&object);
+            self.send("ADDED", bytes);
+            decoded += object.json().len();
+            if self.lines.len() > CHUNK_BYTES || decoded > DECODED_BYTES {
+                // Decoding many objects takes long; yields to other tasks.
+                return tokio::task::yield_now().await;
             }
         }
         if let Some(revision) = self.initial_end.take() {
-            self.bookmark(&mut out, revision, true);
+            self.bookmark(revision, true);
         }
-        while out.is_empty() && !self.ended {
+        while self.lines.len() == 0 && !self.ended {
+            if !self.changes.is_empty() {
+                self.encode_changes();
+                continue;
+            }
             tokio::select! {
                 changes = due(self.due_at, &mut self.watcher) => {
-                    self.due_at = Instant::now() + GATHER;
-                    self.changes(&mut out, changes);
+                    self.due_at = Instant::now() + BATCH_INTERVAL;
+                    match changes {
+                        Ok(changes) => self.changes.extend(changes),
+                        Err(too_old) => self.end(too_old),
+                    }
                 }
                 () = sleep_until(self.bookmark_at), if self.options.bookmarks => {
-                    self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                    let revision = self.watcher.progress();
-                    self.bookmark(&mut out, revision, false);
+                    self.bookmark_at = Instant::now() + BOOKMARK_INTERVAL;
+                    let revision = self.watcher.bookmark_revision();
+                    self.bookmark(revision, false);
                 }
                 () = sleep_until(self.ends_at) => self.ended = true,
             }
         }
-        (!out.is_empty()).then_some(out)
     }
 
-    fn changes(&mut self, out: &mut Vec<u8>, changes: Result<Vec<Arc<Change>>, TooOld>) {
-        match changes {
-            Ok(changes) => {
-                for change in changes {
-                    match self.event(&change) {
-                        Ok(None) => {}
-                        Ok(Some((kind, object))) => self.line(out, kind, &object),
-                        Err(too_old) => return self.end(out, too_old),
-                    }
+    fn encode_changes(&mut self) {
+        while let Some(change) = self.changes.pop_front() {
+            match self.event(&change) {
+                Ok(None) => {}
+                Ok(Some(Event::Now(kind, object))) => {
+                    let bytes = self.shared(&change, object, false);
+                    self.send(kind, bytes);
+                }
+                Ok(Some(Event::Left(object))) => {
+                    let bytes = self.shared(&change, object, true);
+                    self.send("DELETED", bytes);
+                }
+                Err(too_old) => {
+                    self.changes.clear();
+                    return self.end(too_old);
                 }
             }
-            Err(too_old) => self.end(out, too_old),
+            if self.lines.len() > CHUNK_BYTES {
+                return;
+            }
         }
     }
 
-    fn end(&mut self, out: &mut Vec<u8>, too_old: TooOld) {
+    fn end(&mut self, too_old: TooOld) {
         self.ended = true;
         let resource = self.resource.stored();
         tracing::debug!(
             resource,
             asked = too_old.asked,
             oldest = too_old.oldest,
-            "a watch fell behind and was cut off"
+            "closing a watch that fell behind"
         );
-        line(out, "ERROR", Status::from(too_old).object().to_string().as_bytes());
+        let status = Status::from(too_old).object().to_string();
+        self.send("ERROR", in_encoding(self.format.encoding, status.into()));
     }
 
-    /// What a change is to someone who sees only what the selectors let through.
-    fn event(&self, change: &Change) -> Result<Option<(&'static str, Object)>, TooOld> {
+    /// The event for a change, depending on whether the selectors match the object before and after it.
+    fn event<'a>(&self, change: &'a Change) -> Result<Option<Event<'a>>, TooOld> {
         let ListOptions { labels, fields, .. } = &self.options;
         let seen = |object: &Object| labels.matches(object) && fields.matches(object);
         let is_seen = seen(&change.object);
         let before = match &change.before {
             Before::Nothing => None,
             Before::Object(object) => Some(object).filter(|object| seen(object)),
-            // It has the name that the object has now, whatever else it had.
+            // Name and namespace never change, so such selectors need no previous object.
             Before::Forgotten if labels.is_empty() && fields.are_of_the_name() => {
                 Some(&change.object).filter(|_| is_seen)
             }
@@ -173,71 +244,109 @@ impl Watch {
             }
         };
         Ok(match change.kind {
-            ChangeKind::Deleted => before.map(|_| ("DELETED", change.object.clone())),
+            ChangeKind::Deleted => before.map(|_| Event::Now("DELETED", &change.object)),
             ChangeKind::Put if is_seen => {
                 let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
-                Some((kind, change.object.clone()))
+                Some(Event::Now(kind, &change.object))
             }
-            ChangeKind::Put => before.map(|object| ("DELETED", object.at(change.revision))),
+            ChangeKind::Put => before.map(Event::Left),
         })
     }
 
-    fn line(&mut self, out: &mut Vec<u8>, kind: &str, object: &Object) {
-        match self.shape {
-            As::Json => return line(out, kind, &self.resource.json(object)),
-            As::Metadata => {
-                let metadata = table::metadata_only(self.resource.tree(object));
-                return line(out, kind, metadata.to_string().as_bytes());
-            }
-            As::Table => {}
+    /// The encoded object of a change, shared by watches with the same representation.
+    fn shared(&mut self, change: &Arc<Change>, object: &Object, is_before: bool) -> Bytes {
+        if self.format == Format::JSON && self.resource.conversion.is_none() && !is_before {
+            return object.json().clone();
         }
-        let metadata = json!({"resourceVersion": object.revision().to_string()});
-        let rows = std::iter::once(self.resource.tree(object));
-        let table = table::table(
-            self.resource.columns.as_ref(),
-            rows,
-            metadata,
-            self.options.include,
-            !self.heads_sent,
-            Timestamp::now(),
-        );
-        self.heads_sent = true;
-        line(out, kind, table.to_string().as_bytes());
+        let form = self.form();
+        let representation = Representation { version: self.resource.version.clone(), form, is_before };
+        let (resource, revision) = (&self.resource, change.revision);
+        self.watcher.encoded(change, representation, || match is_before {
+            true => encode(resource, form, &object.at(revision)),
+            false => encode(resource, form, object),
+        })
     }
 
-    fn bookmark(&self, out: &mut Vec<u8>, revision: u64, ends_initial: bool) {
+    /// Encodes an object.
+    fn encoded(&mut self, object: &Object) -> Bytes {
+        let form = self.form();
+        encode(&self.resource, form, object)
+    }
+
+    /// Format of the next object, and what it includes. Only the first object of a table watch has the columns.
+    fn form(&mut self) -> Form {
+        let format = self.format;
+        if !matches!(format.shape, As::Table(_)) {
+            return Form { format, include: Include::None, with_columns: false };
+        }
+        let with_columns = !std::mem::replace(&mut self.columns_sent, true);
+        Form { format, include: self.options.include, with_columns }
+    }
+
+    /// Adds an event. An object that could not be encoded ends the watch; the client lists again and gets the
+    /// error.
+    fn send(&mut self, kind: &str, object: Bytes) {
+        if object.is_empty() {
+            self.ended = true;
+        } else {
+            self.lines.push(kind, &object);
+        }
+    }
+
+    fn bookmark(&mut self, revision: u64, ends_initial: bool) {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let (kind, api_version) = match self.shape {
-            As::Json => (self.resource.kind.as_ref(), self.resource.api_version()),
-            As::Table => ("Table", "meta.k8s.io/v1"),
-            As::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+        let (kind, api_version) = match self.format.shape {
+            As::Object => (self.resource.kind.as_ref(), self.resource.api_version()),
+            As::Table(version) => ("Table", version.api_version()),
+            As::Metadata(version) => ("PartialObjectMetadata", version.api_version()),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        if self.shape == As::Table {
+        if matches!(self.format.shape, As::Table(_)) {
             object["columnDefinitions"] = Value::Null;
             object["rows"] = json!([]);
         }
-        line(out, "BOOKMARK", object.to_string().as_bytes());
+        self.send("BOOKMARK", in_encoding(self.format.encoding, object.to_string().into()));
     }
 }
 
-/// The changes there are when something has changed and the moment has come.
+/// Encodes an object; empty if that fails.
+fn encode(resource: &Resource, form: Form, object: &Object) -> Bytes {
+    let json = match form.format.shape {
+        As::Object => resource.json(object),
+        As::Metadata(version) => represent::metadata_json(&resource.json(object), version).into(),
+        As::Table(version) => {
+            let metadata = json!({"resourceVersion": object.revision().to_string()});
+            let rows = std::iter::once(resource.tree(object));
+            let Form { include, with_columns, .. } = form;
+            let table = Table { version, include, with_columns, now: Timestamp::now() };
+            return table.of(resource.columns.as_ref(), rows, metadata).to_string().into();
+        }
+    };
+    in_encoding(form.format.encoding, json)
+}
+
+/// Encodes JSON for a watch; empty if that fails.
+fn in_encoding(encoding: Encoding, json: Bytes) -> Bytes {
+    match encoding {
+        Encoding::Json | Encoding::Yaml => json,
+        Encoding::Protobuf => match represent::protobuf(&json) {
+            Ok(object) => object.into(),
+            Err(error) => {
+                tracing::error!(%error, "closing a watch: an object cannot be encoded in protobuf");
+                Bytes::new()
+            }
+        },
+    }
+}
+
+/// Waits until `at`, then for changes.
 async fn due(at: Instant, watcher: &mut Watcher) -> Result<Vec<Arc<Change>>, TooOld> {
-    // A timer takes a millisecond even when the moment has passed.
+    // An expired timer still costs up to a millisecond.
     if Instant::now() < at {
         sleep_until(at).await;
     }
     watcher.next().await
-}
-
-fn line(out: &mut Vec<u8>, kind: &str, object: &[u8]) {
-    out.reserve(object.len() + 32);
-    out.extend_from_slice(br#"{"type":""#);
-    out.extend_from_slice(kind.as_bytes());
-    out.extend_from_slice(br#"","object":"#);
-    out.extend_from_slice(object);
-    out.extend_from_slice(b"}\n");
 }

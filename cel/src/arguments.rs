@@ -1,15 +1,15 @@
-//! The arguments of a call as what its function has said it takes.
+//! Typed access to the arguments of a function.
 //!
-//! Each fails with [`Error::NoSuchOverload`] when there is no such argument or it is something else, which a checked call
-//! only meets where types were not known.
+//! Each accessor fails with [`Error::NoSuchOverload`] if the argument is missing or has another type. After type
+//! checking, that happens only for arguments of type `dyn`.
 
 use crate::error::Error;
 use crate::value::{List, Value};
 
-/// A text.
+/// A string argument.
 ///
 /// # Errors
-/// When it is not there, or no text.
+/// If it is missing or not a string.
 pub fn text(arguments: &[Value], at: usize) -> Result<&str, Error> {
     match arguments.get(at) {
         Some(Value::String(text)) => Ok(text),
@@ -17,10 +17,10 @@ pub fn text(arguments: &[Value], at: usize) -> Result<&str, Error> {
     }
 }
 
-/// A whole number.
+/// An integer argument.
 ///
 /// # Errors
-/// When it is not there, or no whole number.
+/// If it is missing or not an integer.
 pub fn int(arguments: &[Value], at: usize) -> Result<i64, Error> {
     match arguments.get(at) {
         Some(Value::Int(value)) => Ok(*value),
@@ -28,10 +28,10 @@ pub fn int(arguments: &[Value], at: usize) -> Result<i64, Error> {
     }
 }
 
-/// A list.
+/// A list argument.
 ///
 /// # Errors
-/// When it is not there, or no list.
+/// If it is missing or not a list.
 pub fn list(arguments: &[Value], at: usize) -> Result<&List, Error> {
     match arguments.get(at) {
         Some(Value::List(list)) => Ok(list),
@@ -39,13 +39,13 @@ pub fn list(arguments: &[Value], at: usize) -> Result<&List, Error> {
     }
 }
 
-/// One of a library's own types.
+/// An argument of an opaque type.
 ///
 /// # Errors
-/// When it is not there, or of another type.
+/// If it is missing or of another type.
 pub fn own<T: 'static>(arguments: &[Value], at: usize) -> Result<&T, Error> {
     let found = match arguments.get(at) {
-        Some(Value::Foreign(value)) => value.as_any().downcast_ref(),
+        Some(Value::Opaque(value)) => value.as_any().downcast_ref(),
         _ => None,
     };
     found.ok_or_else(other)

@@ -1,11 +1,11 @@
-//! What is wrong with an expression, and what goes wrong while it runs.
+//! Compile errors and evaluation errors.
 
 use std::fmt;
 
-/// An expression that is refused before it ever runs.
+/// An expression that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// What is wrong, and where: the line with a mark below it.
+    /// The error with the source line and a marker below it.
     pub message: String,
 }
 
@@ -17,14 +17,14 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// What is wrong at which byte.
+/// A compile error at a byte offset.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SourceError {
     pub at: usize,
     pub why: String,
 }
 
-impl Fault {
+impl SourceError {
     pub fn syntax(at: usize, why: impl fmt::Display) -> Self {
         Self { at, why: format!("Syntax error: {why}") }
     }
@@ -33,7 +33,7 @@ impl Fault {
         Self { at: at as usize, why: why.into() }
     }
 
-    /// The fault with its line, as users of other implementations know it.
+    /// Formats the error with its source line, as cel-go does.
     pub fn shown(&self, source: &str) -> CompileError {
         let before = source.get(..self.at).unwrap_or(source);
         let line = before.matches('\n').count();
@@ -45,19 +45,19 @@ impl Fault {
     }
 }
 
-/// What goes wrong while an expression runs.
+/// An evaluation error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It would take longer than it may.
+    /// The cost budget is exhausted.
     OutOfBudget,
-    /// No function or operator takes values of these types.
+    /// No overload accepts values of these types.
     NoSuchOverload(String),
-    /// Anything else: a key that is not there, an overflow, a text that is no number.
+    /// Any other error, such as a missing key, an overflow or an invalid conversion.
     Failed(String),
 }
 
 impl Error {
-    /// A failure in words.
+    /// An evaluation error with a message.
     pub fn failed(why: impl Into<String>) -> Self {
         Self::Failed(why.into())
     }

@@ -1,42 +1,42 @@
-//! A function is a row: what it is called, what it takes and gives, and what it does.
+//! Function declarations of libraries.
 
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a function does with its arguments, which are of the kinds it takes.
+/// The implementation of a function. The arguments have the declared kinds.
 pub type Run = fn(&[Value], &mut Budget) -> Result<Value, Error>;
 
-/// A function of a library. Several of one name differ in what they take.
+/// One overload of a function.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// It is called on its first argument.
+    /// True for a member function, whose receiver is the first argument.
     pub is_method: bool,
-    /// What it takes.
+    /// The kinds of the arguments.
     pub takes: &'static [Kind],
-    /// What it gives.
-    pub gives: Gives,
-    /// What it does.
+    /// The result type.
+    pub returns: Returns,
+    /// The implementation.
     pub run: Run,
 }
 
-/// A kind of value that a function takes.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Anything.
+    /// Any type.
     Any,
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A whole number.
+    /// A signed integer.
     Int,
-    /// A whole number that is never negative.
+    /// An unsigned integer.
     Uint,
-    /// A number with a fraction.
+    /// A floating-point number.
     Double,
-    /// A text.
+    /// A string.
     Text,
     /// Bytes.
     Bytes,
@@ -44,53 +44,53 @@ pub enum Kind {
     List,
     /// A map.
     Map,
-    /// A time between two moments.
+    /// A duration.
     Duration,
-    /// A moment.
+    /// A timestamp.
     Timestamp,
-    /// A value that may be absent.
+    /// An optional.
     Optional,
-    /// A library's own type.
-    Foreign(&'static str),
+    /// An opaque type, by its name.
+    Opaque(&'static str),
 }
 
-/// What a function gives.
+/// The result type of a function.
 #[derive(Clone, Debug)]
-pub enum Gives {
-    /// A value of that type.
+pub enum Returns {
+    /// That type.
     Is(Type),
     /// A list of that type.
     ListOf(Type),
-    /// What its first argument is.
+    /// The type of the first argument.
     Same,
-    /// What its first argument holds.
+    /// The element type of the first argument.
     Inner,
-    /// What the lists in its first argument hold, as a list.
+    /// A list with the element type of the lists in the first argument.
     InnerInner,
     /// An optional of that type.
     OptionalIs(Type),
-    /// An optional of what its first argument is.
+    /// An optional of the type of the first argument.
     OptionalSame,
-    /// An optional of what its first argument holds.
+    /// An optional of the element type of the first argument.
     OptionalInner,
 }
 
-/// A function that is called by its name.
-pub const fn function(name: &'static str, takes: &'static [Kind], gives: Gives, run: Run) -> Function {
-    Function { name, is_method: false, takes, gives, run }
+/// Declares a global function.
+pub const fn function(name: &'static str, takes: &'static [Kind], returns: Returns, run: Run) -> Function {
+    Function { name, is_method: false, takes, returns, run }
 }
 
-/// A function that is called on its first argument.
-pub const fn method(name: &'static str, takes: &'static [Kind], gives: Gives, run: Run) -> Function {
-    Function { name, is_method: true, takes, gives, run }
+/// Declares a member function.
+pub const fn method(name: &'static str, takes: &'static [Kind], returns: Returns, run: Run) -> Function {
+    Function { name, is_method: true, takes, returns, run }
 }
 
 impl Kind {
-    /// True when a value of that type may be of this kind.
-    pub(crate) fn meets(self, of: &Type) -> bool {
+    /// True if a value of that type may be of this kind.
+    pub(crate) fn is_assignable(self, of: &Type) -> bool {
         match (self, of) {
             (Self::Any, _) | (_, Type::Dyn) => true,
-            (Self::Foreign(one), Type::Foreign(two)) => one == *two,
+            (Self::Opaque(one), Type::Opaque(two)) => one == *two,
             (Self::Bool, Type::Bool)
             | (Self::Int, Type::Int)
             | (Self::Uint, Type::Uint)
@@ -106,11 +106,11 @@ impl Kind {
         }
     }
 
-    /// True when a value is of this kind.
+    /// True if a value is of this kind.
     pub(crate) fn takes(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Any, _) => true,
-            (Self::Foreign(name), Value::Foreign(value)) => value.type_name() == name,
+            (Self::Opaque(name), Value::Opaque(value)) => value.type_name() == name,
             (Self::Bool, Value::Bool(_))
             | (Self::Int, Value::Int(_))
             | (Self::Uint, Value::Uint(_))
@@ -127,8 +127,8 @@ impl Kind {
     }
 }
 
-impl Gives {
-    /// The type of what comes out, when those go in.
+impl Returns {
+    /// The result type for these argument types.
     pub(crate) fn of(&self, arguments: &[Type]) -> Type {
         let first = || arguments.first().cloned().unwrap_or(Type::Dyn);
         let inner = |of: Type| match of {

@@ -1,82 +1,82 @@
-//! What is known of a value before there is one.
+//! Static types.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of an expression, as far as it is known.
+/// The type of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// Anything.
+    /// Unknown at compile time.
     Dyn,
-    /// Nothing.
+    /// `null`.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A whole number.
+    /// A signed integer.
     Int,
-    /// A whole number that is never negative.
+    /// An unsigned integer.
     Uint,
-    /// A number with a fraction.
+    /// A floating-point number.
     Double,
-    /// A text.
+    /// A string.
     String,
     /// Bytes.
     Bytes,
-    /// A time between two moments.
+    /// A duration.
     Duration,
-    /// A moment.
+    /// A timestamp.
     Timestamp,
-    /// A type.
+    /// A type value.
     Type,
-    /// Values of a type, in order.
+    /// A list, with its element type.
     List(Arc<Type>),
-    /// Values by key.
+    /// A map, with its key and value types.
     Map(Arc<Type>, Arc<Type>),
-    /// Fields that are known by name.
+    /// An object with known fields.
     Object(Arc<ObjectType>),
-    /// A value that may be absent.
+    /// An optional.
     Optional(Arc<Type>),
-    /// A library's own type.
-    Foreign(&'static str),
+    /// An opaque type of a library, by its name.
+    Opaque(&'static str),
 }
 
-/// Fields that are known by name, each with its type.
+/// An object type with its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectType {
-    /// What errors call it.
+    /// The name in error messages.
     pub name: String,
-    /// Its fields.
+    /// The fields.
     pub fields: BTreeMap<String, Type>,
 }
 
 impl Type {
-    /// A list of values of that type.
+    /// A list of that type.
     pub fn list(of: Type) -> Self {
         Self::List(Arc::new(of))
     }
 
-    /// Values of that type by name.
+    /// A map from strings to that type.
     pub fn map(of: Type) -> Self {
         Self::Map(Arc::new(Self::String), Arc::new(of))
     }
 
-    /// Fields that are known by name.
+    /// An object with these fields.
     pub fn object(name: impl Into<String>, fields: impl IntoIterator<Item = (String, Type)>) -> Self {
         Self::Object(Arc::new(ObjectType { name: name.into(), fields: fields.into_iter().collect() }))
     }
 
-    /// A value of that type, or none.
+    /// An optional of that type.
     pub fn optional(of: Type) -> Self {
         Self::Optional(Arc::new(of))
     }
 
-    /// True when it has so many parts at most, each counted wherever it stands: what is larger is not worth knowing.
+    /// True if the type has at most `parts` nested types, which limits the work with large types.
     pub fn has_at_most(&self, parts: usize) -> bool {
         self.counted(parts).is_some()
     }
 
-    /// How many of so many parts are left beside its own.
+    /// Subtracts the number of nested types from `left`; `None` if there are more.
     fn counted(&self, left: usize) -> Option<usize> {
         let left = left.checked_sub(1)?;
         match self {
@@ -94,7 +94,7 @@ impl Type {
             | Self::Duration
             | Self::Timestamp
             | Self::Type
-            | Self::Foreign(_) => Some(left),
+            | Self::Opaque(_) => Some(left),
         }
     }
 
@@ -102,22 +102,24 @@ impl Type {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
 
-    /// True when a value may be of both types, as far as they are known.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    /// True if a value can be of both types.
+    pub(crate) fn is_assignable(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dyn | Self::Null, _) | (_, Self::Dyn | Self::Null) => true,
-            (Self::List(one), Self::List(two)) | (Self::Optional(one), Self::Optional(two)) => one.meets(two),
+            (Self::List(one), Self::List(two)) | (Self::Optional(one), Self::Optional(two)) => {
+                one.is_assignable(two)
+            }
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
-                key.meets(other_key) && value.meets(other_value)
+                key.is_assignable(other_key) && value.is_assignable(other_value)
             }
             (Self::Object(_), Self::Map(key, _)) | (Self::Map(key, _), Self::Object(_)) => {
-                key.meets(&Self::String)
+                key.is_assignable(&Self::String)
             }
             (one, two) => one == two || (one.is_number() && two.is_number()),
         }
     }
 
-    /// The type of what is of one type or the other.
+    /// The common type; `dyn` if the types differ.
     pub(crate) fn join(self, other: Self) -> Self {
         if self == other { self } else { Self::Dyn }
     }
@@ -141,7 +143,7 @@ impl fmt::Display for Type {
             Self::Map(key, value) => return write!(f, "map({key}, {value})"),
             Self::Object(of) => &of.name,
             Self::Optional(of) => return write!(f, "optional_type({of})"),
-            Self::Foreign(name) => name,
+            Self::Opaque(name) => name,
         })
     }
 }

@@ -1,59 +1,59 @@
-//! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, what the
-//! kernel counts of a process, how long it lets the path of a socket be, and locks.
+//! Shared code of the commands: argument parsing, logging, usage errors, process metrics, socket path limits, safe
+//! terminal output and file locks.
 
-mod duration;
+mod flags;
 mod lock;
 mod logging;
 mod parse;
 mod process;
 mod socket;
-mod values;
+mod visible;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-pub use duration::duration;
-pub use lock::{ENDS_WITHIN, lock};
+pub use flags::{InvalidValue, Values, duration};
+pub use lock::{LOCK_TIMEOUT, lock};
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;
-pub use socket::socket_fits;
-pub use values::{Values, Wanted};
+pub use socket::check_socket_path;
+pub use visible::visible;
 
-/// Exit code for flags and files that cannot be used.
-const MISUSED: u8 = 2;
+/// Exit code for invalid flags and files.
+const USAGE_ERROR: u8 = 2;
 
-/// A command by its name, with the one flag that all its verbs have.
+/// A command, with the flag that all its subcommands share.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// What people type, and the crate whose log it is: `kubelet`.
+    /// The name of the command and of its crate, such as `kubelet`.
     pub name: &'static str,
-    /// The flag for its directory, which may stand before a verb: `--root-dir`.
+    /// The flag of its data directory, which may precede a subcommand: `--root-dir`.
     pub directory: &'static str,
 }
 
 impl Command {
-    /// Tells mistakes, a line each, and that the command was misused.
-    pub fn misused(&self, mistakes: &[String]) -> ExitCode {
+    /// Prints usage errors, one per line, and returns exit code 2.
+    pub fn usage_errors(&self, mistakes: &[String]) -> ExitCode {
         for mistake in mistakes {
-            tell(format_args!("{}: {mistake}", self.name));
+            print_line(format_args!("{}: {mistake}", self.name));
         }
-        ExitCode::from(MISUSED)
+        ExitCode::from(USAGE_ERROR)
     }
 }
 
-/// Tells why a verb failed, with all its causes.
+/// Prints the error of a subcommand with all its causes.
 pub fn failed(error: &anyhow::Error) -> ExitCode {
-    tell(format_args!("{error:#}"));
+    print_line(format_args!("{error:#}"));
     ExitCode::FAILURE
 }
 
-/// A line on standard error; whoever closed it does not want to know.
-fn tell(line: std::fmt::Arguments<'_>) {
+/// Prints a line to standard error. A closed standard error is ignored.
+fn print_line(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// The parts of a list that is given by one flag with commas, by several, or both.
+/// Splits the values of a list flag, which may be repeated and may contain commas.
 pub fn commas(given: &[String]) -> Vec<String> {
     given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }

@@ -1,27 +1,28 @@
-//! Locks that one process has at a time, and that the kernel lets go of when it dies.
+//! File locks, which the kernel releases when the process dies.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long one waits for whoever has a lock and is ending: a process that was killed keeps its files for some ten milliseconds, on
-/// a busy machine for longer.
-pub const ENDS_WITHIN: Duration = Duration::from_secs(3);
-/// Somewhat longer than it takes to let go of the rest after the lock, as of ports.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long to wait for a process that is ending to release its lock. The kernel closes the files of a killed process
+/// within some ten milliseconds, later on a busy machine.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval between attempts. Somewhat longer than an ending process needs to release its other resources, such as
+/// ports.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether a file is this process's alone from now on, for as long as it is open; somebody else is given that long to let go of it.
-/// Blocks.
+/// Locks a file until it is closed, and waits up to `within` for another process to release it. Returns false if the
+/// file is still locked then. Blocks.
 ///
 /// # Errors
-/// When it cannot be locked at all.
+/// If locking fails.
 pub fn lock(file: &File, within: Duration) -> io::Result<bool> {
     let end = Instant::now() + within;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(LOOK_AGAIN),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(RETRY_INTERVAL),
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -36,10 +37,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{ENDS_WITHIN, lock};
+    use super::{LOCK_TIMEOUT, lock};
 
     #[test]
-    fn who_ends_is_waited_for_and_who_stays_is_not() {
+    fn lock_waits_for_an_ending_process_only() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = || File::open(&path).unwrap();
         let first = open();
@@ -52,7 +53,7 @@ mod tests {
                 drop(first);
             });
             ready.wait();
-            assert!(lock(&second, ENDS_WITHIN).unwrap());
+            assert!(lock(&second, LOCK_TIMEOUT).unwrap());
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Where the log goes: standard error, as text or as JSON.
+//! Log output: standard error, as text or JSON.
 
 use std::io::IsTerminal as _;
 
@@ -9,12 +9,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Command;
 
-/// How often and how much the log tells.
+/// Log settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
     /// `--v`.
     pub verbosity: u8,
-    /// One JSON object a line.
+    /// One JSON object per line.
     pub json: bool,
 }
 
@@ -25,10 +25,10 @@ impl Default for Logging {
 }
 
 impl Logging {
-    /// Reads `--log-format`: whether it is JSON.
+    /// Parses `--log-format`; true for JSON.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence.
+    /// The error, as the end of a sentence.
     pub fn format(text: &str) -> Result<bool, String> {
         match text {
             "text" => Ok(false),
@@ -37,7 +37,7 @@ impl Logging {
         }
     }
 
-    /// Starts the log of a command. `RUST_LOG` (`debug`, `info,kubelet::plan=trace`) wins over `--v`.
+    /// Initializes the log of a command. `RUST_LOG` (`debug`, `info,kubelet::plan=trace`) overrides `--v`.
     pub fn start(self, command: &Command) {
         let level = match self.verbosity {
             0 | 1 => Level::WARN,
@@ -52,10 +52,10 @@ impl Logging {
             .with_target("api", level);
         let filter = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(own);
         let registry = tracing_subscriber::registry().with(filter);
-        // Colours are for people: a log file holds none.
+        // No colours in log files.
         let colours = std::io::stderr().is_terminal();
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-        // A second subscriber in one process (tests) is no reason to stop.
+        // Tests may initialize the log several times in one process.
         let _ =
             if self.json { registry.with(lines.json()).try_init() } else { registry.with(lines).try_init() };
     }

@@ -1,4 +1,4 @@
-//! Arguments to verbs: `run` is the default, and every mistake is told at once.
+//! Parses command-line arguments. `run` is the default subcommand, and all errors are reported at once.
 
 use std::ffi::OsString;
 
@@ -7,21 +7,34 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Command;
 
-/// Why there is nothing to do.
+/// The reasons why parsing returns no command.
 #[derive(Debug)]
 pub enum Failure<C> {
-    /// Something was asked for and answered: help, the version.
-    Answered(clap::Error),
-    /// Mistakes, a line each, and what is left without them where that makes sense.
+    /// Help or version was requested.
+    HelpOrVersion(clap::Error),
+    /// Usage errors, one per line, and the arguments without the invalid ones, if they can be parsed.
     Mistakes(Vec<String>, Option<Box<C>>),
 }
 
 impl Command {
-    /// Reads the arguments, without the program's name.
+    /// Parses the arguments, without the program's name.
     ///
     /// # Errors
-    /// All the mistakes, or the answer to what is not a verb.
+    /// All usage errors, or the requested help or version.
     pub fn parse<C: Parser>(&self, arguments: impl Iterator<Item = OsString>) -> Result<C, Failure<C>> {
+        self.parse_with(arguments, |_| None)
+    }
+
+    /// As [`Command::parse`]. `instead` returns the message for an unknown flag that a similar program has; the flag is
+    /// removed with its value.
+    ///
+    /// # Errors
+    /// All usage errors, or the requested help or version.
+    pub fn parse_with<C: Parser>(
+        &self,
+        arguments: impl Iterator<Item = OsString>,
+        instead: impl Fn(&str) -> Option<String>,
+    ) -> Result<C, Failure<C>> {
         let mut arguments: Vec<OsString> = arguments.collect();
         if self.wants_run(&arguments) {
             arguments.insert(0, "run".into());
@@ -35,18 +48,22 @@ impl Command {
                 Err(error) => error,
             };
             match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Err(Failure::Answered(error)),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    return Err(Failure::HelpOrVersion(error));
+                }
                 _ => {}
             }
-            mistakes.push(line(&error));
-            // What is wrong is taken out and the rest read again, so that the next mistake is seen too.
-            if !take_out(&mut arguments, &error) {
+            let known = unknown_flag(&error).and_then(&instead);
+            let has_value = known.is_some();
+            mistakes.push(known.unwrap_or_else(|| line(&error)));
+            // Remove the invalid argument and parse again to find the next error.
+            if !remove_unknown_flag(&mut arguments, &error, has_value) {
                 return Err(Failure::Mistakes(mistakes, None));
             }
         }
     }
 
-    /// True when no verb stands there: nothing at all, or a flag that is not everyone's.
+    /// True if there is no subcommand: no arguments, or a flag that only `run` has.
     fn wants_run(&self, arguments: &[OsString]) -> bool {
         let mut rest = arguments.iter().map(|argument| argument.to_string_lossy());
         while let Some(argument) = rest.next() {
@@ -62,7 +79,7 @@ impl Command {
     }
 }
 
-/// clap's error on one line, without its tips about usage.
+/// The error of clap on one line, without the usage.
 fn line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -74,17 +91,26 @@ fn line(error: &clap::Error) -> String {
     if missing.is_empty() { first } else { format!("{first} ({})", missing.join(" ")) }
 }
 
-fn take_out(arguments: &mut Vec<OsString>, error: &clap::Error) -> bool {
-    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else { return false };
-    let culprit = match error.kind() {
-        ErrorKind::UnknownArgument => culprit.as_str(),
-        _ => return false,
-    };
+/// The unknown argument.
+fn unknown_flag(error: &clap::Error) -> Option<&str> {
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(culprit))) => Some(culprit),
+        _ => None,
+    }
+}
+
+/// Removes the unknown argument, and with `has_value` the value after it. Returns false if nothing was removed.
+fn remove_unknown_flag(arguments: &mut Vec<OsString>, error: &clap::Error, has_value: bool) -> bool {
+    let Some(culprit) = unknown_flag(error) else { return false };
     let found = arguments.iter().position(|argument| {
         let text = argument.to_string_lossy();
         text == culprit || text.strip_prefix(culprit).is_some_and(|rest| rest.starts_with('='))
     });
     let Some(at) = found else { return false };
-    arguments.remove(at);
+    let flag = arguments.remove(at);
+    let is_value = |next: &OsString| !next.as_encoded_bytes().starts_with(b"-");
+    if has_value && !flag.to_string_lossy().contains('=') && arguments.get(at).is_some_and(is_value) {
+        arguments.remove(at);
+    }
     true
 }

@@ -1,40 +1,40 @@
-//! How long the path of a socket may be.
+//! Checks the length of socket paths.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Bytes of the longest path: the kernel's `sun_path` has 108 (unix(7)), the last of which ends it.
-const LONGEST_BYTES: usize = 107;
+/// Limit for a socket path in bytes: `sun_path` has 108 (unix(7)), including the terminating NUL.
+const MAX_PATH_BYTES: usize = 107;
 
-/// Whether the kernel takes the path of a socket, which lies in the directory of that flag.
+/// Checks that the kernel accepts a socket path in the directory of `flag`.
 ///
 /// # Errors
-/// How long it is and may be, and what to do.
-pub fn socket_fits(path: &Path, flag: &str) -> Result<(), String> {
+/// The actual length, the limit and the remedy.
+pub fn check_socket_path(path: &Path, flag: &str) -> Result<(), String> {
     let length = path.as_os_str().as_bytes().len();
-    let Some(over) = length.checked_sub(LONGEST_BYTES).filter(|over| *over > 0) else { return Ok(()) };
+    let Some(over) = length.checked_sub(MAX_PATH_BYTES).filter(|over| *over > 0) else { return Ok(()) };
     Err(format!(
-        "the path of the socket {} has {length} bytes, and the kernel takes {LONGEST_BYTES} at most: give a {flag} that is \
-         shorter by {over}",
+        "the socket path {} has {length} bytes, but the kernel accepts at most {MAX_PATH_BYTES}: use a {flag} that is \
+         shorter by {over} bytes",
         path.display()
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Paths at the edge.
+    //! Tests paths of the maximum length.
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::socket_fits;
+    use super::check_socket_path;
 
     #[test]
     fn the_last_byte_that_fits() {
         let path = |length: usize| format!("/{}", "a".repeat(length - 1));
-        assert_eq!(socket_fits(path(107).as_ref(), "--data-dir"), Ok(()));
-        let told = socket_fits(path(110).as_ref(), "--data-dir").unwrap_err();
-        assert!(told.contains(&format!("{} has 110 bytes", path(110))), "{told}");
+        assert_eq!(check_socket_path(path(107).as_ref(), "--data-dir"), Ok(()));
+        let error = check_socket_path(path(110).as_ref(), "--data-dir").unwrap_err();
+        assert!(error.contains(&format!("{} has 110 bytes", path(110))), "{error}");
         assert!(
-            told.contains("107 at most") && told.ends_with("a --data-dir that is shorter by 3"),
-            "{told}"
+            error.contains("at most 107") && error.ends_with("a --data-dir that is shorter by 3 bytes"),
+            "{error}"
         );
     }
 }

@@ -1,5 +1,4 @@
-//! Work on files, away from the threads that everything else runs on: a file system that does not answer holds up nobody
-//! but who asked for it.
+//! Runs file system work on blocking threads, so that a file system that hangs blocks only its caller.
 
 use std::time::Duration;
 
@@ -7,18 +6,18 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Pieces of work at once: each thread keeps memory of its own for a while, and a disk is not faster for more of them.
+/// Work items that run at once. More threads cost memory, and the disk is not faster with them.
 const AT_ONCE: usize = 4;
-/// A piece of work that takes longer hangs, on a network file system as a rule, and counts no more as one of
-/// [`AT_ONCE`]. It goes on for as long as it wants to.
+/// A work item that takes longer, usually on a hanging network file system, no longer counts towards [`AT_ONCE`]. It
+/// runs on.
 const HANGS_AFTER: Duration = Duration::from_millis(500);
-/// Threads in all, none while nothing is to be done: those at work, and what may hang meanwhile. A pod has a few pieces of
-/// work under way at most, and begins none again before it has ended, so that this is some four a pod of a full node.
+/// Most blocking threads: running and hanging work items. A pod has a few items at most and waits for each, so this
+/// allows about four per pod of a full node.
 pub const THREADS: usize = 512;
 
 static TURN: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Does something where it may wait for a disk.
+/// Runs a function that may block on a disk.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let turn = TURN.acquire().await;
     let mut at_work = spawn_blocking(work);
@@ -31,10 +30,46 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     match done {
         Ok(done) => done,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // It never began, because the kubelet is stopping.
+        // The work never started, because the kubelet is stopping.
         Err(_) => std::future::pending().await,
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! File systems that hang.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Mutex};
+
+    use super::{AT_ONCE, HANGS_AFTER, run};
+
+    /// Work that hangs until the sender is dropped.
+    fn hang(until: &Arc<Mutex<Receiver<()>>>) -> impl FnOnce() + Send + 'static {
+        let until = until.clone();
+        move || {
+            let _ = until.lock().unwrap().recv();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_hangs_holds_up_no_other() {
+        let (let_go, until): (Sender<()>, _) = channel();
+        let until = Arc::new(Mutex::new(until));
+        let hung: Vec<_> = (0..2 * AT_ONCE).map(|_| tokio::spawn(run(hang(&until)))).collect();
+        let other = tokio::spawn(run(|| "done"));
+        // Hanging work starts in groups of `AT_ONCE`, each until `HANGS_AFTER`.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+            tokio::time::advance(HANGS_AFTER).await;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(other.await.unwrap(), "done");
+        assert!(hung.iter().all(|hung| !hung.is_finished()));
+        drop(let_go);
+        for hung in hung {
+            hung.await.unwrap();
+        }
+    }
+}

@@ -1,10 +1,10 @@
-//! Is the kubelet itself well? An engine that is away is the node's trouble, not the kubelet's.
+//! Health of the kubelet itself. An engine that does not answer makes the node unready, not the kubelet unhealthy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The loops that must keep turning, each with the time of its last turn.
+/// The loops that are monitored, each with its last heartbeat.
 #[derive(Debug, Default)]
 pub struct Health {
     loops: Mutex<BTreeMap<&'static str, Beat>>,
@@ -17,18 +17,18 @@ struct Beat {
 }
 
 impl Health {
-    /// Nothing to watch over yet.
+    /// No loops are monitored yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// A loop turned; it is stuck when it does not do so again in time.
+    /// Records a heartbeat of a loop, which is stuck if the next one does not follow in time.
     pub fn beat(&self, name: &'static str, at_least_every: Duration) {
         let beat = Beat { last: Instant::now(), at_least_every };
         self.loops.lock().unwrap_or_else(PoisonError::into_inner).insert(name, beat);
     }
 
-    /// The loops that are stuck.
+    /// The stuck loops.
     pub fn stuck(&self) -> Vec<&'static str> {
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         loops

@@ -2,8 +2,8 @@
 
 use tikv_jemallocator::Jemalloc;
 
-/// What many pods need for a moment lies scattered among what stays, and the allocator of the C library keeps a third as much again
-/// for it, and some for each thread. `allocator/settings.c` tells this one to give back what it does not need.
+/// jemalloc returns unused memory. Memory of short-lived bursts is fragmented, so that the C library's allocator keeps a third
+/// more, and some per thread. `allocator/settings.c` configures it.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,4 +1,4 @@
-//! What is counted, for Prometheus; the stock kubelet's names where it has one.
+//! Prometheus metrics of the kubelet, with the stock names where they exist.
 
 use command::Process;
 use prometheus_client::encoding::text::encode;
@@ -8,16 +8,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Names and values that tell the series of one metric apart.
+/// Label names and values of a series.
 type Labels = Vec<(&'static str, String)>;
-/// Counters by labels.
 type Counters = Family<Labels, Counter>;
-/// Gauges by labels.
 type Gauges = Family<Labels, Gauge>;
-/// Histograms by labels.
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// Everything that is counted. Each method is cheap enough for every event.
+/// All metrics of the kubelet. Each method is cheap enough to call on every event.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -38,21 +35,21 @@ pub struct Metrics {
     process: Process,
 }
 
-/// What is running, counted when it is asked for.
+/// Running pods and containers, counted for each scrape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Pods with a container that runs.
+    /// Pods with a running container.
     pub pods: i64,
-    /// Containers that wait or were made and not started.
+    /// Containers that were created and not started.
     pub created: i64,
-    /// Containers that run.
+    /// Running containers.
     pub running: i64,
-    /// Containers that have ended.
+    /// Exited containers.
     pub exited: i64,
 }
 
 fn operation_seconds() -> Histogram {
-    // 5 ms to 120 s, about 2.5 times each: the stock kubelet's.
+    // The stock buckets: 5 ms to 120 s, each 2.5 times the last.
     let base = std::iter::successors(Some(0.005), |bound| Some(bound * 2.5));
     Histogram::new(base.take(14))
 }
@@ -69,7 +66,7 @@ fn long_seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Nothing counted yet.
+    /// All metrics at zero.
     pub fn new(node: &str, git_version: &str) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
@@ -108,72 +105,88 @@ impl Metrics {
         let name = Gauges::default();
         name.get_or_create(&vec![("node", node.to_owned())]).set(1);
         let r = &mut self.registry;
-        r.register("kubernetes_build_info", "The version that runs; always 1", build);
-        r.register("kubelet_node_name", "The node's name; always 1", name);
-        r.register("kubelet_running_pods", "Pods that have a running sandbox", self.running_pods.clone());
+        r.register(
+            "kubernetes_build_info",
+            "Version of the kubelet, in labels; the value is always 1",
+            build,
+        );
+        r.register("kubelet_node_name", "Name of the node, in a label; the value is always 1", name);
+        r.register(
+            "kubelet_running_pods",
+            "Number of pods that have a running sandbox",
+            self.running_pods.clone(),
+        );
         r.register(
             "kubelet_running_containers",
-            "Containers by their state",
+            "Number of containers by state",
             self.running_containers.clone(),
         );
         r.register(
             "kubelet_pod_start_duration_seconds",
-            "From seeing a pod to all its containers having started",
+            "Time in seconds from first seeing a pod until all its containers have started",
             self.pod_start.clone(),
         );
         r.register(
             "kubelet_pod_worker_duration_seconds",
-            "One turn of a pod's worker, by what it did",
+            "Duration in seconds of one sync of a pod worker, by operation type",
             self.pod_worker.clone(),
         );
         r.register(
             "kubelet_pleg_relist_duration_seconds",
-            "One listing of all containers",
+            "Duration in seconds of a relist of all containers",
             self.relist.clone(),
         );
         r.register(
             "kubelet_pleg_relist_interval_seconds",
-            "Between two listings of all containers",
+            "Interval in seconds between two relists of all containers",
             self.relist_interval.clone(),
         );
-        r.register("kubelet_runtime_operations", "Requests to the container engine", self.operations.clone());
+        r.register(
+            "kubelet_runtime_operations",
+            "Number of requests to the container engine, by operation type",
+            self.operations.clone(),
+        );
         r.register(
             "kubelet_runtime_operations_errors",
-            "Requests to the container engine that failed",
+            "Number of failed requests to the container engine, by operation type",
             self.operation_errors.clone(),
         );
         r.register(
             "kubelet_runtime_operations_duration_seconds",
-            "Requests to the container engine",
+            "Duration in seconds of requests to the container engine, by operation type",
             self.operation_duration.clone(),
         );
         r.register(
             "kubelet_started_containers",
-            "Containers that were started",
+            "Number of started containers, by container type",
             self.started_containers.clone(),
         );
         r.register(
             "kubelet_started_containers_errors",
-            "Containers that could not be started",
+            "Number of containers that failed to start, by container type",
             self.started_container_errors.clone(),
         );
-        r.register("kubelet_image_pull_duration_seconds", "Pulls of images", self.image_pull.clone());
-        r.register("prober_probe", "Probes by their result", self.probes.clone());
-        r.register("kubelet_evictions", "Pods evicted, by what ran short", self.evictions.clone());
+        r.register(
+            "kubelet_image_pull_duration_seconds",
+            "Duration in seconds of image pulls",
+            self.image_pull.clone(),
+        );
+        r.register("prober_probe", "Number of probes by result", self.probes.clone());
+        r.register("kubelet_evictions", "Number of evicted pods, by eviction signal", self.evictions.clone());
         self.process.register(r);
     }
 
-    /// A pod's containers have all started, so many seconds after the pod was first seen.
+    /// Records that all containers of a pod have started, `seconds` after the kubelet first saw the pod.
     pub fn pod_started(&self, seconds: f64) {
         self.pod_start.observe(seconds);
     }
 
-    /// A pod's worker took a turn: `create`, `update`, `sync` or `terminate`.
+    /// Records a turn of a pod worker: `create`, `update`, `sync` or `terminate`.
     pub fn pod_worked(&self, operation: &str, seconds: f64) {
         self.pod_worker.get_or_create(&vec![("operation_type", operation.to_owned())]).observe(seconds);
     }
 
-    /// All containers were listed, so many seconds after the last time when there was one.
+    /// Records a list of all containers, and the seconds since the last one.
     pub fn relisted(&self, seconds: f64, since_last: Option<f64>) {
         self.relist.observe(seconds);
         if let Some(since_last) = since_last {
@@ -181,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// The engine answered: `create_container`, `start_container`, `list_containers`...
+    /// Records an engine request: `create_container`, `start_container`, `list_containers`...
     pub fn engine_operation(&self, operation: &str, seconds: f64, succeeded: bool) {
         let labels = vec![("operation_type", operation.to_owned())];
         self.operations.get_or_create(&labels).inc();
@@ -191,23 +204,23 @@ impl Metrics {
         }
     }
 
-    /// A container was started, or was not: `container`, `init_container`.
+    /// Records the start of a container: `container` or `init_container`.
     pub fn container_started(&self, kind: &str, succeeded: bool) {
         let family = if succeeded { &self.started_containers } else { &self.started_container_errors };
         family.get_or_create(&vec![("container_type", kind.to_owned())]).inc();
     }
 
-    /// An image was pulled.
+    /// Records an image pull.
     pub fn image_pulled(&self, seconds: f64) {
         self.image_pull.observe(seconds);
     }
 
-    /// A pod was evicted because this ran short or over (`memory.available`, `emptydirfs.limit`).
+    /// Records an eviction with its eviction signal (`memory.available`, `emptydirfs.limit`).
     pub fn evicted(&self, signal: &str) {
         self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
     }
 
-    /// The counters of one probe, to be kept as long as it is made.
+    /// The counters of one probe, to be kept while the probe exists.
     pub fn probe(&self, probe: &Probe<'_>) -> ProbeCounters {
         let counter = |result| self.probes.get_or_create_owned(&probe.labels(result));
         ProbeCounters {
@@ -217,39 +230,39 @@ impl Metrics {
         }
     }
 
-    /// A pod is gone: its series end.
+    /// Removes the series of a probe whose pod is gone.
     pub fn forget_probe(&self, probe: &Probe<'_>) {
         for result in ["successful", "failed", "unknown"] {
             self.probes.remove(&probe.labels(result));
         }
     }
 
-    /// Everything, as OpenMetrics text.
+    /// All metrics as OpenMetrics text.
     pub fn text(&self, running: Running) -> String {
         self.running_pods.set(running.pods);
         let states = [("created", running.created), ("running", running.running), ("exited", running.exited)];
         for (state, count) in states {
             self.running_containers.get_or_create(&vec![("container_state", state.to_owned())]).set(count);
         }
-        self.process.look();
+        self.process.update();
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a string takes any text");
         text
     }
 }
 
-/// How often one probe was made, by what came of it.
+/// Counters of one probe by result.
 #[derive(Clone, Debug)]
 pub struct ProbeCounters {
-    /// It succeeded.
+    /// Successes.
     pub successful: Counter,
-    /// It failed.
+    /// Failures.
     pub failed: Counter,
-    /// That could not be found out.
+    /// Probes whose result is unknown.
     pub unknown: Counter,
 }
 
-/// Whose probe it was.
+/// The probe of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
     /// `Startup`, `Readiness` or `Liveness`.

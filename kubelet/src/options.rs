@@ -1,4 +1,4 @@
-//! Everything a person can set about a running kubelet, after flags and file have been read.
+//! The settings of a kubelet, after flags and configuration file have been read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,47 +7,49 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-/// What keeps pods away that do not tolerate it.
+/// The file below `cert_dir` with the CA for clients of this node only.
+pub const LOCAL_AUTHORITY: &str = "local-client-ca.crt";
+
+/// A taint of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// Its name.
     pub key: String,
-    /// Its value, empty for none.
+    /// The value; may be empty.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// Where a cluster is, and which one it is.
+/// A join string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Who tells of it, `https://HOST:PORT`; the first that answers will do.
+    /// URLs of the servers, `https://HOST:PORT`; the first that answers is used.
     pub servers: Vec<String>,
-    /// The SHA-256 of its authority's public key, in hex; `None` for whichever is there at first.
+    /// The SHA-256 of the CA's public key, in hex; `None` to trust the CA on first use.
     pub pin: Option<String>,
 }
 
-/// How a machine becomes a node.
+/// How a machine joins a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
-    /// By a line that leads to the cluster.
+    /// With a join string.
     Join(Join),
-    /// As the stock kubelet does: by a kubeconfig with a bootstrap token or a certificate.
+    /// With a bootstrap kubeconfig that has a bootstrap token or a certificate, as in the stock kubelet.
     Kubeconfig(PathBuf),
 }
 
 /// The cluster of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// How to get in, for a node that is not in.
+    /// How to join, if the node has not joined yet.
     pub bootstrap: Option<Bootstrap>,
-    /// How a node that is in reaches it.
+    /// The kubeconfig of a joined node.
     pub kubeconfig: PathBuf,
-    /// Whether the node asks for its serving certificate, too.
+    /// Whether the node requests a serving certificate too.
     pub serving: bool,
 }
 
-/// Who gives pods their network.
+/// The component that provides the pod network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodNetwork {
     /// The kubelet.
@@ -61,61 +63,59 @@ pub enum PodNetwork {
 pub struct Options {
     /// The node's name, lower case.
     pub node_name: String,
-    /// The node's address; found out when `None`.
+    /// The node's address; detected if `None`.
     pub node_ip: Option<IpAddr>,
-    /// State on disk.
+    /// The directory of all state.
     pub root_dir: PathBuf,
-    /// Certificates and keys of the node.
+    /// The directory of certificates and keys.
     pub cert_dir: PathBuf,
-    /// The cluster that the node belongs to, or is to belong to; `None` for a node of its own.
+    /// The cluster to join; `None` for a standalone node.
     pub cluster: Option<Cluster>,
     /// `unix:///...` or `tcp://...`.
     pub docker_endpoint: String,
     /// File or directory of manifests.
     pub pod_manifest_path: Option<PathBuf>,
-    /// URL of manifests.
     pub manifest_url: Option<String>,
     /// Extra headers for the URL.
     pub manifest_url_headers: Vec<(String, String)>,
-    /// Rescan of the directory.
+    /// Interval between scans of the directory.
     pub file_check_frequency: Duration,
-    /// Poll of the URL.
+    /// Interval between requests to the URL.
     pub http_check_frequency: Duration,
-    /// The node's API over HTTPS; `None` turns it off.
+    /// Address of the kubelet's HTTPS API; `None` turns it off.
     pub api_address: Option<SocketAddr>,
-    /// The certificate that API shows and its key, where somebody made them.
+    /// Certificate and key of that API, if the user provides them.
     pub tls_files: Option<(PathBuf, PathBuf)>,
-    /// Who signs the certificates of clients of that API; without it nobody may ask anything.
+    /// The CA for client certificates of that API; without it, all requests are rejected.
     pub client_ca_file: Option<PathBuf>,
-    /// How long a session over that API, or a connection to a port, goes on in which nothing moves.
+    /// Idle timeout of streaming sessions and port forwards.
     pub streaming_idle: Duration,
-    /// `/healthz` over plain HTTP; `None` turns it off.
+    /// Address of `/healthz` over plain HTTP; `None` turns it off.
     pub healthz_address: Option<SocketAddr>,
-    /// Image of the sandbox; the built-in one when `None`.
+    /// Image of the sandbox; `None` for the built-in one.
     pub sandbox_image: Option<String>,
-    /// Who gives pods their network; what works best here when `None`.
+    /// The component that provides the pod network; `None` to select one.
     pub pod_network: Option<PodNetwork>,
-    /// The ranges of their addresses, one a family, the primary one first; empty for one that is free here.
+    /// The pod CIDRs, one per family, the primary one first; empty to select a free one.
     pub pod_cidrs: Vec<IpNet>,
     /// Most pods on this node.
     pub max_pods: usize,
     /// Name servers for pods of policy ClusterFirst.
     pub cluster_dns: Vec<IpAddr>,
-    /// Domain of the cluster, empty for none.
+    /// Domain of the cluster; may be empty.
     pub cluster_domain: String,
-    /// Images pulled at once.
+    /// Most parallel image pulls.
     pub max_parallel_image_pulls: usize,
-    /// Labels of the node.
     pub node_labels: Vec<(String, String)>,
     /// Taints of the node.
     pub register_with_taints: Vec<Taint>,
-    /// Sysctls pods may set beyond the safe ones, names or prefixes ending in `*`.
+    /// Allowed unsafe sysctls: names, or prefixes ending in `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// Processes a pod may have, `None` for no limit.
+    /// Most processes per pod; `None` for no limit.
     pub pod_pids_limit: Option<i64>,
-    /// Largest log file of a container, bytes.
+    /// Largest log file of a container, in bytes.
     pub container_log_max_bytes: u64,
-    /// Log files kept a container.
+    /// Most log files per container.
     pub container_log_max_files: u32,
 }
 
@@ -157,14 +157,14 @@ impl Options {
 }
 
 impl Options {
-    /// The settings as the KubeletConfiguration that would give them.
+    /// The settings as a KubeletConfiguration.
     pub fn kubelet_configuration(&self) -> Value {
         let seconds = |duration: Duration| format!("{}s", duration.as_secs());
         let ip = |address: Option<SocketAddr>| address.map(|address| address.ip().to_string());
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let mut headers = Map::new();
         for (name, value) in &self.manifest_url_headers {
-            // What a header holds may be a password.
+            // A header may contain a password.
             let hidden = if value.is_empty() { "" } else { "<hidden>" };
             let values = headers.entry(name.as_str()).or_insert_with(|| json!([]));
             values.as_array_mut().into_iter().for_each(|values| values.push(hidden.into()));
@@ -205,7 +205,6 @@ impl Options {
     }
 }
 
-/// The URL without the password in it, if there is one.
 fn without_password(url: &str) -> String {
     let Ok(mut parsed) = reqwest::Url::parse(url) else { return url.to_owned() };
     let is_hidden = parsed.password().is_some() && parsed.set_password(Some("hidden")).is_ok();

@@ -1,72 +1,66 @@
-//! The API of the master: every kind over its store.
+//! Assembles the API: registry, authentication, admission plugins and built-in objects.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::admission::{Admission, Depth, Namespaces, StillThere};
-use apiserver::auth::rbac::keep::Keeper;
-use apiserver::auth::{Auth, CertificateRequests, Grants, Issuer, Signer};
-use apiserver::crd::{self, Definitions};
+use apiserver::auth::rbac::reconciler::RbacReconciler;
+use apiserver::auth::{Auth, Issuer, Signer};
+use apiserver::crd;
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
+use apiserver::tasks::Tasks;
 use apiserver::{Api, Catalog, write};
 use axum::Router;
 
-use crate::admission::{self, Added};
+use crate::admission::{AdmissionConfig, plugins, system_classes};
 use crate::options::NodeMode;
 use crate::server::VERSION;
 
-/// What is served from a store, and who may have it.
+/// The assembled API.
 pub struct Served {
-    /// Every path of the API.
+    /// All API paths.
     pub api: Router,
-    /// Who may.
+    /// Authentication and authorization.
     pub auth: Arc<Auth>,
-    /// What is counted of it.
+    /// The registry of all resources.
     pub objects: Arc<Registry>,
+    /// What runs beside the requests.
+    pub tasks: Tasks,
 }
 
-/// Opens what is served from a store, and makes what every cluster has.
+/// Opens the registry on a store and creates the objects that every cluster has.
 ///
-/// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer; new objects get what is added.
+/// Service account tokens are signed with `key` (PKCS #8) for the issuer.
 ///
 /// # Errors
-/// When the store cannot be read or written.
+/// If the store cannot be read or written.
 pub async fn open(
     store: Arc<dyn Store>,
     catalog: Catalog,
     key: &[u8],
     issuer: Issuer,
-    added: Added,
+    admission: AdmissionConfig,
 ) -> anyhow::Result<Served> {
     let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
-    crate::namespaces::ensure(&registry).await.context("cannot make the namespaces of the system")?;
-    tokio::spawn(crate::namespaces::keep(Arc::downgrade(&registry)));
-    for class in admission::system_classes() {
+    crate::system_namespaces::ensure(&registry).await.context("cannot create the system namespaces")?;
+    let mut tasks = Tasks::default();
+    tasks.spawn("system namespaces", crate::system_namespaces::keep(Arc::downgrade(&registry)));
+    for class in system_classes() {
         let made = write::ensure(&registry, "priorityclasses", class).await;
-        made.context("cannot make the priority classes of the system")?;
+        made.context("cannot create the system priority classes")?;
     }
-    crd::start(&registry).await.context("cannot read the definitions of kinds")?;
+    crd::start(&registry).await.context("cannot read the CustomResourceDefinitions")?;
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
-    let auth = match added.nodes.mode {
+    let auth = match admission.nodes.mode {
         NodeMode::Open | NodeMode::Allowlist => Auth::new(cache.clone(), signer, issuer),
         NodeMode::Certificate => Auth::with_node_keys(cache.clone(), signer, issuer),
     };
-    tokio::spawn(auth.clone().keep_up());
-    let namespaces = Namespaces::new(registry.clone());
-    let mut passes: Vec<Arc<dyn Admission>> = vec![
-        namespaces.clone(),
-        Arc::new(Depth),
-        Definitions::new(registry.clone()),
-        Grants::new(auth.clone()),
-        CertificateRequests::new(auth.clone()),
-    ];
-    passes.extend(admission::all(&registry, &auth, added));
-    passes.push(Arc::new(StillThere(namespaces)));
-    let api = Api::writable(registry.clone(), passes, VERSION).router();
-    let keeper = Keeper::new(api.clone(), cache);
-    keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
-    tokio::spawn(keeper.keep_aggregated());
-    Ok(Served { api, auth, objects: registry })
+    tasks.spawn("node authorizer", auth.clone().run_sync());
+    let plugins = plugins(&registry, &auth, admission);
+    let api = Api::writable(registry.clone(), plugins, VERSION).router();
+    let reconciler = RbacReconciler::new(api.clone(), cache);
+    reconciler.reconcile_bootstrap_policy().await.map_err(anyhow::Error::msg)?;
+    tasks.spawn("ClusterRole aggregation", reconciler.run_aggregation());
+    Ok(Served { api, auth, objects: registry, tasks })
 }

@@ -1,4 +1,4 @@
-//! The master's directory: one master at a time, the address it was last told, and kubeconfigs made from its files.
+//! The data directory of a master: its lock, its identity, its advertised address, and kubeconfigs.
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
@@ -9,96 +9,96 @@ use apiserver::identity::BESIDE_MASTER;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::bootstrap::{ClusterInfo, Discovery};
+use crate::bootstrap::{ClusterInfo, DiscoveryFile};
 use crate::kubeconfig::Kubeconfig;
 use crate::pki::{self, Names, Pki, files};
 
-/// The name of the lock.
+/// Lock file.
 const LOCK: &str = "master.lock";
-/// The folder of certificates.
+/// Directory of certificates.
 const PKI: &str = "pki";
-/// The file that tells `join-string` and `kubeconfig` where the master is.
+/// File with the advertised address, for `join-string` and `kubeconfig`.
 const ADDRESS: &str = "advertised-address";
-/// The file of what tells this master from all others.
+/// File with the id of this master.
 const ID: &str = "id";
-/// The kubeconfig of whoever may do everything.
+/// Kubeconfig of the cluster administrator.
 const ADMIN: &str = "admin.kubeconfig";
-/// Its user, and the group that may do everything.
+/// User and group in it.
 const ADMIN_USER: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
-/// The kubeconfig by which the kubelet of this machine joins.
+/// Kubeconfig with which the kubelet on this machine joins.
 const BOOTSTRAP: &str = "bootstrap.kubeconfig";
 
-/// Why the directory cannot be used.
+/// Errors of the data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another master has it.
-    #[error("another master runs on {0}: stop it, or give this one another --data-dir")]
+    /// Another master holds the lock.
+    #[error("another master is running on {0}: stop it, or use another --data-dir")]
     Taken(PathBuf),
-    /// No master has run there yet, or the file is damaged.
-    #[error("{0} does not tell where the master is: start `master run` with this --data-dir once")]
+    /// No master has run on the directory yet, or the file is damaged.
+    #[error("{0} does not contain the address of the master: start `master run` with this --data-dir once")]
     NoAddress(PathBuf),
-    /// Somebody changed a kubeconfig that the master writes.
-    #[error("{0} is damaged; nothing was changed: move it away, the next start makes a new one")]
+    /// A kubeconfig cannot be parsed.
+    #[error("{0} is damaged; nothing was changed: move it away, and the next start creates a new one")]
     Kubeconfig(PathBuf),
-    /// A user nobody could be.
-    #[error("--user: a user's name is not empty")]
+    /// The user name is empty.
+    #[error("--user: the user name must not be empty")]
     NoUser,
-    /// Certificates and files.
+    /// An error in certificates or files.
     #[error(transparent)]
     Pki(#[from] pki::Error),
 }
 
-/// The directory.
+/// A data directory.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Somebody may become a node: else nobody gets a kubeconfig to join by.
+    /// Whether new nodes may join; if not, there is no bootstrap kubeconfig.
     lets_in: bool,
 }
 
-/// The directory held against every other master for as long as this lives.
+/// Holds the lock until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl DataDir {
-    /// The one at that path.
+    /// The directory at this path.
     pub fn at(path: &Path) -> Self {
         Self { path: path.to_owned(), lets_in: true }
     }
 
-    /// The same of a master that lets somebody become a node, or nobody.
+    /// Sets whether new nodes may join.
     #[must_use]
     pub fn letting_in(self, lets_in: bool) -> Self {
         Self { lets_in, ..self }
     }
 
-    /// Where its certificates are.
+    /// Directory of certificates.
     pub fn pki(&self) -> PathBuf {
         self.path.join(PKI)
     }
 
-    /// Where the kubeconfig of its administrator is.
+    /// Path of the administrator's kubeconfig.
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.path.join(ADMIN)
     }
 
-    /// Where the kubeconfig is by which the kubelet of this machine joins.
+    /// Path of the local kubelet's bootstrap kubeconfig.
     pub fn bootstrap_kubeconfig(&self) -> PathBuf {
         self.path.join(BOOTSTRAP)
     }
 
-    /// Whether a master has ever taken it.
+    /// True if a master has used the directory before.
     pub fn is_known(&self) -> bool {
         self.path.join(LOCK).exists()
     }
 
-    /// Makes the directory where there is none and takes it, as soon as a master that ends has let go of it. Blocks.
+    /// Creates the directory if necessary and locks it. Blocks until a master that is stopping has released the lock.
     ///
     /// # Errors
-    /// When another master has it or it cannot be written.
+    /// If another master holds the lock, or the directory cannot be written.
     pub fn take(&self) -> Result<Lock, Error> {
         files::private_directory(&self.path)?;
         let path = self.path.join(LOCK);
@@ -113,33 +113,33 @@ impl DataDir {
             .mode(files::SECRET)
             .open(&path)
             .map_err(io("open"))?;
-        match command::lock(&file, command::ENDS_WITHIN) {
+        match command::lock(&file, command::LOCK_TIMEOUT) {
             Ok(true) => Ok(Lock { _file: file }),
             Ok(false) => Err(Error::Taken(self.path.clone())),
             Err(error) => Err(io("lock")(error)),
         }
     }
 
-    /// The certificates; authorities that are not there yet are made.
+    /// Reads the certificates and creates missing CAs.
     ///
     /// # Errors
-    /// When they cannot be made or used.
+    /// If they cannot be created or used.
     pub fn open_pki(&self, now: Timestamp) -> Result<Pki, Error> {
         Ok(Pki::open(&self.pki(), now)?)
     }
 
-    /// The certificates, none of which is made.
+    /// Reads the certificates without creating any.
     ///
     /// # Errors
-    /// When they are not there or cannot be used.
+    /// If they are missing or cannot be used.
     pub fn read_pki(&self, now: Timestamp) -> Result<Pki, Error> {
         Ok(Pki::read(&self.pki(), now)?)
     }
 
-    /// Writes down where nodes and people find this master.
+    /// Writes the advertised address.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn advertise(&self, address: SocketAddr) -> Result<(), Error> {
         let path = self.path.join(ADDRESS);
         let line = format!("{address}\n");
@@ -149,9 +149,10 @@ impl DataDir {
         Ok(())
     }
 
-    /// What tells this master from all others of its store, made once: one that starts again is still the same.
+    /// A random id of this master, created once and kept across restarts.
     ///
-    /// A file that is damaged costs no more than the time until the leases of before are over, so that a new one is made.
+    /// If the file is damaged, a new id is created. Then leases of the previous run must expire before this master can
+    /// take them.
     pub fn id(&self) -> String {
         let path = self.path.join(ID);
         let read = files::read(&path).map(|bytes| {
@@ -166,20 +167,21 @@ impl DataDir {
         let id = Uuid::new_v4().to_string();
         let file = path.display();
         if let Some(fault) = fault {
-            tracing::warn!(%file, fault, "the id of this master cannot be read; it gets a new one");
+            tracing::warn!(%file, fault, "cannot read the id of this master; creating a new one");
         }
         if let Err(error) = files::write(&path, format!("{id}\n").as_bytes(), files::SECRET) {
-            tracing::warn!(%file, %error, "the id of this master cannot be kept: the next start makes another one");
+            tracing::warn!(%file, %error, "cannot write the id of this master: the next start creates another one");
         }
         id
     }
 
-    /// Makes `admin.kubeconfig` and `bootstrap.kubeconfig`, unless those that are there still hold for this server; says which it made.
+    /// Creates `admin.kubeconfig` and `bootstrap.kubeconfig` unless they are still valid, and returns the names of the
+    /// new files.
     ///
-    /// Where nobody becomes a node the latter is taken away.
+    /// If no nodes may join, the bootstrap kubeconfig is removed.
     ///
     /// # Errors
-    /// When the `admin.kubeconfig` that is there is damaged, which people may have added to, or a file cannot be read or written.
+    /// If `admin.kubeconfig` is damaged (users may have edited it), or a file cannot be read or written.
     pub fn admit(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<Vec<&'static str>, Error> {
         let mut made = Vec::new();
         let all = [(ADMIN, ADMIN_USER, ADMIN_GROUP), (BOOTSTRAP, BESIDE_MASTER, BESIDE_MASTER)];
@@ -212,8 +214,8 @@ impl DataDir {
             }
             let is_good = |own: Kubeconfig| {
                 own.server == server
-                    && own.authority == pki.trusted_pem()
-                    && pki.is_good_client(own.credentials.certificates.as_bytes(), now)
+                    && own.authority == pki.trust_bundle_pem()
+                    && pki.is_valid_client(own.credentials.certificates.as_bytes(), now)
             };
             if read.is_some_and(is_good) {
                 return Ok(false);
@@ -224,10 +226,10 @@ impl DataDir {
         Ok(true)
     }
 
-    /// A kubeconfig with a new certificate for that user.
+    /// A kubeconfig with a new client certificate for a user.
     ///
     /// # Errors
-    /// When no master has run here yet, or its files cannot be used.
+    /// If no master has run here yet, or its files cannot be used.
     pub fn kubeconfig(&self, user: &str, groups: &[String], now: Timestamp) -> Result<String, Error> {
         if user.is_empty() {
             return Err(Error::NoUser);
@@ -236,7 +238,7 @@ impl DataDir {
         kubeconfig(&pki, format!("https://{}", self.advertised()?), user, groups, now)
     }
 
-    /// `https://HOST:PORT#sha256:<hash of the root's public key>`.
+    /// The join string: `https://HOST:PORT#sha256:<hash of the root's public key>`.
     ///
     /// # Errors
     /// As [`Self::kubeconfig`].
@@ -245,7 +247,7 @@ impl DataDir {
         Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
     }
 
-    /// The file of a host outside the cluster that tells the bootstrap document under these names.
+    /// The file for `master discovery` on a host with these names.
     ///
     /// # Errors
     /// As [`Self::kubeconfig`].
@@ -253,13 +255,13 @@ impl DataDir {
         let pki = Pki::read(&self.pki(), now)?;
         let servers = vec![format!("https://{}", self.advertised()?)];
         let info = ClusterInfo { servers, authority: pki.root_pem(), retiring: pki.retiring_pem() };
-        Ok(Discovery::text(&info, &pki.elsewhere(names, now)?))
+        Ok(DiscoveryFile::text(&info, &pki.discovery_credentials(names, now)?))
     }
 
-    /// Where nodes and people were told that this master is.
+    /// The advertised address.
     ///
     /// # Errors
-    /// When no master has run here yet, or the file cannot be read.
+    /// If no master has run here yet, or the file cannot be read.
     pub fn advertised(&self) -> Result<SocketAddr, Error> {
         let path = self.path.join(ADDRESS);
         let line = files::read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -275,7 +277,7 @@ fn kubeconfig(
     now: Timestamp,
 ) -> Result<String, Error> {
     let credentials = pki.client(user, groups, now)?;
-    Ok(Kubeconfig { server, authority: pki.trusted_pem(), user: user.to_owned(), credentials }.text())
+    Ok(Kubeconfig { server, authority: pki.trust_bundle_pem(), user: user.to_owned(), credentials }.text())
 }
 
 #[cfg(test)]

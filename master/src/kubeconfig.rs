@@ -1,4 +1,4 @@
-//! A kubeconfig for one user of one cluster, with everything in it. Pure.
+//! Kubeconfig files for one user of one cluster, with embedded credentials. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::pki::Credentials;
 
-/// What a kubeconfig says.
+/// The contents of a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubeconfig {
     /// `https://HOST:PORT`.
     pub server: String,
-    /// The root certificate, PEM.
+    /// CA bundle (PEM).
     pub authority: String,
-    /// The user's name, of the entry only: the server reads the certificate.
+    /// Name of the user entry. The server uses the name in the certificate.
     pub user: String,
-    /// The user's certificate and key.
+    /// Client certificate and key.
     pub credentials: Credentials,
 }
 
 impl Kubeconfig {
-    /// The file.
+    /// Renders the file.
     pub fn text(&self) -> String {
         let user = quoted(&self.user);
         let context = quoted(&format!("{}@coracle", self.user));
@@ -37,7 +37,7 @@ impl Kubeconfig {
         )
     }
 
-    /// Reads back what [`Self::text`] wrote; `None` when it is something else.
+    /// Parses a file that [`Self::text`] rendered; `None` for other contents.
     pub fn read(text: &str) -> Option<Self> {
         let file: Value = serde_yaml::from_str(text).ok()?;
         let decode = |value: &Value| String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok();
@@ -55,14 +55,14 @@ impl Kubeconfig {
     }
 }
 
-/// A JSON string is a YAML string.
+/// Quotes a string: JSON strings are valid YAML.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is written reads back.
+    //! Tests that files can be parsed again.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use proptest::prelude::*;

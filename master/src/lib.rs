@@ -1,6 +1,6 @@
-//! The control plane: it makes its certificates, and serves the Kubernetes API over TLS alone.
+//! The control plane (`master`): creates the cluster's certificates and serves the Kubernetes API over TLS.
 //!
-//! ARCHITECTURE.md at the top of the project is the map of these rooms.
+//! ARCHITECTURE.md at the top of the project describes the modules.
 
 pub mod admission;
 pub mod api;
@@ -10,21 +10,27 @@ pub mod backup;
 pub mod bootstrap;
 pub mod check;
 pub mod cli;
+pub mod component_status;
 pub mod controllers;
 pub mod data_dir;
+pub mod flow_control;
 pub mod kubeconfig;
-pub mod kubernetes;
+pub mod kubernetes_service;
 pub mod metrics;
-pub mod namespaces;
-pub mod nodes;
+pub mod metrics_api;
+pub mod node_proxy;
+pub mod objects;
 pub mod options;
 pub mod owner;
 pub mod pki;
-pub mod pod_ranges;
+pub mod pod_cidrs;
 pub mod quota;
 pub mod scheduler;
 pub mod server;
+pub mod server_lease;
+pub mod service_addresses;
 pub mod store;
+pub mod system_config_maps;
+pub mod system_namespaces;
 pub mod trust;
-pub mod usage;
 pub mod wiring;

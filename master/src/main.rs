@@ -2,8 +2,8 @@
 
 use tikv_jemallocator::Jemalloc;
 
-/// Every write takes trees of small pieces apart, on several threads, which costs the allocator of the C library a third of
-/// the processor. `.cargo/config.toml` tells this one to give back what it does not need.
+/// Each write frees trees of small allocations on several threads, which takes a third of the CPU time with the C
+/// library's allocator. `.cargo/config.toml` makes jemalloc return unused memory.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

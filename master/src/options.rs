@@ -1,4 +1,4 @@
-//! Every setting of a master that has an effect.
+//! Options of the master.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,91 +8,100 @@ use std::time::Duration;
 use apiserver::storage::etcd::Endpoint;
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::pki::Lives;
-use crate::pod_ranges::PodRange;
+use crate::pki::Lifetimes;
+use crate::pod_cidrs::ClusterCidr;
 
-/// Where a master keeps its state when nobody says otherwise.
+/// Default data directory.
 pub const DATA_DIR: &str = "/var/lib/master";
-/// The port of the API when nobody says otherwise.
+/// Default port of the API server.
 pub const SECURE_PORT: u16 = 6443;
-/// The addresses of services when nobody says otherwise.
+/// Default service CIDR.
 pub const SERVICES: ServiceRange =
     ServiceRange { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
 
-/// The addresses of pods when nobody says otherwise: flannel's and kubeadm's usual ones, which nodes without a cluster take theirs
-/// from, too.
+/// Default pod CIDR, as for flannel and kubeadm. Nodes without a cluster use it too.
 pub const PODS: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16));
-/// The length of the prefix of what a node gets of them, as the stock controller manager has it.
+/// Default prefix lengths of node pod CIDRs; the stock controller manager's.
 const PIECE_V4: u8 = 24;
 const PIECE_V6: u8 = 64;
 
-/// The settings.
+/// The options of `master run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Certificates, store, admin.kubeconfig.
+    /// Directory for certificates, the embedded store and kubeconfigs.
     pub data_dir: PathBuf,
-    /// Where the API is served.
+    /// Listen address of the API server.
     pub address: SocketAddr,
-    /// What nodes and kubeconfigs are told; found out when absent.
+    /// Address for nodes and kubeconfigs; detected if it is `None`.
     pub advertise_address: Option<IpAddr>,
-    /// More names and addresses of the serving certificate.
+    /// Additional names and addresses of the serving certificate.
     pub tls_san: Vec<String>,
-    /// The addresses of the cluster's services, a range a family.
+    /// Service CIDRs, one per IP family.
     pub service_ranges: Vec<ServiceRange>,
-    /// The addresses of the cluster's pods.
+    /// Pod CIDRs and their allocation.
     pub pods: PodAddresses,
-    /// The domain of the cluster's services.
+    /// DNS domain of the cluster.
     pub cluster_domain: String,
-    /// Where objects are kept.
+    /// Storage backend.
     pub storage: Storage,
-    /// Where the etcd is, for those who keep them there.
+    /// Connection to etcd.
     pub etcd: Etcd,
-    /// Who becomes a node.
+    /// Approval of node CSRs.
     pub approval: Approval,
-    /// How a node registers.
+    /// Admission plugins that users enable and disable.
+    pub admission_plugins: AdmissionPlugins,
+    /// Which nodes may register.
     pub nodes: NodeAdmission,
-    /// When a node that is silent loses its pods.
+    /// Grace period and eviction rate for unreachable nodes.
     pub lifecycle: NodeLifecycle,
-    /// How long certificates live.
-    pub lives: Lives,
-    /// Which address of a node is taken, the first that it has.
+    /// Lifetimes of certificates.
+    pub lifetimes: Lifetimes,
+    /// Node address types for kubelet connections, in order of preference.
     pub kubelet_addresses: Vec<AddressType>,
-    /// Which controllers run inside.
+    /// Controllers that run in this process.
     pub controllers: Controllers,
-    /// Gates that new pods get, the first to be taken off first.
+    /// Scheduling gates that are added to new pods, in the order of their removal.
     pub scheduling_gates: Vec<String>,
-    /// Whether the scheduler runs inside.
+    /// Whether the scheduler runs in this process.
     pub scheduler: bool,
-    /// What is set of it, where that is in a file.
+    /// KubeSchedulerConfiguration file.
     pub scheduler_config: Option<PathBuf>,
 }
 
-/// What an address of a node is.
+/// Admission plugins that differ from the default set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionPlugins {
+    /// Plugins to run in addition to the default set.
+    pub enabled: Vec<String>,
+    /// Plugins of the default set that do not run.
+    pub disabled: Vec<String>,
+}
+
+/// Type of a node address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressType {
-    /// The name of the machine.
+    /// `Hostname`.
     Hostname,
-    /// A name inside the cluster.
+    /// `InternalDNS`.
     InternalDns,
-    /// An address inside the cluster.
+    /// `InternalIP`.
     InternalIp,
-    /// A name outside.
+    /// `ExternalDNS`.
     ExternalDns,
-    /// An address outside.
+    /// `ExternalIP`.
     ExternalIp,
 }
 
 impl AddressType {
-    /// All of them, in the order in which the stock server prefers them.
+    /// All types, in the stock API server's default order.
     pub const PREFERRED: [Self; 5] =
         [Self::Hostname, Self::InternalDns, Self::InternalIp, Self::ExternalDns, Self::ExternalIp];
 
-    /// The order when nobody says otherwise, kubeadm's with the rest behind it: a name that a kubelet registers is one of its machine
-    /// alone as a rule, which no DNS knows.
+    /// Default order: kubeadm's, followed by the other types. A node's host name usually does not resolve elsewhere.
     pub const USUAL: [Self; 5] =
         [Self::InternalIp, Self::ExternalIp, Self::Hostname, Self::InternalDns, Self::ExternalDns];
 
-    /// As a Node has it.
+    /// The name in Node objects.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hostname => "Hostname",
@@ -104,82 +113,79 @@ impl AddressType {
     }
 }
 
-/// Who becomes a node.
+/// Approval of node CSRs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approval {
-    /// Who says it.
     pub policy: ApprovalPolicy,
-    /// Whom [`ApprovalPolicy::Allowlist`] lets in.
+    /// Entries for [`ApprovalPolicy::Allowlist`].
     pub allowlist: Vec<Allowed>,
-    /// A kubeconfig of whom [`ApprovalPolicy::Webhook`] asks.
+    /// Kubeconfig for [`ApprovalPolicy::Webhook`].
     pub webhook: Option<PathBuf>,
 }
 
-/// Who says what becomes of the requests of machines that want to be nodes.
+/// Who approves the CSRs of new nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalPolicy {
-    /// Nobody becomes one.
+    /// All are denied.
     AlwaysReject,
-    /// People.
+    /// Administrators decide.
     #[default]
     Queue,
-    /// Everybody becomes one.
     InsecureAlwaysApprove,
-    /// A list of networks and names.
+    /// CSRs that match a list are approved.
     Allowlist,
-    /// Whoever gives out bootstrap tokens.
+    /// CSRs with a bootstrap token are approved.
     Token,
-    /// Somebody outside the cluster.
+    /// A webhook decides.
     Webhook,
 }
 
-/// A line of the list.
+/// An entry of the allowlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// Machines that ask from there: an address of the network, and how many of its bits are the network's.
+    /// CSRs from this network (address and prefix length).
     Network(IpAddr, u8),
-    /// Nodes of that name; `*` stands for any letters.
+    /// Nodes with this name; `*` matches any characters.
     Name(String),
 }
 
-/// When a node that is silent is told so, and when it loses its pods.
+/// Settings of the node lifecycle controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLifecycle {
-    /// How long a node may be silent.
+    /// Time without heartbeats after which a node is marked as unreachable.
     pub grace: Duration,
-    /// How long after one node of a zone the next one loses its pods; `None` for never.
+    /// Interval between two evicted nodes of a zone; `None` disables evictions.
     pub eviction_pace: Option<Duration>,
 }
 
-/// As the stock controller manager has it: 50 seconds, and a node every ten.
+/// The stock defaults: 50 s, and one node every 10 s.
 impl Default for NodeLifecycle {
     fn default() -> Self {
         Self { grace: Duration::from_secs(50), eviction_pace: Some(Duration::from_secs(10)) }
     }
 }
 
-/// How a node registers, and which nodes are trusted to take work.
+/// Which nodes may register, and are trusted to run pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAdmission {
-    /// By what it is decided.
+    /// The criterion.
     pub mode: NodeMode,
-    /// The networks that [`NodeMode::Allowlist`] lets nodes register from.
+    /// Networks for [`NodeMode::Allowlist`].
     pub allowlist: Vec<(IpAddr, u8)>,
 }
 
-/// By what it is decided whether a node registers.
+/// Criterion for node registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeMode {
-    /// It has a certificate of a node.
+    /// A valid node certificate.
     #[default]
     Open,
-    /// And it comes from a network on the list.
+    /// Also an address in the allowlist.
     Allowlist,
-    /// And the key of that certificate is one that was registered for that node.
+    /// Also a registered public key.
     Certificate,
 }
 
-/// Whether an address is one of a network of so many bits.
 pub fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let number = |address: IpAddr| match address {
         IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
@@ -190,22 +196,22 @@ pub fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     width == other && own.checked_shr(rest).unwrap_or(0) == network.checked_shr(rest).unwrap_or(0)
 }
 
-/// A range of addresses of services.
+/// A service CIDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceRange {
-    /// An address of the network.
+    /// Network address.
     pub network: IpAddr,
-    /// How many of its first bits are the network's.
+    /// Prefix length.
     pub bits: u8,
 }
 
 impl ServiceRange {
-    /// The address of the `kubernetes` service.
+    /// The first address, of the `kubernetes` service.
     pub fn first(&self) -> IpAddr {
         self.nth(1)
     }
 
-    /// The address so far from that of the network.
+    /// The address at an offset from the network address.
     pub fn nth(&self, offset: u128) -> IpAddr {
         let (width, number) = match self.network {
             IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
@@ -220,29 +226,31 @@ impl ServiceRange {
     }
 }
 
-/// The addresses of the cluster's pods, and how nodes get theirs of them.
+/// Pod CIDRs, and their allocation to nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodAddresses {
-    /// Whether nodes get any from this master.
+    /// Whether this master allocates pod CIDRs to nodes.
     pub are_given: bool,
-    /// The ranges, one a family, the primary one first.
+    /// Pod CIDRs, one per IP family, the primary one first.
     pub ranges: Vec<IpNet>,
-    /// The length of the prefix of what a node gets, where that is said without a family.
+    /// Prefix length of node pod CIDRs, for either family.
     pub piece: Option<u8>,
-    /// The same of IPv4.
+    /// Prefix length of IPv4 node pod CIDRs.
     pub piece_v4: Option<u8>,
-    /// The same of IPv6.
+    /// Prefix length of IPv6 node pod CIDRs.
     pub piece_v6: Option<u8>,
 }
 
 impl PodAddresses {
-    /// The ranges that nodes get pieces of.
-    pub fn given(&self) -> Vec<PodRange> {
+    /// The ranges to allocate from.
+    pub fn given(&self) -> Vec<ClusterCidr> {
         let ranges = self.ranges.iter().filter(|_| self.are_given);
-        ranges.map(|network| PodRange { network: *network, piece: self.piece_of(network) }).collect()
+        ranges
+            .map(|network| ClusterCidr { network: *network, node_mask_size: self.piece_of(network) })
+            .collect()
     }
 
-    /// The length of the prefix of a piece of that range.
+    /// Prefix length of the node pod CIDRs in a range.
     pub fn piece_of(&self, range: &IpNet) -> u8 {
         let (own, usual) = match range {
             IpNet::V4(_) => (self.piece_v4, PIECE_V4),
@@ -258,52 +266,49 @@ impl Default for PodAddresses {
     }
 }
 
-/// As people write it: `10.96.0.0/12`.
+/// In CIDR notation: `10.96.0.0/12`.
 impl fmt::Display for ServiceRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.nth(0), self.bits)
     }
 }
 
-/// A kind of store.
+/// Storage backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// A file in the directory of the master.
+    /// A database file in the data directory.
     #[default]
     Embedded,
-    /// An etcd.
+    /// An etcd cluster.
     Etcd,
 }
 
-/// The way to an etcd.
+/// Connection to etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Etcd {
-    /// Its members.
+    /// URLs of the members.
     pub servers: Vec<Endpoint>,
-    /// The authority of their certificates.
+    /// CA certificate.
     pub authority: Option<PathBuf>,
-    /// The certificate that is shown to them.
+    /// Client certificate.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// Client key.
     pub key: Option<PathBuf>,
 }
 
-/// Which controllers are to run.
+/// Selection of controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Controllers {
-    /// All of them.
     #[default]
     All,
-    /// None.
     None,
-    /// These.
     Only(Vec<String>),
-    /// All but these.
+    /// All except these.
     Without(Vec<String>),
 }
 
 impl Controllers {
-    /// True when the one of that name is to run.
+    /// True if the controller is selected.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -327,9 +332,10 @@ impl Default for Options {
             storage: Storage::default(),
             etcd: Etcd::default(),
             approval: Approval::default(),
+            admission_plugins: AdmissionPlugins::default(),
             nodes: NodeAdmission::default(),
             lifecycle: NodeLifecycle::default(),
-            lives: Lives::default(),
+            lifetimes: Lifetimes::default(),
             kubelet_addresses: AddressType::USUAL.to_vec(),
             controllers: Controllers::All,
             scheduling_gates: Vec::new(),

@@ -1,7 +1,7 @@
-//! Whose a store is: the first master notes which root authority and which key of service accounts its objects go with.
+//! Store ownership: the first master records in the store which root CA and service-account key its objects belong to.
 //!
-//! Masters that share a store and not these would write over each other for ever, and nobody's token or certificate would
-//! hold at both. So one that has others is refused there; where a store is one master's own, its administrator is told.
+//! Masters with different keys would overwrite each other's objects, and tokens and certificates of one would fail at
+//! the other. So a shared store rejects a master with other keys. In a store of its own, a master only logs a warning.
 
 #[cfg(test)]
 mod tests;
@@ -12,37 +12,37 @@ use apiserver::storage::{self, Entry, Expected, Outcome, Store, Transaction};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Where the note lies in the store, beside all that is served.
+/// The key of the record, beside the served objects.
 pub(crate) const KEY: &str = "/coracle/authority";
-/// What the keys of objects begin with.
+/// Prefix of object keys.
 const OBJECTS: &str = "/registry/";
 
-/// What the objects of a store go with, as digests of public keys.
+/// The identity of a store's owner, as digests of public keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mark {
-    /// The root authority's.
+    /// The digest of the root CA's key.
     pub root_authority: String,
-    /// That of the key that signs tokens of service accounts.
+    /// The digest of the service-account signing key.
     pub service_account_key: String,
-    /// The root authority before, as long as it is believed: its masters are these.
+    /// The digest of the previous root CA's key during a rotation.
     #[serde(skip)]
     pub retiring_authority: Option<String>,
 }
 
-/// Who else may have the store.
+/// Whether other masters may use the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It lies in the directory of this master.
+    /// The store is in this master's data directory.
     Alone,
-    /// Other masters may share it.
+    /// Other masters may share the store.
     Shared,
 }
 
-/// Why a store is not this master's.
+/// Why a master may not use a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Other masters have it, with another authority.
+    /// The store belongs to masters with other keys.
     #[error(
         "the objects in this etcd belong to masters with another {what}; nothing was changed there: copy `pki` of one of them \
          over {pki} and start again. If it is lost, `etcdctl del {KEY}` gives the etcd to this master, and every certificate, \
@@ -51,32 +51,32 @@ pub enum Error {
     Foreign {
         /// What differs.
         what: &'static str,
-        /// Where this one's certificates are.
+        /// The directory of this master's certificates.
         pki: PathBuf,
     },
-    /// The store does not say.
-    #[error("cannot read whose the store is")]
+    /// The record cannot be read.
+    #[error("cannot read the owner record of the store")]
     Store(#[from] storage::Error),
 }
 
-/// What is to be done about a store.
+/// The decision about a store.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing.
+    /// The store belongs to this master.
     Own,
-    /// Note that it is this master's.
+    /// Record this master as the owner.
     Note,
-    /// The same, and tell what is void.
+    /// Record this master, and warn that credentials became invalid.
     NoteAndWarn(&'static str),
-    /// Leave it alone.
+    /// Reject the master.
     Refuse(&'static str),
 }
 
-/// Makes sure that the store is this master's, and notes it there; `made` says that a root authority or a key of service
-/// accounts was made just now. False when the note could not be written, which is to be tried again.
+/// Claims the store for this master. `made` is true if the root CA or the service-account key was just created.
+/// Returns false if the record could not be written; the caller retries.
 ///
 /// # Errors
-/// When other masters have it, or it cannot be read.
+/// If the store belongs to other masters, or cannot be read.
 pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &Path) -> Result<bool, Error> {
     let found = store.get(KEY).await?.entry;
     let is_empty = store.range(OBJECTS, None, 1).await?.entries.is_empty();
@@ -96,20 +96,20 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
     let text = serde_json::to_vec(own).unwrap_or_default();
     match store.commit(Transaction::put(KEY, expected, Bytes::from(text))).await {
         Ok(Outcome::Committed { .. }) => Ok(true),
-        // Another master was a moment faster.
+        // Another master wrote the record first.
         Ok(Outcome::Conflict { current, .. }) => match noted(current.as_ref()) {
             Some(other) if is_of(&other, own) => Ok(true),
             other => Err(refuse(other.map_or("authority", |other| difference(&other, own)))),
         },
         Err(error) => {
-            // A full disk is no reason not to show what there is.
-            tracing::warn!(%error, "cannot note in the store which authority it goes with; it is tried again every minute");
+            // A full disk must not stop the server from serving reads.
+            tracing::warn!(%error, "cannot write the owner record of the store; retrying every minute");
             Ok(false)
         }
     }
 }
 
-/// What a note means for a master of that mark; `is_late` when it has made its keys for objects that were there before.
+/// Judges a record; `is_late` is true if keys were created for existing objects.
 fn judge(noted: Option<&Mark>, own: &Mark, kept: Kept, is_late: bool) -> Verdict {
     match (noted, kept) {
         (Some(noted), _) if is_of(noted, own) => Verdict::Own,
@@ -125,7 +125,7 @@ fn is_of(noted: &Mark, own: &Mark) -> bool {
     noted.root_authority == own.root_authority && noted.service_account_key == own.service_account_key
 }
 
-/// Whether it was noted before the root was made anew.
+/// Whether the record is from before the CA rotation.
 fn is_before(noted: &Mark, own: &Mark) -> bool {
     own.retiring_authority.as_ref() == Some(&noted.root_authority)
         && noted.service_account_key == own.service_account_key
@@ -139,7 +139,7 @@ fn difference(one: &Mark, other: &Mark) -> &'static str {
     }
 }
 
-/// What an entry says; nothing when it cannot be read.
+/// Parses a record; `None` if it is invalid.
 fn noted(entry: Option<&Entry>) -> Option<Mark> {
     serde_json::from_slice(&entry?.value).ok()
 }

@@ -1,357 +1,395 @@
-//! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
+//! Starts the master: prepares the data directory, assembles all components and serves until a signal arrives.
 
-mod judged;
+mod address;
+mod components;
+mod discovery;
 mod keep;
+mod preflight;
+mod remote;
+mod signals;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
-use anyhow::Context as _;
 use apiserver::auth::{Issuer, Signer};
+use apiserver::registry::Registry;
+use apiserver::storage::etcd::Certificates;
 use apiserver::storage::{self, Store};
-use apiserver::tls::{self, Keys};
-use apiserver::{Catalog, Status, bounds, kinds};
+use apiserver::tls;
+use apiserver::websocket::with_websockets;
+use apiserver::{Catalog, flowcontrol, kinds};
 use axum::{Router, middleware};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::admission::Added;
-use crate::backup::Door;
-use crate::bootstrap::{self, ClusterInfo, Discovery};
-use crate::controllers::{self, Authority, Client, Facts, Remote};
-use crate::data_dir::DataDir;
-use crate::kubeconfig::Kubeconfig;
-use crate::kubernetes::{self, Masters};
-use crate::metrics::{Measured, Metrics};
-use crate::nodes::{Nodes, Shown};
-use crate::options::{ApprovalPolicy, Controllers, NodeLifecycle, Options, ServiceRange, Storage};
+use self::components::Components;
+pub use self::discovery::run_discovery;
+use self::keep::{Keep, Owned};
+use self::preflight::Preflight;
+pub use self::remote::{run_controllers, run_scheduler};
+use self::signals::Signals;
+use crate::admission::{self, AdmissionConfig};
+use crate::api::{self, Served};
+use crate::backup::{self, Door};
+use crate::bootstrap::{self, ClusterInfo};
+use crate::component_status::ComponentStatuses;
+use crate::controllers::{self, Authority, Client, ControllerContext, Webhook};
+use crate::data_dir::{DataDir, Lock};
+use crate::kubernetes_service::{self, ApiAddress, MasterLeases};
+use crate::metrics::{self, Measured, Metrics};
+use crate::metrics_api::{self, MetricsApi};
+use crate::node_proxy::{BackendTls, NodeProxy};
+use crate::options::{ApprovalPolicy, Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
-use crate::pki::{self, Names};
+use crate::pki::{self, Names, Pki};
 use crate::server::{self, Checks};
-use crate::usage::{self, Usage};
-use crate::{admission, api, apiservices, backup, metrics, scheduler, store};
-use judged::Judged;
-use keep::{Keep, Owned};
+use crate::{
+    apiservices, flow_control, scheduler, server_lease, service_addresses, store, system_config_maps,
+};
 
-/// How often the file of `master discovery` is read again.
-const REREAD_INTERVAL: Duration = Duration::from_secs(60);
-/// Before its certificate ends, that much time is left to make it anew.
-const REMINDER: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// A key that is looked up to see whether the store answers; nothing lies there.
+/// A key without a value, read to check that the store responds.
 const HEALTH_KEY: &str = "/registry/health";
 
-/// Runs a master until it is told to stop.
+/// Runs a master until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When its directory is taken, its certificates cannot be used, or its port cannot be had.
+/// If the data directory is locked, the certificates are unusable, or the port cannot be bound.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let begun = Instant::now();
-    // Before anything else, so that whoever stops a master that has just begun is heard.
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    // First, so that a signal during startup is not lost.
+    let mut signals = Signals::listen()?;
     let lets_in = options.approval.policy != ApprovalPolicy::AlwaysReject;
     let data_dir = DataDir::at(&options.data_dir).letting_in(lets_in);
-    let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
-    let scheduling = scheduler::Config::load(options.scheduler_config.as_deref())?;
-    let _lock = data_dir.take()?;
-    let now = Timestamp::now();
-    let made = pki::missing(&data_dir.pki())?;
-    let pki = data_dir.open_pki(now)?.with_lives(options.lives);
-    let advertised = SocketAddr::new(advertised(&options), options.address.port());
-    let names = names(&options, advertised.ip());
-    let serving = pki.serving(&names, now)?;
-    if serving.is_new {
-        tracing::info!("a new serving certificate was made{}", keep::holds(&serving.chain));
-    }
-    let key = pki.service_account_key()?;
-    for file in &made {
-        tracing::info!(file, "made, for there was none");
-    }
-    let shown = Mutex::new(serving.chain.clone());
-    let (swap, config) = watch::channel(keep::configured(&pki, serving)?);
-    data_dir.advertise(advertised)?;
-    let own_address = match options.advertise_address {
-        Some(_) => advertised,
-        None => SocketAddr::new(this_machine(options.address.ip()), options.address.port()),
-    };
-    for file in data_dir.admit(&pki, own_address, now)? {
-        tracing::info!("a new {file} was made");
-    }
-    let listener = port.listen()?;
-
-    let (stop, stopped) = watch::channel(false);
-    let stopping = stopped.clone();
-    let issuer = Issuer {
-        name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
-        server: format!("https://{advertised}"),
-    };
-    let catalog = Catalog::new(kinds::all().into_iter().chain(usage::rows()));
+    let preflight = Preflight::run(&options, &data_dir)?;
+    let prepared = Prepared::open(&options, &data_dir, preflight)?;
+    let catalog = Catalog::new(kinds::all().into_iter().chain(metrics_api::resources()));
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
     let opened = tokio::select! {
-        opened = store::open(&options, &certificates) => opened?,
-        () = told(&mut terminate, &mut interrupt) => return Ok(()),
+        opened = store::open(&options, &prepared.etcd_certificates, !prepared.created.is_empty()) => opened?,
+        () = signals.received() => return Ok(()),
     };
+    let stopped = signals.stop();
     let store: Arc<dyn Store> = Arc::new(Measured::new(opened, metrics.clone()));
-    let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
-    let service_account_key = signer.key_id().to_owned();
-    let (kept, kept_check) = match options.storage {
-        Storage::Embedded => (Kept::Alone, "store-file"),
-        Storage::Etcd => (Kept::Shared, "etcd-quota"),
+    let owned = claim_store(&options, &data_dir, &prepared, store.clone()).await?;
+    let mut served = open_api(&options, &prepared, store.clone(), catalog.clone()).await?;
+
+    let Prepared { pki, names, listener, own_address, advertised, serving, webhook, scheduling, .. } =
+        prepared;
+    let (authorities, trusted) = watch::channel(Arc::new(pki));
+    let router = router(&options, &served, &metrics, &store, advertised, &trusted, &stopped)?;
+    let (reloads, reload_requests) = backup::reloading();
+    let mut components = Components::new(std::mem::take(&mut served.tasks));
+    let _door = open_door(&mut components, &options.data_dir, store.clone(), reloads, stopped.clone());
+    // Several masters may advertise one address, so the id of the data directory is part of the identity.
+    let identity = controllers::master_identity(advertised, &data_dir.id());
+    let address = options.address;
+    let starting = Starting {
+        objects: Arc::downgrade(&served.objects),
+        catalog,
+        // RBAC applies to the internal components as to any client.
+        client: Client::in_process(router.clone()),
+        identity,
+        trusted,
+        stopped: stopped.clone(),
     };
-    let is_made = made.iter().any(|file| *file != pki::INTERMEDIATE_CERTIFICATE);
-    let mark = keep::mark(&pki, &service_account_key);
-    let is_noted = owner::claim(&*store, &mark, kept, is_made, &data_dir.pki()).await?;
+    let authority = Authority {
+        pki: starting.trusted.borrow().clone(),
+        approval: options.approval.clone(),
+        webhook,
+        masters: names.clone(),
+        nodes: options.nodes.clone(),
+    };
+    starting.maintain_objects(&mut components, &options, advertised, store.clone());
+    starting.control(&mut components, options, authority, scheduling);
+    let config = serving.sender;
+    let shown = Mutex::new(serving.chain);
+    let keeping = Keep { data_dir, names, own_address, authorities, config, shown };
+    components.spawn("certificate manager", keep::keep(keeping, owned, reload_requests));
+
+    let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(%address, %advertised, milliseconds, "serving");
+    let ended = tokio::select! {
+        () = tls::serve(listener, limited(router, metrics), serving.config, stopped) => {
+            components.release_leases().await
+        }
+        failed = components.failure() => Err(failed),
+    };
+    if let Err(error) = store.flush().await {
+        tracing::warn!(%error, "the last heartbeats were not persisted; no other write is lost");
+    }
+    ended.map_err(anyhow::Error::from)
+}
+
+/// The data directory, the certificates and the port of a master that is about to open its store.
+struct Prepared {
+    webhook: Option<Webhook>,
+    etcd_certificates: Certificates,
+    scheduling: scheduler::Config,
+    /// Files of the PKI that did not exist before.
+    created: Vec<&'static str>,
+    pki: Pki,
+    names: Names,
+    /// PKCS #8.
+    service_account_key: Vec<u8>,
+    serving: ServingConfig,
+    advertised: SocketAddr,
+    /// Address for local kubeconfigs.
+    own_address: SocketAddr,
+    listener: TcpListener,
+    _lock: Lock,
+}
+
+/// The serving certificate, and the TLS settings that follow it.
+struct ServingConfig {
+    chain: Vec<CertificateDer<'static>>,
+    sender: watch::Sender<Arc<tls::Config>>,
+    config: watch::Receiver<Arc<tls::Config>>,
+}
+
+impl Prepared {
+    /// Locks the data directory, creates missing certificates and listens on the port.
+    fn open(options: &Options, data_dir: &DataDir, preflight: Preflight) -> anyhow::Result<Self> {
+        let scheduling = scheduler::Config::load(options.scheduler_config.as_deref())?;
+        let lock = data_dir.take()?;
+        let now = Timestamp::now();
+        let created = pki::missing(&data_dir.pki())?;
+        let pki = data_dir.open_pki(now)?.with_lifetimes(options.lifetimes);
+        let advertised = SocketAddr::new(address::advertised(options), options.address.port());
+        let names = address::names(options, advertised.ip());
+        let serving = pki.serving(&names, now)?;
+        if serving.is_new {
+            tracing::info!("created a new serving certificate{}", keep::holds(&serving.chain));
+        }
+        let service_account_key = pki.service_account_key()?;
+        for file in &created {
+            tracing::info!(file, "created a missing file");
+        }
+        let chain = serving.chain.clone();
+        let (sender, config) = watch::channel(keep::configured(&pki, serving)?);
+        data_dir.advertise(advertised)?;
+        let own_address = match options.advertise_address {
+            Some(_) => advertised,
+            None => SocketAddr::new(address::this_machine(options.address.ip()), options.address.port()),
+        };
+        for file in data_dir.admit(&pki, own_address, now)? {
+            tracing::info!("created {file}");
+        }
+        Ok(Self {
+            webhook: preflight.webhook,
+            etcd_certificates: preflight.certificates,
+            scheduling,
+            created,
+            pki,
+            names,
+            service_account_key,
+            serving: ServingConfig { chain, sender, config },
+            advertised,
+            own_address,
+            listener: preflight.port.listen()?,
+            _lock: lock,
+        })
+    }
+}
+
+/// Claims the store for the CAs of the data directory.
+async fn claim_store(
+    options: &Options,
+    data_dir: &DataDir,
+    prepared: &Prepared,
+    store: Arc<dyn Store>,
+) -> anyhow::Result<Owned> {
+    let signer = Signer::new(&prepared.service_account_key);
+    let signer = signer.map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
+    let service_account_key = signer.key_id().to_owned();
+    let kept = match options.storage {
+        Storage::Embedded => Kept::Alone,
+        Storage::Etcd => Kept::Shared,
+    };
+    let is_new = prepared.created.iter().any(|file| *file != pki::INTERMEDIATE_CERTIFICATE);
+    let mark = keep::mark(&prepared.pki, &service_account_key);
+    let is_noted = owner::claim(&*store, &mark, kept, is_new, &data_dir.pki()).await?;
     let noted = is_noted.then(|| mark.root_authority.clone());
-    let owned = Owned { store: store.clone(), service_account_key, kept, noted };
-    let (looked_at, looked_into) = (store.clone(), store.clone());
-    let checks =
-        Checks::new()
-            .ready("shutdown", move || {
-                if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
-            })
-            .ready_when("etcd", move || answers(looked_at.clone()))
-            .ready_when(kept_check, move || keeps(looked_into.clone()));
-    let added = Added {
-        scheduling_gates: options.scheduling_gates,
+    Ok(Owned { store, service_account_key, kept, noted })
+}
+
+/// Opens the API on the store.
+async fn open_api(
+    options: &Options,
+    prepared: &Prepared,
+    store: Arc<dyn Store>,
+    catalog: Catalog,
+) -> anyhow::Result<Served> {
+    let issuer = Issuer {
+        name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
+        server: format!("https://{}", prepared.advertised),
+    };
+    let admission = AdmissionConfig {
+        plugins: options.admission_plugins.clone(),
+        scheduling_gates: options.scheduling_gates.clone(),
         service_ranges: options.service_ranges.clone(),
         pod_ranges: options.pods.given(),
         nodes: options.nodes.clone(),
     };
-    let served = api::open(store.clone(), catalog.clone(), &key, issuer, added).await?;
+    let served = api::open(store, catalog, &prepared.service_account_key, issuer, admission).await?;
+    let outside = admission::services_outside_ranges(served.objects.cache(), &options.service_ranges);
+    warn_of_services(&outside, &options.service_ranges);
+    Ok(served)
+}
+
+/// All paths of the server, without limits.
+fn router(
+    options: &Options,
+    served: &Served,
+    metrics: &Arc<Metrics>,
+    store: &Arc<dyn Store>,
+    advertised: SocketAddr,
+    trusted: &watch::Receiver<Arc<Pki>>,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<Router> {
     let cache = served.objects.cache().clone();
-    tell_of_strangers(&admission::services_outside(&cache, &options.service_ranges), &options.service_ranges);
-    let (authorities, believed) = watch::channel(Arc::new(pki));
-    let to_nodes = Shown::new(believed.clone(), now)?;
-    let nodes = Nodes::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
-    let used = Usage::new(nodes.clone(), cache.clone());
-    let told = believed.clone();
+    let to_nodes = BackendTls::new(trusted.clone(), Timestamp::now())?;
+    let nodes = NodeProxy::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
+    let resource_metrics = MetricsApi::new(nodes.clone(), cache.clone());
+    let probed = store.clone();
+    let components = ComponentStatuses::new(cache.clone(), move || answers(probed.clone()));
+    let trusted = trusted.clone();
     let info = move || {
-        let pki = told.borrow();
+        let pki = trusted.borrow();
         let servers = bootstrap::servers(&cache, advertised);
         ClusterInfo { servers, authority: pki.root_pem(), retiring: pki.retiring_pem() }
     };
-    let api = metrics::router(&metrics, &served.objects)
-        .merge(bootstrap::router(info))
-        .fallback_service(served.api.merge(used.router()).merge(nodes.router()));
-    let router = server::router(api, &Arc::new(checks), &served.auth);
-    // Roles apply to them as to any client.
-    let client = Client::inside(router.clone());
-    let place = kubernetes::Place { ranges: options.service_ranges.clone(), advertised };
-    let masters = match options.storage {
-        Storage::Embedded => Masters::Alone(advertised.ip()),
-        Storage::Etcd => Masters::sharing(advertised.ip(), store.clone()),
-    };
-    let objects = Arc::downgrade(&served.objects);
-    tokio::spawn(apiservices::keep(objects.clone(), catalog, client.clone(), stopped.clone()));
-    let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
-    let authority = Authority {
-        pki: believed.borrow().clone(),
-        approval: options.approval,
-        webhook,
-        masters: names.clone(),
-        nodes: options.nodes,
-    };
-    // Several may be told by one address, of which one only has this directory.
-    let own = format!("master-{advertised}_{}", data_dir.id());
-    let placing = options.scheduler.then(|| {
-        let (client, own, stopped) = (client.clone(), own.clone(), stopped.clone());
-        tokio::spawn(async move { scheduler::run(client, &own, scheduling, stopped).await })
-    });
-    let facts = Facts {
-        root_ca: authority.pki.trusted_pem(),
-        authority: Some(authority),
-        gives_ranges: options.pods.are_given,
-        lifecycle: options.lifecycle,
-    };
-    let controlling = (options.controllers != Controllers::None).then(|| {
-        let stopped = stopped.clone();
-        tokio::spawn(keep::control(client, own, options.controllers, facts, believed, stopped))
-    });
-    // What runs inside is not counted among them.
-    let router = bounds::bounded(router, bounds::Limits::default());
-    let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
-    let (reloading, asked) = backup::reloading();
-    let _door = open_door(&options.data_dir, store.clone(), reloading, stopped.clone());
-    let keeping = Keep { data_dir, names, own_address, authorities, config: swap, shown };
-    tokio::spawn(keep::keep(keeping, owned, asked));
-    tokio::spawn(until_told(terminate, interrupt, stop));
-    let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
-    tls::serve(listener, router, config, stopped).await;
-    // The other masters go on with leases less; one that cannot be given back runs out.
-    let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing).chain(controlling));
-    let _ = tokio::time::timeout(controllers::FAREWELL, farewell).await;
-    if let Err(error) = store.rest().await {
-        tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
-    }
-    Ok(())
-}
-
-/// Runs controllers against a master that is elsewhere, until told to stop.
-///
-/// # Errors
-/// When the kubeconfig cannot be read or used.
-pub async fn run_controllers(
-    kubeconfig: &Path,
-    which: Controllers,
-    lifecycle: NodeLifecycle,
-) -> anyhow::Result<()> {
-    let stopped = told_to_stop()?;
-    let (client, config) = outside(kubeconfig)?;
-    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false, lifecycle };
-    let lease = controllers::lease(&client, &one_of_many(), &facts);
-    lease.work(|| controllers::run(client.clone(), which.clone(), facts.clone()), stopped).await;
-    Ok(())
-}
-
-/// Runs the scheduler against a master that is elsewhere, until told to stop.
-///
-/// # Errors
-/// When the kubeconfig or the configuration cannot be read or used.
-pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::Result<()> {
-    let stopped = told_to_stop()?;
-    let config = scheduler::Config::load(config)?;
-    let (client, _) = outside(kubeconfig)?;
-    scheduler::run(client, &one_of_many(), config, stopped).await;
-    Ok(())
-}
-
-/// What this process is called among all that want a lease, as the stock ones do it.
-fn one_of_many() -> String {
-    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{host_name}_{}", uuid::Uuid::new_v4())
-}
-
-/// Becomes true when this process is to stop.
-fn told_to_stop() -> anyhow::Result<watch::Receiver<bool>> {
-    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let (stop, stopped) = watch::channel(false);
-    tokio::spawn(until_told(terminate, interrupt, stop));
-    Ok(stopped)
-}
-
-/// A client of the master that a kubeconfig names.
-fn outside(kubeconfig: &Path) -> anyhow::Result<(Client, Kubeconfig)> {
-    let shown = kubeconfig.display();
-    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
-    let config = Kubeconfig::read(&text)
-        .with_context(|| format!("{shown} is not as `master kubeconfig` writes it: a server, its authority, a certificate and its key"))?;
-    let client = Client::outside(&Remote::from(&config))
-        .map_err(anyhow::Error::from_boxed)
-        .with_context(|| format!("cannot use {shown}"))?;
-    Ok((client, config))
-}
-
-/// Tells the bootstrap document of a file until told to stop; a file that is made anew is taken up by itself.
-///
-/// # Errors
-/// When the file cannot be used or the address cannot be had.
-pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<()> {
-    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let (told, config) = read_discovery(&file)?;
-    let mut open = open_to_others(&file);
-    tell_of_others(&file, open);
-    let (swap, config) = watch::channel(config);
-    let (tell, telling) = watch::channel(told);
-    let router = bootstrap::router(move || telling.borrow().clone())
-        .fallback(|| async { Status::no_such_path() })
-        .method_not_allowed_fallback(|| async { Status::no_such_method() });
-    let router = bounds::bounded(router, bounds::Limits::default());
-    let listener = TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("cannot listen on {listen}; see --listen"))?;
-    let (stop, stopped) = watch::channel(false);
-    tokio::spawn(until_told(terminate, interrupt, stop));
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(REREAD_INTERVAL).await;
-            let path = file.clone();
-            let before = std::mem::replace(&mut open, open_to_others(&file));
-            tell_of_others(&file, open.filter(|_| open != before));
-            match tokio::task::spawn_blocking(move || read_discovery(&path)).await {
-                Ok(Ok((told, config))) => {
-                    swap.send_replace(config);
-                    tell.send_replace(told);
-                }
-                Ok(Err(error)) => {
-                    let error = format!("{error:#}");
-                    tracing::error!(error, "going on with what was read before");
-                }
-                Err(error) => tracing::error!(%error, "going on with what was read before"),
-            }
-        }
-    });
-    tracing::info!(%listen, "telling of a cluster");
-    tls::serve(listener, router, config, stopped).await;
-    Ok(())
-}
-
-/// The mode of a file that holds a key and is not for its owner alone.
-fn open_to_others(file: &Path) -> Option<u32> {
-    let mode = std::fs::metadata(file).ok()?.permissions().mode() & 0o777;
-    (mode & pki::files::OTHERS != 0).then_some(mode)
-}
-
-fn tell_of_others(file: &Path, mode: Option<u32>) {
-    let Some(mode) = mode else { return };
-    let (file, mode) = (file.display(), format!("{mode:o}"));
-    tracing::warn!(
-        %file, mode,
-        "others may read the key in this file: `chmod 600` it; if somebody may have read it, make it anew with `master cluster-info`",
+    let api = served.api.clone();
+    let api = metrics::router(metrics, &served.objects).merge(bootstrap::router(info)).fallback_service(
+        api.merge(resource_metrics.router()).merge(components.router()).merge(nodes.router()),
     );
+    Ok(server::router(api, &Arc::new(health_checks(options.storage, store, stopped)), &served.auth))
 }
 
-/// What a file tells and how it is shown; says in the log when it is time for a new one.
-fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<tls::Config>)> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let now = Timestamp::now();
-    let found = Discovery::read(&text, now).map_err(|fault| {
-        anyhow::anyhow!("{shown} {fault}; `master cluster-info --tls-san NAME,...` on a master makes one")
-    })?;
-    if found.until.duration_since(now) < REMINDER {
-        let until = found.until;
-        tracing::warn!(%until, "the certificate ends soon: make the file anew with `master cluster-info`");
+fn health_checks(storage: Storage, store: &Arc<dyn Store>, stopped: &watch::Receiver<bool>) -> Checks {
+    let check = match storage {
+        Storage::Embedded => "store-file",
+        Storage::Etcd => "etcd-quota",
+    };
+    let (live, ready, persists, stopping) = (store.clone(), store.clone(), store.clone(), stopped.clone());
+    let shutdown = move || if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) };
+    Checks::serving()
+        .ready("shutdown", shutdown)
+        .store_when("etcd", move || answers(live.clone()))
+        .ready_when("etcd-readiness", move || answers(ready.clone()))
+        .ready_when(check, move || keeps(persists.clone()))
+}
+
+/// Adds the limits and metrics, which do not apply to requests of internal components.
+fn limited(router: Router, metrics: Arc<Metrics>) -> Router {
+    let router = flowcontrol::limit_in_flight(router, flowcontrol::Limits::default());
+    let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
+    // Outside the limits, so that a WebSocket counts towards them until it closes.
+    with_websockets(router)
+}
+
+/// What the components share.
+struct Starting {
+    objects: Weak<Registry>,
+    catalog: Catalog,
+    client: Client,
+    /// Holder identity in leases.
+    identity: String,
+    trusted: watch::Receiver<Arc<Pki>>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Starting {
+    /// Starts the components that maintain the objects of an API server.
+    fn maintain_objects(
+        &self,
+        components: &mut Components,
+        options: &Options,
+        advertised: SocketAddr,
+        store: Arc<dyn Store>,
+    ) {
+        let shared = || (self.objects.clone(), self.client.clone(), self.stopped.clone());
+        let (objects, client, stopped) = shared();
+        components.spawn("apiservices", apiservices::keep(objects, self.catalog.clone(), client, stopped));
+        let (objects, client, stopped) = shared();
+        components.spawn("flow control", flow_control::keep(objects, client, stopped));
+        let (objects, client, stopped) = shared();
+        components.spawn("service addresses", service_addresses::keep(objects, client, stopped));
+        let (objects, client, stopped) = shared();
+        let trusted = self.trusted.clone();
+        components.spawn("system ConfigMaps", system_config_maps::keep(objects, client, trusted, stopped));
+        let (_, client, stopped) = shared();
+        components.spawn("API server lease", server_lease::keep(client, self.identity.clone(), stopped));
+        let masters = match options.storage {
+            Storage::Embedded => MasterLeases::Alone(advertised.ip()),
+            Storage::Etcd => MasterLeases::sharing(advertised.ip(), store),
+        };
+        let place = ApiAddress { ranges: options.service_ranges.clone(), advertised };
+        let (objects, client, stopped) = shared();
+        let service = kubernetes_service::keep(objects, client, place, masters, stopped);
+        components.spawn_lease_holder("service kubernetes", service);
     }
-    // No client is asked who it is.
-    let keys = Keys { chain: found.serving.chain, key: found.serving.key, client_authorities: Vec::new() };
-    Ok((found.info, tls::config(keys)?))
+
+    /// Starts the scheduler and the controllers.
+    fn control(
+        self,
+        components: &mut Components,
+        options: Options,
+        authority: Authority,
+        scheduling: scheduler::Config,
+    ) {
+        let Self { client, identity, trusted, stopped, .. } = self;
+        if options.scheduler {
+            let (client, identity, stopped) = (client.clone(), identity.clone(), stopped.clone());
+            let scheduler = async move { scheduler::run(client, &identity, scheduling, stopped).await };
+            components.spawn_lease_holder("scheduler", scheduler);
+        }
+        let context = ControllerContext {
+            root_ca: authority.pki.trust_bundle_pem(),
+            authority: Some(authority),
+            allocates_pod_cidrs: options.pods.are_given,
+            lifecycle: options.lifecycle,
+        };
+        if options.controllers != Controllers::None {
+            let controllers = keep::control(client, identity, options.controllers, context, trusted, stopped);
+            components.spawn_lease_holder("controllers", controllers);
+        }
+    }
 }
 
-/// Says that services have addresses of a range that was another one when they were made.
-fn tell_of_strangers(strangers: &[(String, IpAddr)], ranges: &[ServiceRange]) {
-    let Some((example, address)) = strangers.first() else { return };
+/// Warns about services whose IP is outside the configured service CIDRs.
+fn warn_of_services(services: &[(String, IpAddr)], ranges: &[ServiceRange]) {
+    let Some((example, address)) = services.first() else { return };
     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
     tracing::warn!(
-        services = strangers.len(), example, %address, ranges = ranges.join(","),
-        "services have addresses outside --service-cluster-ip-range: make them anew, or put the range back",
+        services = services.len(), example, %address, ranges = ranges.join(","),
+        "services have IPs outside --service-cluster-ip-range: recreate them, or restore the previous range",
     );
 }
 
-/// Whether the store, whichever it is, can be read.
+/// Checks that the store can be read.
 async fn answers(store: Arc<dyn Store>) -> Result<(), String> {
     store.get(HEALTH_KEY).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Whether the store keeps what is written. One that does not answer is told of by [`answers`].
+/// Checks that the store persists writes and has space. [`answers`] reports a store that does not respond.
 async fn keeps(store: Arc<dyn Store>) -> Result<(), String> {
-    match store.look().await {
-        Err(error @ (storage::Error::Displaced { .. } | storage::Error::Quota { .. })) => {
-            Err(error.to_string())
-        }
+    match store.check_health().await {
+        Err(
+            error @ (storage::Error::Displaced { .. }
+            | storage::Error::Full { .. }
+            | storage::Error::Quota { .. }),
+        ) => Err(error.to_string()),
         _ => Ok(()),
     }
 }
 
-/// Opens the socket for backups; a master goes on without.
+/// Opens the backup socket. The master also runs without it.
 fn open_door(
+    components: &mut Components,
     data_dir: &Path,
     store: Arc<dyn Store>,
     reloading: Router,
@@ -360,63 +398,15 @@ fn open_door(
     match Door::open(data_dir) {
         Ok((door, listener)) => {
             let router = backup::router(store, data_dir).merge(reloading);
-            tokio::spawn(apiserver::serve(listener, router, stopped));
+            components.spawn("backup socket", apiserver::serve(listener, router, stopped));
             Some(door)
         }
         Err(error) => {
             let directory = data_dir.display();
-            tracing::warn!(%directory, %error, "no socket can be made in the directory: `master backup` will find no master");
+            tracing::warn!(%directory, %error, "cannot create the backup socket in the data directory: `master backup` will not work");
             None
         }
     }
-}
-
-/// What nodes are told: the flag, else the address served on, else the one that packets to other machines leave from.
-fn advertised(options: &Options) -> IpAddr {
-    let bind = options.address.ip();
-    match options.advertise_address {
-        Some(address) => address,
-        None if !bind.is_unspecified() => bind,
-        None => outward(bind).unwrap_or_else(|| this_machine(bind)),
-    }
-}
-
-/// The address of this machine towards others. Nothing is sent: connecting a datagram socket only chooses a route.
-fn outward(bind: IpAddr) -> Option<IpAddr> {
-    // Addresses of documentation, which belong to nobody and lie behind the default route.
-    let away = if bind.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
-    let socket = UdpSocket::bind((bind, 0)).ok()?;
-    socket.connect(away).ok()?;
-    let address = socket.local_addr().ok()?.ip();
-    (!address.is_unspecified()).then_some(address)
-}
-
-/// Where this machine itself reaches the server.
-fn this_machine(bind: IpAddr) -> IpAddr {
-    if bind.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bind }
-}
-
-fn names(options: &Options, advertised: IpAddr) -> Names {
-    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let service_addresses: Vec<IpAddr> = options.service_ranges.iter().map(ServiceRange::first).collect();
-    let mut names = Names::of_master(&host_name, &options.cluster_domain, &service_addresses);
-    names.addresses.insert(advertised);
-    names.addresses.insert(this_machine(options.address.ip()));
-    for name in &options.tls_san {
-        names.add(name);
-    }
-    names
-}
-
-/// Waits for one of these signals.
-async fn until_told(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
-    told(&mut terminate, &mut interrupt).await;
-    stop.send_replace(true);
-}
-
-async fn told(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-    tracing::info!("stopping");
 }
 
 #[cfg(test)]

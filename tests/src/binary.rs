@@ -1,12 +1,12 @@
-//! Where the binaries under test are.
+//! Finds the binaries under test.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{env, fs};
 
-/// The path of a binary of this workspace, as `cargo build` left it; `CORACLE_KUBELET` and the like name another one.
+/// Path of a workspace binary that `cargo build` produced; `CORACLE_KUBELET` and the like override it.
 ///
-/// A binary older than its sources would test yesterday's code, so it is refused.
+/// Panics if the binary is older than its sources, because the test would run old code.
 pub fn binary(name: &str) -> PathBuf {
     if let Some(path) = env::var_os(format!("CORACLE_{}", name.to_uppercase())) {
         return path.into();
@@ -31,7 +31,7 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// A program of a Debian package: on the PATH, or unpacked by `hack/setup.sh test`.
+/// A program of a Debian package: from the PATH, or from the directory where `hack/setup.sh test` unpacked it.
 pub fn installed(package: &str, program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -43,11 +43,11 @@ pub fn installed(package: &str, program: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{program} is missing: run hack/setup.sh test"))
 }
 
-/// A source file that was changed after that moment.
+/// A source file that changed after that time.
 fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
-        // Unit tests are no part of the binary.
+        // Unit tests are not compiled into the binary.
         if path.file_stem().is_some_and(|stem| stem == "tests") {
             return None;
         }

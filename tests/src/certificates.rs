@@ -1,4 +1,4 @@
-//! Certificates that no signer of the cluster would give: made by `openssl` with the cluster's own key, or another one.
+//! Issues certificates that the cluster's signers would reject, with `openssl` and the cluster's CA key or another one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::process::Command;
 use crate::installed;
 use tempfile::TempDir;
 
-/// What `openssl ca` wants to know; the names and uses are those of the request.
+/// Configuration of `openssl ca`; subject, names and key usage come from the request.
 const CONFIG: &str = "[ca]\ndefault_ca = x\n[x]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\ndefault_md = sha256\n\
                       unique_subject = no\npolicy = p\ncopy_extensions = copy\n[p]\norganizationName = optional\n\
                       commonName = supplied\n";
-/// From when to when a certificate is good that nothing is wrong with.
+/// Validity period of a valid certificate.
 pub const GOOD: (&str, &str) = ("20200101000000Z", "20490101000000Z");
-/// The same of one that has expired.
+/// Validity period of an expired certificate.
 pub const EXPIRED: (&str, &str) = ("20200101000000Z", "20210101000000Z");
 
-/// An authority, and a folder to sign in.
+/// A CA and its working directory.
 pub struct Signer {
     folder: TempDir,
     certificate: PathBuf,
@@ -26,20 +26,19 @@ pub struct Signer {
 /// A certificate and its key, PEM.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// The certificate, with its authority's after it.
+    /// The certificate, followed by the CA certificate.
     pub certificate: String,
-    /// The key.
     pub key: String,
 }
 
 impl Signer {
-    /// The authority of a master, by the files of its directory.
+    /// The CA of a master, read from its data directory.
     pub fn of_master(data_dir: &Path) -> Self {
         let pki = data_dir.join("pki");
         Self::new(pki.join("intermediate.crt"), pki.join("intermediate.key"))
     }
 
-    /// An authority that nobody knows.
+    /// A CA that no component trusts.
     pub fn stranger() -> Self {
         let stranger = Self::new(PathBuf::from("own.crt"), PathBuf::from("own.key"));
         stranger.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=other -keyout own.key -out own.crt");
@@ -63,8 +62,8 @@ impl Signer {
         fs::read_to_string(self.folder.path().join(path)).unwrap()
     }
 
-    /// A certificate for a subject like `/O=system:nodes/CN=kubelet:a`, a use like `serverAuth`, and names like
-    /// `IP:127.0.0.1`, good from then to then.
+    /// Issues a certificate for a subject like `/O=system:nodes/CN=kubelet:a`, an extended key usage like `serverAuth`
+    /// and alternative names like `IP:127.0.0.1`, with the given validity period.
     pub fn signs(&self, subject: &str, usage: &str, names: &str, (from, until): (&str, &str)) -> Pair {
         self.openssl(&format!(
             "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out request.pem -subj {subject} \
@@ -79,7 +78,7 @@ impl Signer {
         Pair { certificate, key: self.read("key.pem") }
     }
 
-    /// The serving certificate of a node at this machine.
+    /// A serving certificate of a node at 127.0.0.1.
     pub fn signs_node(&self, node: &str) -> Pair {
         self.signs(&format!("/O=system:nodes/CN=kubelet:{node}"), "serverAuth", "IP:127.0.0.1", GOOD)
     }

@@ -1,18 +1,18 @@
-//! Chance that can be repeated: every choice of a fault test follows from one seed.
+//! Reproducible randomness: every choice of a fault test follows from one seed.
 
 use std::time::{Duration, SystemTime};
 
-/// A generator that gives the same choices for the same seed.
+/// A random number generator that makes the same choices for the same seed.
 #[derive(Clone, Debug)]
 pub struct Chance(fastrand::Rng);
 
 impl Chance {
-    /// The generator of that seed.
+    /// A generator with that seed.
     pub fn new(seed: u64) -> Self {
         Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// The seed of this run: `CORACLE_SEED` to repeat one, else another each time. It is printed.
+    /// The seed of this run: `CORACLE_SEED`, or a random one. Prints the seed.
     pub fn seed() -> u64 {
         let given = std::env::var("CORACLE_SEED").ok().map(|text| text.parse().expect("a number"));
         let seed = given.unwrap_or_else(|| {
@@ -28,17 +28,17 @@ impl Chance {
         self.0.usize(..limit.max(1))
     }
 
-    /// True once in so many times.
+    /// True with probability 1 in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// A time shorter than `longest`.
+    /// A duration shorter than `longest`.
     pub fn moment(&mut self, longest: Duration) -> Duration {
         longest.mul_f64(self.0.f64())
     }
 
-    /// One of these.
+    /// A random element.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

@@ -1,7 +1,8 @@
-//! A clock for programs under test that is put forward and back while they run; the machine's own is left alone.
+//! A fake clock for programs under test that can be set forward and back while they run, without touching the system
+//! clock.
 //!
-//! The kernel has one clock for all: a time namespace moves only those that count from the start of the machine. So libfaketime
-//! stands between a program and the kernel, and adds what a file says to the time of day alone.
+//! Time namespaces shift only monotonic and boot-time clocks. Therefore libfaketime is preloaded and adds the offset
+//! from a file to the time of day.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-/// The library, in its Debian package.
+/// The library in its Debian package.
 const LIBRARY: &str = "faketime/libfaketime.so.1";
 
-/// A clock; clones are one.
+/// A clock; clones share one offset.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<TempDir>);
 
@@ -25,20 +26,20 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// It is so many seconds before or behind the machine's from now on.
+    /// Sets the offset from the system clock, in seconds.
     pub fn put(&self, seconds: i64) {
         let whole = self.0.path().join("incoming");
         fs::write(&whole, format!("{seconds:+}\n")).unwrap();
         fs::rename(whole, self.file()).unwrap();
     }
 
-    /// What has a program go by it.
+    /// Environment variables that make a program use this clock.
     pub fn environment(&self) -> Vec<(String, String)> {
         [
             ("LD_PRELOAD", library().display().to_string()),
             ("FAKETIME_TIMESTAMP_FILE", self.file().display().to_string()),
             ("FAKETIME_NO_CACHE", "1".to_owned()),
-            // How long something takes is not what is wrong, and files keep the times that they have.
+            // Only the time of day is faked: durations and file times stay real.
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
             ("NO_FAKE_STAT", "1".to_owned()),
         ]
@@ -51,7 +52,7 @@ impl Clock {
     }
 }
 
-/// Where it was installed, or unpacked by `hack/setup.sh test`.
+/// Path of the library: installed, or unpacked by `hack/setup.sh test`.
 fn library() -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);

@@ -1,4 +1,4 @@
-//! A small disk for a directory, which can be filled to the last byte.
+//! A small file system for a directory, which a test can fill completely.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// A disk, which goes with the value: before the folder that it is in.
+/// A mounted file system. Drop it before the folder that contains its mount point.
 #[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
 }
 
 impl Disk {
-    /// One of so many megabytes, at a path where nothing is yet.
+    /// Mounts a file system of that size at a path that does not exist yet.
     pub fn at(path: &Path, megabytes: u32) -> Self {
         fs::create_dir_all(path).unwrap();
         let options = CString::new(format!("size={megabytes}m,mode=700")).unwrap();
@@ -22,7 +22,6 @@ impl Disk {
         Self { path: path.to_owned() }
     }
 
-    /// Fills it.
     pub fn fill(&self) {
         let mut file = File::options().create(true).append(true).open(self.ballast()).unwrap();
         for size in [64 * 1024, 4096, 512, 1] {
@@ -31,12 +30,11 @@ impl Disk {
         }
     }
 
-    /// Whether it is filled.
     pub fn is_full(&self) -> bool {
         self.ballast().exists()
     }
 
-    /// Gives the room back.
+    /// Frees the space again.
     pub fn empty(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The Docker engine as a test sees it: the containers of one node, found by the labels of the contract.
+//! The Docker engine as a test sees it: finds the containers of one node by their labels.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,25 +14,25 @@ use futures_util::{Stream, StreamExt};
 
 use crate::network;
 
-/// The image every test pod runs; `hack/setup.sh test` builds it.
+/// The image of every test pod; `hack/setup.sh test` builds it.
 pub const IMAGE: &str = "coracle/busybox:1";
 
-/// Limit of one request on an engine of a test's own, which may have been made to hang.
+/// Request timeout for a private engine, which a test may freeze.
 const CLIENT_SECONDS: u64 = 20;
 
 const NODE_LABEL: &str = "io.kubernetes.node.name";
 
-/// The engine that answers at `DOCKER_HOST` or at the default socket, or one of a test's own.
+/// Client of the engine at `DOCKER_HOST` or the default socket, or of a private engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
     docker: Docker,
     address: String,
 }
 
-/// A container, as a list shows it.
+/// A container in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// The engine's id.
+    /// Docker ID.
     pub id: String,
     /// Label `io.kubernetes.pod.name`.
     pub pod: String,
@@ -42,11 +42,10 @@ pub struct Container {
     pub attempt: u32,
     /// `running`, `exited` and so on.
     pub state: String,
-    /// What it runs, as one text.
+    /// Its command line.
     pub command: String,
-    /// All labels.
     pub labels: HashMap<String, String>,
-    /// The engine's name for it, without the slash.
+    /// Docker name without the leading slash.
     pub engine_name: String,
 }
 
@@ -63,7 +62,7 @@ impl Container {
 }
 
 impl Engine {
-    /// Connects; fails when no engine answers, because a test without an engine has not run.
+    /// Connects. Panics if no engine answers, because a test without an engine must not pass.
     pub async fn connect() -> Self {
         let docker = Docker::connect_with_defaults().unwrap().negotiate_version().await;
         let docker = docker
@@ -75,14 +74,14 @@ impl Engine {
         Self { docker, address: Self::endpoint() }
     }
 
-    /// A client of the engine at that socket; nothing is sent yet.
+    /// A client of the engine at that socket; sends no request yet.
     pub fn at(socket: &Path) -> Self {
         let path = socket.to_str().unwrap();
         let docker = Docker::connect_with_unix(path, CLIENT_SECONDS, bollard::API_DEFAULT_VERSION).unwrap();
         Self { docker, address: format!("unix://{path}") }
     }
 
-    /// Another client of the same engine, for another runtime: connections belong to the one that opened them.
+    /// Another client of the same engine for another runtime; connections belong to the runtime that opened them.
     pub fn again(&self) -> Self {
         match self.address.strip_prefix("unix://") {
             Some(path) => Self::at(Path::new(path)),
@@ -95,17 +94,17 @@ impl Engine {
         &self.address
     }
 
-    /// The endpoint of the engine all tests share, for `--docker-endpoint`.
+    /// The endpoint of the engine that all tests share, for `--docker-endpoint`.
     pub fn endpoint() -> String {
         std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned())
     }
 
-    /// Bollard itself, for what is not here.
+    /// The Bollard client, for requests without a method here.
     pub fn docker(&self) -> &Docker {
         &self.docker
     }
 
-    /// Every container with that node label, running or not, ordered by pod, name and attempt.
+    /// All containers with that node label, running or not, ordered by pod, name and attempt.
     pub async fn containers(&self, node: &str) -> Vec<Container> {
         self.list(&format!("{NODE_LABEL}={node}")).await.unwrap()
     }
@@ -141,24 +140,24 @@ impl Engine {
         Ok(containers)
     }
 
-    /// Everything the engine knows of a container.
+    /// Inspects a container.
     ///
     /// # Errors
-    /// When it is gone, or going just now.
+    /// If the container does not exist or is being removed.
     pub async fn inspect(&self, id: &str) -> Result<ContainerInspectResponse, String> {
         self.docker.inspect_container(id, None).await.map_err(|error| error.to_string())
     }
 
-    /// What a container has written so far, both streams in order.
+    /// Logs of a container so far, stdout and stderr in order.
     ///
     /// # Errors
-    /// When the engine has no such container (any more).
+    /// If the engine has no such container.
     pub async fn logs(&self, id: &str) -> Result<String, String> {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).build();
         text(self.docker.logs(id, Some(options))).await
     }
 
-    /// Runs a command in a container; what it wrote, and its exit code.
+    /// Runs a command in a container; returns its output and exit code.
     pub async fn exec(&self, id: &str, command: &[&str]) -> (String, i64) {
         let config = ExecConfig {
             attach_stdout: Some(true),
@@ -176,22 +175,22 @@ impl Engine {
         (written, code)
     }
 
-    /// Removes every container of a node, by force; an engine that does not answer has none.
+    /// Removes all containers of a node by force; does nothing if the engine does not answer.
     pub async fn remove_all(&self, node: &str) {
         let listed = self.list(&format!("{NODE_LABEL}={node}")).await;
-        // Containers before the sandbox whose network they share.
+        // Remove containers before the sandbox whose network they share.
         let mut containers = listed.unwrap_or_default();
         containers.sort_by_key(Container::is_sandbox);
         for container in containers {
             let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-            // Somebody else may have removed it meanwhile; then it is gone, which is what was wanted.
+            // Ignore the error: another process may have removed the container.
             let _ = self.docker.remove_container(&container.id, Some(options)).await;
         }
     }
 
-    /// Removes what test processes left that were killed before they could clean up.
+    /// Removes containers of killed test processes.
     ///
-    /// A test's node is called `test-<pid>-<name>`, so a node whose process is gone is nobody's.
+    /// The nodes of tests are called `test-<pid>-<name>`, so the PID shows whether the test still runs.
     pub async fn sweep(&self) {
         for container in self.list(NODE_LABEL).await.unwrap() {
             let node = &container.labels[NODE_LABEL];
@@ -203,13 +202,13 @@ impl Engine {
     }
 }
 
-/// Whether a node is of a test that has ended.
+/// Whether the node belongs to a test process that has ended.
 fn is_of_no_test(node: &str) -> bool {
     let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
     pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists())
 }
 
-/// Everything a stream of the engine brings, or why it broke off.
+/// Collects an output stream of the engine, or returns the error that ended it.
 async fn text<E: std::fmt::Display>(
     stream: impl Stream<Item = Result<LogOutput, E>>,
 ) -> Result<String, String> {

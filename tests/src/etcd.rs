@@ -1,6 +1,6 @@
-//! One etcd of its own: a folder, two ports, and a process that can be killed and started again.
+//! An etcd for one test: a folder, two ports, and a process that can be killed and restarted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::process::Process;
 use crate::{DEADLINE, Master, Port, free_port, installed, wait_until};
 
-/// An etcd under test. When it goes, its process and files go.
+/// An etcd under test. Dropping it stops the process and removes its files.
 #[derive(Debug)]
 pub struct Etcd {
     client: Port,
@@ -18,20 +18,32 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// One that is ready.
+    /// A started etcd that is ready.
     pub async fn running() -> Self {
-        let folder = tempfile::Builder::new().prefix("et").tempdir_in("/tmp").unwrap();
-        let mut etcd = Self { client: free_port(), peer: free_port(), folder, process: None };
+        let mut etcd = Self::new();
         etcd.start().await;
         etcd
     }
 
-    /// Where it answers.
+    /// A started etcd on a data directory of another one, which is moved.
+    pub async fn on_data(data: &Path) -> Self {
+        let mut etcd = Self::new();
+        std::fs::rename(data, etcd.folder.path().join("data")).unwrap();
+        etcd.start().await;
+        etcd
+    }
+
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("et").tempdir_in("/tmp").unwrap();
+        Self { client: free_port(), peer: free_port(), folder, process: None }
+    }
+
+    /// Client URL.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client)
     }
 
-    /// Starts it and waits until it takes connections.
+    /// Starts etcd and waits until it accepts connections.
     pub async fn start(&mut self) {
         assert!(self.process.is_none(), "this etcd already runs");
         let (url, peer) = (self.url(), format!("http://127.0.0.1:{}", self.peer));
@@ -47,12 +59,12 @@ impl Etcd {
         ready.unwrap_or_else(|seen| panic!("etcd is not there: {seen}\n{}", self.log()));
     }
 
-    /// A master that keeps its objects here and is not started yet.
+    /// A master that uses this etcd as its storage and is not started yet.
     pub fn master(&self) -> Master {
         Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &self.url()])
     }
 
-    /// Another one, with the certificates and keys of one that has run.
+    /// Another master, with the certificates and keys of the first one.
     pub fn master_beside(&self, first: &Master) -> Master {
         let second = self.master();
         let (from, to) = (first.data_dir().join("pki"), second.data_dir().join("pki"));
@@ -64,12 +76,12 @@ impl Etcd {
         second
     }
 
-    /// Kills it (`SIGKILL`).
+    /// Kills etcd (`SIGKILL`).
     pub fn kill(&mut self) {
         self.process.take().expect("the etcd runs").kill();
     }
 
-    /// What it wrote to its log.
+    /// The log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! What the engine tells of one node's containers while a test goes on, judged as it comes.
+//! Records and checks the Docker events of one node's containers during a test.
 //!
-//! A look now and then misses what happened in between; the engine's own events do not.
+//! Polling would miss short-lived states; the event stream does not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -11,22 +11,22 @@ use futures_util::StreamExt;
 
 use crate::{Engine, wait_until};
 
-/// A start or an end of a container.
+/// A lifecycle event of a container.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// `create`, `start`, `die`, `destroy`.
     pub action: String,
-    /// The engine's id.
+    /// Docker ID.
     pub id: String,
-    /// The pod's name.
+    /// Name of the pod.
     pub pod: String,
-    /// The container's name, `POD` for a sandbox.
+    /// Name of the container, `POD` for a sandbox.
     pub name: String,
-    /// Restarts before it.
+    /// Value of the restart count when the container was created.
     pub attempt: u32,
-    /// What it was made from.
+    /// Container spec hash from the labels.
     pub hash: String,
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub at: i64,
 }
 
@@ -45,7 +45,7 @@ struct Told {
     broken: Vec<String>,
 }
 
-/// Everything that happened to the containers of a node since this value was made.
+/// All container events of a node since this value was created.
 #[derive(Debug)]
 pub struct History {
     told: Arc<Mutex<Told>>,
@@ -53,7 +53,7 @@ pub struct History {
 }
 
 impl History {
-    /// Follows the node from now on; it must have no containers yet.
+    /// Starts to record the events of a node that has no containers yet.
     pub async fn of(engine: &Engine, node: &str) -> Self {
         let told = Arc::<Mutex<Told>>::default();
         let label = format!("io.kubernetes.node.name={node}");
@@ -63,7 +63,8 @@ impl History {
             ("type", vec!["container".to_owned()]),
             ("event", actions),
         ]);
-        // The engine answers a moment before it listens: with a time it tells what it missed.
+        // The event stream starts a moment after the response. With a `since` time the engine also sends events from
+        // before that.
         let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
         let options =
             EventsOptionsBuilder::new().since(&since.as_secs().to_string()).filters(&filters).build();
@@ -89,24 +90,24 @@ impl History {
         Self { told, task }
     }
 
-    /// Everything so far, oldest first.
+    /// All events so far, oldest first.
     pub fn events(&self) -> Vec<Event> {
         self.told.lock().unwrap().events.clone()
     }
 
-    /// The starts of one container of one pod (full name), oldest first.
+    /// The starts of a container of a pod (full name), oldest first.
     pub fn starts(&self, pod: &str, name: &str) -> Vec<Event> {
         let mut events = self.events();
         events.retain(|event| event.action == "start" && event.pod == pod && event.name == name);
         events
     }
 
-    /// What must never be: two containers of one name in one pod running at once, one container started twice.
+    /// Violated invariants: two containers with one name run in a pod at once, or one container was started twice.
     pub fn broken(&self) -> Vec<String> {
         self.told.lock().unwrap().broken.clone()
     }
 
-    /// Waits until the start of that container has been told, so that everything before it has been, too.
+    /// Waits until the start event of that container has arrived, and with it all earlier events.
     pub async fn caught_up_with(&self, id: &str) {
         let told = async || {
             let told = self.told.lock().unwrap();

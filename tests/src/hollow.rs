@@ -1,4 +1,5 @@
-//! Nodes without engines, many in one process: real kubelets, each with a certificate, a directory and an engine in memory of its own.
+//! Hollow nodes: many real kubelets in one process, each with its own certificate, directory and in-memory container
+//! engine.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -7,32 +8,31 @@ use std::{fs, thread};
 
 use kubelet::options::{Bootstrap, Cluster, Join, Options};
 use kubelet::runtime::fake::Fake;
-use kubelet::server::RootDir;
-use kubelet::wiring;
+use kubelet::startup::hollow::{self, HollowKubelet};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// An image that each of them has.
+/// An image that every hollow node has.
 pub use kubelet::runtime::fake::IMAGE as HOLLOW_IMAGE;
 
-/// Where files are in memory.
+/// A memory file system.
 const MEMORY: &str = "/dev/shm";
-/// How often their folder is removed until nobody writes there any more.
+/// Attempts to remove the folder while kubelets still write to it.
 const TRIES: usize = 1000;
-/// Threads that all of them share.
+/// Threads that all hollow nodes share.
 const THREADS: usize = 2;
 
-/// Nodes that run in this process until the value goes, on threads of their own.
+/// Hollow nodes that run on separate threads of this process until the value is dropped.
 pub struct HollowNodes {
     runtime: Option<Runtime>,
     folder: Option<TempDir>,
-    _directories: Vec<RootDir>,
+    _kubelets: Vec<HollowKubelet>,
 }
 
 impl Drop for HollowNodes {
     fn drop(&mut self) {
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
-        // What they still had in hand may be written while it goes.
+        // Pending work may still write files during the removal, so retry.
         let path = self.folder.take().map(TempDir::keep).unwrap();
         for _ in 0..TRIES {
             if fs::remove_dir_all(&path).is_ok() {
@@ -44,7 +44,7 @@ impl Drop for HollowNodes {
 }
 
 impl HollowNodes {
-    /// Lets nodes of these names join by that line, all at once.
+    /// Starts nodes of these names, which all join with that join string.
     pub fn join(line: &str, names: impl IntoIterator<Item = String>) -> Self {
         let (server, pin) = line.split_once("#sha256:").unwrap();
         let join = Join { servers: vec![server.to_owned()], pin: Some(pin.to_owned()) };
@@ -55,15 +55,15 @@ impl HollowNodes {
         let entered = runtime.enter();
         let begin = |(number, name): (usize, String)| {
             let options = options(&name, number, &join, &folder.path().join(number.to_string()));
-            wiring::hollow::begin(options, Arc::new(Fake::lasting(&name))).unwrap()
+            hollow::start(options, Arc::new(Fake::long_running(&name))).unwrap()
         };
-        let directories = names.into_iter().enumerate().map(begin).collect();
+        let kubelets = names.into_iter().enumerate().map(begin).collect();
         drop(entered);
-        Self { runtime: Some(runtime), folder: Some(folder), _directories: directories }
+        Self { runtime: Some(runtime), folder: Some(folder), _kubelets: kubelets }
     }
 }
 
-/// What a node is told at its start, with an address that nobody else has and nobody goes to.
+/// Options of a hollow kubelet, with an address that is unique and unreachable.
 fn options(name: &str, number: usize, join: &Join, root_dir: &Path) -> Options {
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 64, 0, 1)) + u32::try_from(number).unwrap());
     let cluster = Cluster {

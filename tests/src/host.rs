@@ -1,8 +1,9 @@
-//! A host of its own on this machine: a network namespace, and whoever is in it.
+//! A simulated host on this machine: a network namespace, optionally with other namespaces, and its processes.
 //!
-//! A namespace lives as long as somebody is in it: a program that waits for a line, which ends with the test however the test
-//! ends. A thread is on one host at a time, and whatever it starts or connects is there, so tests that go from host to host
-//! need a runtime of one thread. Nothing is made in the machine's own namespace, so that tests run side by side and leave nothing.
+//! A namespace lives as long as it contains a process. A holder process waits for input and ends with the test, however
+//! the test ends. A thread is in one host at a time; programs that it starts and connections that it opens are there.
+//! Tests that switch hosts therefore need a single-threaded runtime. Nothing is created in the real network namespace,
+//! so tests can run concurrently and leave nothing behind.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -16,10 +17,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::process::{families, innermost, send};
 use crate::{DEADLINE, wait_until};
 
-/// What becomes a host with processes, mounts and a name of its own.
+/// Script that sets up a host with its own processes, mounts and host name.
 const BOOT: &str = include_str!("host/boot.sh");
 
-/// A host that ends with the value, and whatever runs there and nowhere else.
+/// A host. Dropping it stops its processes.
 #[derive(Debug)]
 pub struct Host {
     holder: Mutex<Child>,
@@ -29,7 +30,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that has a network of its own, with nothing but the loopback, and shares all else with the test.
+    /// A host with its own network namespace, with only a loopback link. It shares everything else with the test.
     pub async fn new() -> Self {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -43,9 +44,9 @@ impl Host {
         host
     }
 
-    /// A host that also has processes, mounts, `/run`, a part of every cgroup, `/etc/hosts` and a name of its own: with the value
-    /// go all processes that were ever started there. It shares the files with the test, but for those: its `/run` is the folder's
-    /// `run`, which is empty when it begins. It forwards nothing until somebody has it forward.
+    /// A host that also has its own PID, mount and UTS namespaces, `/run`, cgroup subtree and `/etc/hosts`. Dropping it
+    /// kills all processes that were ever started there. Other files are shared with the test; `/run` is the initially
+    /// empty `run` of the folder. IP forwarding is off by default.
     pub async fn whole(folder: &Path, name: &str, hosts: &str) -> Self {
         let run = folder.join("run");
         let _ = fs::remove_dir_all(&run);
@@ -77,24 +78,24 @@ impl Host {
         Self { network: File::open(&path).unwrap(), pid, holder: Mutex::new(holder), is_whole }
     }
 
-    /// A process that is there.
+    /// PID of a process in the host.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The thread is there from now on.
+    /// Moves the current thread to the host.
     pub fn enter(&self) {
         enter(&self.network);
     }
 
-    /// Does something on its network; the thread comes back to where it was.
+    /// Runs a function in the host's network namespace and moves the thread back afterwards.
     pub fn at<T>(&self, what: impl FnOnce() -> T) -> T {
         let _back = Back(File::open("/proc/thread-self/ns/net").unwrap());
         self.enter();
         what()
     }
 
-    /// What starts a program there, in all that it has of its own.
+    /// A command that runs a program in all namespaces of the host.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("nsenter");
         let own = |kind: &str| format!("/proc/{}/ns/{kind}", self.pid);
@@ -113,16 +114,16 @@ impl Host {
         command
     }
 
-    /// Lays a cable from the host where the thread is to this one. Both ends are on.
+    /// Connects the current thread's host to this one with a veth pair. Both ends are up.
     pub fn link(&self, near: &str, far: &str) {
         ip(&format!("link add {near} type veth peer name {far} netns {}", self.pid));
         ip(&format!("link set {near} up"));
         self.at(|| ip(&format!("link set {far} up")));
     }
 
-    /// Stops every process there as if its time stood still.
+    /// Stops all processes of the host with SIGSTOP.
     pub fn freeze(&self) {
-        // Whoever was started while the others were stopped is found the next time.
+        // Repeat until no new process is found, because processes may fork while others are being stopped.
         let mut told = Vec::new();
         loop {
             let mut new = self.processes("pid");
@@ -135,26 +136,28 @@ impl Host {
         }
     }
 
-    /// Lets all go on.
+    /// Resumes all processes.
     pub fn thaw(&self) {
-        // Whoever took a program there, and waits for it outside, has stopped with it. He comes last, lest he stop again.
+        // A helper outside that waits for a program inside has stopped with it. Resume parents last, so that they do
+        // not stop again.
         self.processes("pid_for_children").iter().rev().for_each(|pid| send(*pid, Signal::CONT));
     }
 
-    /// Who is there by one of the links under `/proc/<pid>/ns`, and all that descend from them.
+    /// Processes whose link under `/proc/<pid>/ns` is the host's, and all their descendants.
     fn processes(&self, link: &str) -> Vec<i32> {
         let read = |pid: i32, link: &str| fs::read_link(format!("/proc/{pid}/ns/{link}"));
         let Ok(own) = read(self.pid.cast_signed(), "pid_for_children") else { return Vec::new() };
         families(|pid, _| read(pid, link).is_ok_and(|its| its == own))
     }
 
-    /// Ends it and all that runs there, at once.
+    /// Kills the host and all its processes.
     pub fn kill(&self) {
         let mut holder = self.holder.lock().unwrap();
         if let Ok(None) = holder.try_wait() {
             send(innermost(self.pid), Signal::KILL);
         }
-        // It is gone when all have been buried, for which those who wait outside must not be stopped.
+        // The host has ended once all its processes are reaped. Helpers outside must not be stopped, or they would not
+        // reap theirs.
         while self.is_whole && matches!(holder.try_wait(), Ok(None)) {
             self.thaw();
         }
@@ -168,7 +171,7 @@ impl Drop for Host {
     }
 }
 
-/// Where the thread goes back to, also from a test that fails.
+/// Moves the thread back to its network namespace on drop, also when the test panics.
 struct Back(File);
 
 impl Drop for Back {
@@ -181,19 +184,19 @@ fn enter(network: &File) {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
-/// Runs `ip` on the host where the thread is.
+/// Runs `ip` in the current thread's host.
 pub fn ip(arguments: &str) {
     run(&format!("ip {arguments}"));
 }
 
-/// Runs a line of a shell on the host where the thread is; what it prints.
+/// Runs a shell command in the current thread's host; returns its output.
 pub fn run(line: &str) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", line]);
     printed(&mut command)
 }
 
-/// What a command prints; one that fails or complains fails the test.
+/// Output of a command. Panics if the command fails or writes to stderr.
 pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (told, complaint) =

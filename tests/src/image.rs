@@ -1,4 +1,4 @@
-//! Images made on the spot from programs of this machine.
+//! Builds container images from programs of this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 
 use crate::Engine;
 
-/// The files of an image: a program and the libraries that it names, and nothing else.
+/// The files of an image: one program and its shared libraries.
 #[derive(Clone, Debug)]
 pub struct Files {
     tar: Vec<u8>,
@@ -17,13 +17,14 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of a program, which is at the top and is what the image runs.
+    /// The files for a program, which is in the root directory and is the entry point.
     pub fn of(program: &Path) -> Self {
         let stage = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
         let name = program.file_name().unwrap().to_str().unwrap();
         let own = stage.path().join(name);
         fs::copy(program, &own).unwrap();
-        // Half of what a build for tests is, and nobody looks at it there. What cannot be made smaller is taken as it is.
+        // Debug information is half the size of a test build and is not needed there. If `strip` fails, the file is
+        // used as it is.
         let _ = Command::new("strip").arg("--strip-debug").arg(&own).status();
         for library in libraries(program) {
             let there = stage.path().join(library.strip_prefix("/").unwrap());
@@ -35,7 +36,7 @@ impl Files {
         Self { tar: tar.stdout, entrypoint: format!("/{name}") }
     }
 
-    /// Gives an engine the image under that name.
+    /// Imports the image into an engine under that name.
     pub async fn give(&self, engine: &Engine, repository: &str, tag: &str) {
         let changes = vec![format!("ENTRYPOINT [\"{}\"]", self.entrypoint), "ENV PATH=/".to_owned()];
         let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag);
@@ -45,7 +46,7 @@ impl Files {
     }
 }
 
-/// The libraries that a program is linked to, and what loads them; none of one that is linked statically.
+/// Shared libraries of a program and its dynamic loader; none for a static program.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output();
     let output = output.unwrap_or_else(|error: io::Error| panic!("ldd {}: {error}", program.display()));

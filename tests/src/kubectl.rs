@@ -1,4 +1,4 @@
-//! Every kubectl of this machine, by its version.
+//! Finds every kubectl of this machine, by version.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,17 +6,16 @@ use std::{env, fs};
 
 use crate::installed;
 
-/// One kubectl.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kubectl {
-    /// 20 for 1.20.
+    /// Minor version: 20 for 1.20.
     pub minor: u32,
-    /// Where it is.
+    /// Path of the program.
     pub path: PathBuf,
 }
 
-/// The kubectl on the PATH, those that lie beside it (`kubectl.1.27`), and the one that `hack/setup.sh test` unpacked: one a
-/// version, oldest first.
+/// The kubectl on the PATH, others in the same directory (`kubectl.1.27`), and the one that `hack/setup.sh test`
+/// unpacked: one per version, oldest first.
 pub fn kubectls() -> Vec<Kubectl> {
     let first = installed("kubernetes-client", "kubectl");
     let real = fs::canonicalize(&first).unwrap();
@@ -38,10 +37,10 @@ pub fn kubectls() -> Vec<Kubectl> {
     found
 }
 
-/// The minor version that a kubectl says it has.
+/// The minor version that a kubectl reports.
 fn minor(path: &Path) -> u32 {
     let mut command = Command::new(path);
-    // One that runs another by the version of the server is asked for its own.
+    // A wrapper may choose a kubectl by the server's version; `--client` asks for its own.
     command.env("HOME", env::temp_dir()).args(["version", "--client", "-o", "json"]);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,20 +1,19 @@
-//! TCP ports that no other test on this machine uses.
+//! Reserves TCP ports that no other test on this machine uses.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ports the kernel gives to outgoing connections (32768 and up), so none of these is lost to one of those.
+/// Below the ephemeral port range of the kernel (32768 and up), so outgoing connections never use these ports.
 const FIRST: u16 = 21_000;
 const LAST: u16 = 29_999;
 
-/// A port that is free and stays this test's own while the value lives.
+/// A free port, reserved for this test while the value lives.
 #[derive(Debug)]
 pub struct Port {
-    /// The number.
     pub number: u16,
-    // The lock is what keeps other test processes away; it goes with the file.
+    // File lock against other test processes; released when the file is closed.
     _lock: File,
 }
 
@@ -24,13 +23,13 @@ impl std::fmt::Display for Port {
     }
 }
 
-/// Takes a port that nobody has.
+/// Reserves a free port.
 pub fn free_port() -> Port {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let folder = PathBuf::from("/tmp/coracle-test-ports");
     fs::create_dir_all(&folder).unwrap();
     let span = LAST - FIRST;
-    // Processes start looking at different places, so that they seldom meet.
+    // Each process starts its search at a different port, so that conflicts are rare.
     let start = (std::process::id() % u32::from(span)) as u16;
     for _ in 0..span {
         let number = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % span;

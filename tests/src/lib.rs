@@ -1,9 +1,9 @@
-//! What tests of the whole thing stand on: a [`World`] with a real kubelet on the real Docker engine.
+//! Test framework for end-to-end tests: a [`World`] runs a real kubelet on the real Docker engine.
 //!
-//! A test writes manifests into its world, waits for conditions with a deadline, and looks at pods through the
-//! `kubelet` command and at containers through Docker. Each world is a node of its own with its own folder, so tests
-//! run side by side; when it goes, its containers and mounts go too. Without an engine a test fails, it never skips.
-//! What needs several machines, or one that loses its power, has them in a [`Bed`].
+//! A test writes manifests into its world, waits for conditions with a deadline, and inspects pods with the `kubelet`
+//! command and containers through Docker. Each world is a separate node with its own folder, so tests can run
+//! concurrently. Dropping a world removes its containers and mounts. Without an engine a test fails; it is never
+//! skipped. Tests that need several machines, or a machine that loses power, use a [`Bed`].
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

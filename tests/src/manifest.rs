@@ -1,11 +1,11 @@
-//! Short ways to write the manifests that tests need.
+//! Helpers that build manifests for tests.
 
 use crate::IMAGE;
 
-/// A script that runs until it is told to end, and then ends at once.
+/// A script that runs until it receives SIGTERM and then exits at once.
 pub const FOREVER: &str = "trap 'exit 0' TERM; sleep 1000000 & wait";
 
-/// A Pod of that name; `spec` is YAML without indentation. Its grace period is 2 s, the shortest there is.
+/// A Pod with that name; `spec` is YAML without indentation. The grace period is 2 s, the minimum.
 pub fn pod(name: &str, spec: &str) -> String {
     let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -13,7 +13,7 @@ pub fn pod(name: &str, spec: &str) -> String {
     )
 }
 
-/// A Pod with one container `main` that runs until it is told to end.
+/// A Pod with one container `main` that runs until it receives SIGTERM.
 pub fn sleeper(name: &str) -> String {
     scripted(name, "Always", FOREVER)
 }
@@ -23,7 +23,7 @@ pub fn scripted(name: &str, restart_policy: &str, script: &str) -> String {
     pod(name, &format!("restartPolicy: {restart_policy}\ncontainers:\n- {}", container("main", script, "")))
 }
 
-/// A container that runs a shell script, as a YAML flow mapping on one line; `more` holds further fields of it.
+/// A container that runs a shell script, as a YAML flow mapping on one line; `more` holds additional fields.
 pub fn container(name: &str, script: &str, more: &str) -> String {
     let script = serde_json::to_string(script).expect("a string is always JSON");
     let comma = if more.is_empty() { "" } else { ", " };

@@ -1,4 +1,4 @@
-//! One master of its own: a folder, a port, and clients that trust nobody else.
+//! A master for one test: a folder, a port, and clients that trust only its CA.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,68 +14,68 @@ use tempfile::TempDir;
 use crate::process::{self, Process};
 use crate::{Clock, DEADLINE, Host, Output, Port, binary, free_port, installed, wait_until};
 
-/// A master under test. When it goes, its process and files go.
+/// A master under test. Dropping it stops the process and removes its files.
 #[derive(Debug)]
 pub struct Master {
-    /// Its API.
+    /// Port of its API.
     pub port: Port,
     folder: TempDir,
     flags: Vec<String>,
-    /// Where it runs and at which address it is asked, if not where the test is.
+    /// Host where it runs and address that clients use, unless it runs in the test's host.
     place: Option<(Arc<Host>, String)>,
-    /// What it goes by, if not the machine's clock.
+    /// Fake clock, if any.
     clock: Option<Clock>,
     process: Option<Process>,
 }
 
 impl Master {
-    /// A master with an empty directory that is not started yet.
+    /// A master with an empty directory, not started.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
         Self { port: free_port(), folder, flags: Vec::new(), place: None, clock: None, process: None }
     }
 
-    /// A master that is ready.
+    /// A started master that is ready.
     pub async fn running() -> Self {
         let mut master = Self::new();
         master.start().await;
         master
     }
 
-    /// Its flags from the next start on.
+    /// Adds flags, effective from the next start.
     pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.flags = flags.into_iter().map(Into::into).collect();
         self
     }
 
-    /// It runs on that host and is asked at that address from its next start on.
+    /// Runs the master on that host from the next start; clients use that address.
     pub fn on(mut self, host: Arc<Host>, address: &str) -> Self {
         self.place = Some((host, address.to_owned()));
         self
     }
 
-    /// It goes by that clock from its next start on.
+    /// Uses that fake clock from the next start.
     pub fn by_clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Its process id.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the master runs").id()
     }
 
-    /// A client of its administrator.
+    /// An HTTP client of its administrator.
     pub fn client(&self) -> reqwest::Client {
         client(&self.admin().unwrap()).unwrap()
     }
 
-    /// Its directory.
+    /// Its data directory.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("master")
     }
 
-    /// A file of its directory, as text.
+    /// Reads a file of its data directory as text.
     pub fn file(&self, name: &str) -> String {
         let path = self.data_dir().join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -92,7 +92,7 @@ impl Master {
         ready.unwrap_or_else(|seen| panic!("the master is not ready: {seen}\n{}", self.log()));
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts it without waiting.
     pub fn launch(&mut self) {
         assert!(self.process.is_none(), "this master already runs");
         let mut command = match &self.place {
@@ -100,19 +100,20 @@ impl Master {
             None => Command::new(binary("master")),
         };
         command.arg("--data-dir").arg(self.data_dir()).args(["--secure-port", &self.port.to_string()]);
-        // Tests say what becomes of pods themselves, unless they are about the scheduler; of two flags the last counts.
+        // Most tests assign pods to nodes themselves, so the scheduler is off by default. The last occurrence of a flag
+        // counts.
         command.arg("--scheduler=false").args(&self.flags);
         command.envs(self.clock.iter().flat_map(Clock::environment));
         self.process = Some(Process::start(&mut command, &self.log_path()));
     }
 
-    /// Ends it with that signal and says how it ended.
+    /// Sends that signal and waits for the exit status.
     pub async fn stop(&mut self, signal: Signal) -> ExitStatus {
         self.process.as_ref().expect("the master runs").signal(signal);
         self.ended().await
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it exits by itself.
     pub async fn ended(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("the master runs");
         let look = async || process.ended().ok_or_else(|| "it still runs".to_owned());
@@ -124,7 +125,7 @@ impl Master {
         self.process.take().expect("the master runs").kill();
     }
 
-    /// What it wrote to its log.
+    /// The log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -133,17 +134,17 @@ impl Master {
         self.folder.path().join("master.log")
     }
 
-    /// What `admin.kubeconfig` says.
+    /// Reads `admin.kubeconfig`.
     ///
     /// # Errors
-    /// When it is not there yet.
+    /// If the file does not exist yet.
     pub fn admin(&self) -> Result<Kubeconfig, String> {
         let path = self.data_dir().join("admin.kubeconfig");
         let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
         Kubeconfig::read(&text).ok_or_else(|| format!("no kubeconfig: {text}"))
     }
 
-    /// A kubeconfig with a certificate for a user in these groups.
+    /// Creates a kubeconfig with a certificate for a user in these groups.
     pub async fn user(&self, name: &str, groups: &[&str]) -> PathBuf {
         let mut arguments = vec!["kubeconfig", "--user", name];
         groups.iter().for_each(|group| arguments.extend(["--group", group]));
@@ -152,16 +153,15 @@ impl Master {
         path
     }
 
-    /// Where a path of it is asked.
     pub fn url(&self, path: &str) -> String {
         let address = self.place.as_ref().map_or("127.0.0.1", |(_, address)| address);
         format!("https://{address}:{}{path}", self.port)
     }
 
-    /// Asks for a path; the answer is its code and body.
+    /// Sends a GET request; returns status code and body.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// If the connection fails.
     pub async fn ask(&self, client: &reqwest::Client, path: &str) -> Result<(u16, String), String> {
         let url = self.url(path);
         let response = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
@@ -169,38 +169,38 @@ impl Master {
         Ok((code, response.text().await.map_err(|error| format!("{error:?}"))?))
     }
 
-    /// Asks as the administrator.
+    /// Sends a GET request as administrator.
     pub async fn ask_as_admin(&self, path: &str) -> (u16, String) {
         self.ask(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
     }
 
-    /// The line by which machines of this host join it.
+    /// The join string for machines of this host.
     pub async fn join_line(&self) -> String {
         let printed = self.verb(&["join-string"]).await;
         let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap_or_else(|| panic!("{printed:?}"));
         format!("https://127.0.0.1:{}#{hash}", self.port)
     }
 
-    /// Runs a verb of the `master` command on its directory.
+    /// Runs a subcommand of `master` on its data directory.
     pub async fn verb(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(binary("master"));
         command.arg("--data-dir").arg(self.data_dir()).args(arguments);
         self.output(command).await
     }
 
-    /// Runs a real kubectl with that kubeconfig, and a home of its own.
+    /// Runs a real kubectl with that kubeconfig and a separate home directory.
     pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
         self.kubectl_at(&installed("kubernetes-client", "kubectl"), kubeconfig, arguments).await
     }
 
-    /// Runs that kubectl, which has a home of its own.
+    /// Runs that kubectl with a separate home directory.
     pub async fn kubectl_at(&self, kubectl: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(kubectl);
         command.env("HOME", self.home_of(kubectl)).arg("--kubeconfig").arg(kubeconfig).args(arguments);
         self.output(command).await
     }
 
-    /// Its cache is in its home, and no two versions share one.
+    /// Home directory of a kubectl version; the versions must not share the cache in it.
     fn home_of(&self, kubectl: &Path) -> PathBuf {
         let home = self.folder.path().join(kubectl.file_name().unwrap_or_default());
         fs::create_dir_all(&home).unwrap();
@@ -219,21 +219,21 @@ impl Default for Master {
     }
 }
 
-/// A client with the authority and the certificate of a kubeconfig.
+/// A client with the CA and the client certificate of a kubeconfig.
 fn client(kubeconfig: &Kubeconfig) -> Result<reqwest::Client, String> {
     trusting(&kubeconfig.authority, Some((&kubeconfig.credentials.certificates, &kubeconfig.credentials.key)))
 }
 
-/// A client that trusts one authority and shows a certificate where it has one, all PEM.
+/// A client that trusts one CA and optionally has a client certificate, all PEM.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// If one of them cannot be parsed.
 pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::Client, String> {
     let config = tls_config(authority, own)?;
     reqwest::Client::builder().tls_backend_preconfigured(config).build().map_err(|error| error.to_string())
 }
 
-/// What such a client is made of.
+/// The TLS configuration of such a client.
 ///
 /// # Errors
 /// As [`trusting`].

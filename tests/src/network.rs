@@ -1,5 +1,6 @@
-//! What nodes of tests have, and leave, of their networks on this machine.
+//! Finds and removes the network resources of test nodes on this machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,12 +8,11 @@ use std::process::{Command, Stdio};
 use kubelet::network::native::bridge_of;
 use kubelet::network::nft::Rules;
 
-/// The bridge of a node.
 pub fn bridge(node: &str) -> Option<String> {
     Some(bridge_of(node)).filter(|name| Path::new("/sys/class/net").join(name).exists())
 }
 
-/// The cables that lead to pods of a node.
+/// The veth links to pods of a node.
 pub fn cables(node: &str) -> Vec<String> {
     let Some(bridge) = bridge(node) else { return Vec::new() };
     let ports = fs::read_dir(Path::new("/sys/class/net").join(bridge).join("brif"));
@@ -20,19 +20,20 @@ pub fn cables(node: &str) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// The ports of the host that lead to pods of a node.
+/// Host ports that lead to pods of a node.
 pub fn ports(node: &str) -> Vec<u16> {
     let Some(bridge) = bridge(node) else { return Vec::new() };
     let ports = Rules::open().and_then(|mut rules| rules.ports(&bridge)).unwrap_or_default();
     ports.iter().map(|port| port.place().2).collect()
 }
 
-/// The routes that a node has laid, as `ip` shows them.
+/// Routes that a node has added, as `ip` shows them.
 pub fn routes(node: &str) -> Vec<String> {
     routes_of(&bridge_of(node)).into_iter().map(|(_, route)| route).collect()
 }
 
-/// By their mark: a protocol, and metrics with the number in the names of the node's links. Beside each is its family for `ip`.
+/// Finds routes by their protocol and by metrics that match the number in the node's link names. Each comes with its
+/// address family option of `ip`.
 fn routes_of(bridge: &str) -> Vec<(&'static str, String)> {
     let number = bridge.rsplit('-').next().and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0);
     let marks = [1 << 24, 0xfe << 24].map(|from: u32| format!("metric {}", from + number));
@@ -47,20 +48,20 @@ fn routes_of(bridge: &str) -> Vec<(&'static str, String)> {
     all
 }
 
-/// What is written of the networks of sandboxes under a `--root-dir`.
+/// Number of sandbox network records under a `--root-dir`.
 pub fn records(root_dir: &Path) -> usize {
     let entries = fs::read_dir(root_dir.join("network")).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().join("record.json").exists()).count()
 }
 
-/// Takes away what a node has left, its bridge or not.
+/// Removes a node's network resources, whether its bridge still exists or not.
 pub fn remove(node: &str) {
     remove_named(&bridge_of(node));
 }
 
-/// Takes away what those nodes have left, and rules that belong to no bridge and no kubelet any more, whosever they were.
+/// Removes network resources of those nodes, and nftables tables without a bridge or running kubelet of any node.
 pub fn sweep(of: impl Fn(&str) -> bool) {
-    // Whoever makes rules runs before and has his bridge before, so this comes first.
+    // List the tables first: a kubelet that creates tables has taken its lock and created its bridge before.
     let tables = tables();
     let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap();
     let links = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
@@ -71,14 +72,14 @@ pub fn sweep(of: impl Fn(&str) -> bool) {
     bridges.chain(tables.into_iter().filter(is_left)).for_each(|name| remove_named(&name));
 }
 
-/// Takes away a bridge, and all that goes with it.
+/// Removes a bridge and everything that belongs to it.
 fn remove_named(bridge: &str) {
-    // Of the same name, and the rules in the tables of others.
+    // Removes the table with the bridge's name, and its rules in other tables.
     let removed = Rules::open().and_then(|mut rules| rules.remove(bridge));
     if let Err(error) = removed {
         eprintln!("the rules of {bridge} stay behind: {error}");
     }
-    // There where a router lay between it and another.
+    // Tunnel devices exist only if a router was between this node and another.
     let tunnels = ["4", "6"].map(|version| bridge.replacen("coracle", &format!("coracle{version}"), 1));
     for link in tunnels.iter().map(String::as_str).chain([bridge]) {
         let _ = Command::new("ip").args(["link", "delete", link]).stderr(Stdio::null()).status();
@@ -89,16 +90,17 @@ fn remove_named(bridge: &str) {
     }
 }
 
-/// The tables of rules of all nodes; they are called as bridges are.
+/// The nftables tables of all nodes, for IP and for bridges; their names are those of the bridges.
 fn tables() -> Vec<String> {
-    let listed = Command::new("nft").args(["list", "tables", "inet"]).output();
+    let listed = Command::new("nft").args(["list", "tables"]).output();
     let text = listed.map(|output| output.stdout).unwrap_or_default();
-    let names = String::from_utf8_lossy(&text);
-    let names = names.lines().filter_map(|line| line.strip_prefix("table inet "));
-    names.filter(|name| name.starts_with("coracle-")).map(str::to_owned).collect()
+    let tables = String::from_utf8_lossy(&text);
+    let of_family = |line| ["table inet ", "table bridge "].iter().find_map(|of| str::strip_prefix(line, of));
+    let names: BTreeSet<&str> = tables.lines().filter_map(of_family).collect();
+    names.into_iter().filter(|name| name.starts_with("coracle-")).map(str::to_owned).collect()
 }
 
-/// All bridges of nodes, and whose they are.
+/// All node bridges and the names of their nodes.
 fn bridges() -> impl Iterator<Item = (String, String)> {
     fs::read_dir("/sys/class/net").into_iter().flatten().flatten().filter_map(|link| {
         let alias = fs::read_to_string(link.path().join("ifalias")).ok()?;

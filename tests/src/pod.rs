@@ -1,8 +1,8 @@
-//! A pod as `kubelet get pods -o json` prints it, with the questions tests ask of it.
+//! A pod as `kubelet get pods -o json` prints it, with accessors for tests.
 
 use serde_json::Value;
 
-/// One pod of the API.
+/// A pod of the API.
 #[derive(Clone, Debug)]
 pub struct Pod(pub Value);
 
@@ -33,12 +33,12 @@ impl Pod {
         all.into_iter().flatten().filter_map(|ip| ip["ip"].as_str()).collect()
     }
 
-    /// The text at a JSON pointer, empty when there is none.
+    /// The text at a JSON pointer, empty if missing.
     pub fn text(&self, pointer: &str) -> &str {
         self.0.pointer(pointer).and_then(Value::as_str).unwrap_or("")
     }
 
-    /// The status of a condition, empty when the pod does not have it.
+    /// The status of a condition, empty if missing.
     pub fn condition(&self, kind: &str) -> &str {
         let conditions = self.0.pointer("/status/conditions").and_then(Value::as_array);
         conditions
@@ -54,7 +54,7 @@ impl Pod {
         self.condition("Ready") == "True"
     }
 
-    /// The status of a container, init containers included; null when there is none.
+    /// The status of a container, init containers included; null if missing.
     pub fn container(&self, name: &str) -> &Value {
         ["/status/containerStatuses", "/status/initContainerStatuses"]
             .iter()
@@ -69,17 +69,17 @@ impl Pod {
         self.container(name)["containerID"].as_str().unwrap_or("").trim_start_matches("docker://")
     }
 
-    /// How often a container was restarted.
+    /// Restart count of a container.
     pub fn restarts(&self, name: &str) -> i64 {
         self.container(name)["restartCount"].as_i64().unwrap_or(-1)
     }
 
-    /// Why a container waits, empty when it does not.
+    /// Reason why a container waits; empty if it does not wait.
     pub fn waiting(&self, name: &str) -> &str {
         self.container(name)["state"]["waiting"]["reason"].as_str().unwrap_or("")
     }
 
-    /// How a container ended: `state.terminated`, null while it has not.
+    /// `state.terminated` of a container; null while it has not terminated.
     pub fn terminated(&self, name: &str) -> &Value {
         &self.container(name)["state"]["terminated"]
     }

@@ -1,6 +1,6 @@
-//! A Docker engine of a test's own, which may be stopped, frozen and killed: nobody else's containers run on it.
+//! A private Docker engine, which a test may stop, freeze and kill without affecting other tests.
 //!
-//! It has its own containerd, folders, socket and host, so that it meets the shared engine nowhere.
+//! It has its own containerd, directories, socket and host, so it shares nothing with the common engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,17 @@ use crate::process::{Process, families, send};
 use crate::world::unmount_all;
 use crate::{Engine, Host, IMAGE, wait_until};
 
-/// Folders of private engines begin so; the id of the test's process follows, so that what a killed test left is found.
+/// Prefix of the folders of private engines; the PID of the test follows, so that folders of killed tests can be found.
 const PREFIX: &str = "/tmp/co-engine-";
 
-/// Where the kernel shows cgroups.
+/// Mount point of the cgroup file system.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// A cold engine on a busy machine; one that is told to end gives its containers time of its own.
+/// Timeout for start and stop: a cold engine on a loaded machine starts slowly, and on stop it waits for its
+/// containers.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// An engine that ends with the value, and with it everything that ran on it.
+/// A Docker engine. Dropping it stops the engine and everything that it runs.
 #[derive(Debug)]
 pub struct PrivateEngine {
     folder: PathBuf,
@@ -36,7 +37,7 @@ pub struct PrivateEngine {
 }
 
 impl PrivateEngine {
-    /// An engine that answers and holds the test image. With `live_restore` its containers outlive it.
+    /// A running engine with the test image. With `live_restore`, its containers survive a restart of the engine.
     pub async fn running(live_restore: bool) -> Self {
         let host = Arc::new(Host::new().await);
         let mut engine = Self::on(host, folder(), "172.31.250.1/24", live_restore);
@@ -45,30 +46,29 @@ impl PrivateEngine {
         engine
     }
 
-    /// An engine on that host that is not started yet. What has to stay lies in the folder's `disk`, all else in its `run`;
-    /// `bridge` is the address of its own bridge. The folder goes with it.
+    /// An engine on that host that is not started yet. Persistent data is in the folder's `disk`, everything else in
+    /// its `run`; `bridge` is the address of the engine's default bridge. Dropping the engine removes the folder.
     pub(crate) fn on(host: Arc<Host>, folder: PathBuf, bridge: &str, live_restore: bool) -> Self {
         for part in ["disk", "run"] {
             fs::create_dir_all(folder.join(part)).unwrap();
         }
         let config = "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n";
         fs::write(folder.join("containerd.toml"), config).unwrap();
-        // Not the configuration of the shared engine, which may name what is given as flags.
+        // An empty configuration, because the shared engine's may contradict the flags.
         fs::write(folder.join("daemon.json"), "{}").unwrap();
         Self { folder, host, bridge: bridge.to_owned(), live_restore, containerd: None, dockerd: None }
     }
 
-    /// It has ended with its host, and is on that one from its next start on.
+    /// Records that the engine ended with its host; it runs on the new host from the next start.
     pub(crate) fn move_to(&mut self, host: Arc<Host>) {
         (self.dockerd, self.containerd, self.host) = (None, None, host);
     }
 
-    /// A client of it; it must have run once.
+    /// A client of the engine, which must have run once.
     pub fn engine(&self) -> Engine {
         Engine::at(&self.socket())
     }
 
-    /// Where it listens.
     pub fn socket(&self) -> PathBuf {
         self.folder.join("run/docker.sock")
     }
@@ -94,7 +94,7 @@ impl PrivateEngine {
         .await;
     }
 
-    /// Starts what it has its containers from, and waits until that listens.
+    /// Starts containerd and waits until it listens.
     pub async fn start_containerd(&mut self) {
         let path = |name: &str| self.folder.join(name).display().to_string();
         let (log, socket) = (self.folder.join("dockerd.log"), path("run/containerd.sock"));
@@ -107,12 +107,11 @@ impl PrivateEngine {
         self.wait("containerd to listen", async || Path::new(&socket).exists()).await;
     }
 
-    /// Kills that.
     pub fn kill_containerd(&mut self) {
         self.containerd.take().expect("it runs").kill();
     }
 
-    /// Gives it an image, as an engine exports it.
+    /// Loads an exported image.
     pub async fn load_image(&self, image: Vec<u8>) {
         let own = self.engine();
         let load =
@@ -120,7 +119,7 @@ impl PrivateEngine {
         load.try_collect::<Vec<_>>().await.unwrap();
     }
 
-    /// Ends dockerd as a service manager does; without live restore its containers end with it.
+    /// Stops dockerd with SIGTERM; without live restore its containers end with it.
     pub async fn stop(&mut self) {
         let mut dockerd = self.dockerd.take().expect("it runs");
         dockerd.signal(Signal::TERM);
@@ -133,12 +132,12 @@ impl PrivateEngine {
         self.dockerd.take().expect("it runs").kill();
     }
 
-    /// Stops dockerd's clock: requests to it hang.
+    /// Stops dockerd with SIGSTOP: requests to it hang.
     pub fn freeze(&self) {
         self.dockerd.as_ref().expect("it runs").signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes dockerd.
     pub fn thaw(&self) {
         self.dockerd.as_ref().expect("it runs").signal(Signal::CONT);
     }
@@ -163,19 +162,19 @@ impl Drop for PrivateEngine {
     }
 }
 
-/// The test image, as the shared engine has it.
+/// The test image, exported from the shared engine.
 pub(crate) async fn test_image() -> Vec<u8> {
     exported(IMAGE).await
 }
 
-/// An image of the shared engine, as it exports it.
+/// Exports an image from the shared engine.
 pub async fn exported(image: &str) -> Vec<u8> {
     let shared = Engine::connect().await;
     let pieces: Vec<_> = shared.docker().export_image(image).try_collect().await.unwrap();
     pieces.concat()
 }
 
-/// A folder for an engine. What test processes left that were killed before they could remove theirs goes.
+/// Creates a folder for an engine, and removes those of killed test processes.
 pub(crate) fn folder() -> PathBuf {
     sweep();
     (0..)
@@ -184,7 +183,7 @@ pub(crate) fn folder() -> PathBuf {
         .unwrap()
 }
 
-/// Removes what test processes left that were killed before they could.
+/// Removes folders of killed test processes.
 fn sweep() {
     let Some((parent, prefix)) = PREFIX.rsplit_once('/') else { return };
     for entry in fs::read_dir(parent).unwrap().flatten() {
@@ -196,12 +195,12 @@ fn sweep() {
     }
 }
 
-/// Ends every process of an engine, and removes its folder and the part of the cgroups that is called as the folder is.
+/// Kills all processes of an engine, and removes its folder and its cgroup subtree.
 ///
-/// Its daemons and shims are known by the folder in their command lines, its containers by being their children.
+/// Daemons and shims have the folder in their command lines; containers are their children.
 fn remove(folder: &Path) {
     let text = format!("{}/", folder.display());
-    // Children last: a shim that lives would see to its container's end.
+    // Kill parents first: a live shim would clean up after its container.
     for pid in families(|_, seen| seen.command.contains(&text)) {
         send(pid, Signal::KILL);
     }
@@ -214,7 +213,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Removes a cgroup and those in it; one that somebody is in stays.
+/// Removes a cgroup and its descendants, except those with processes.
 fn remove_cgroup(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -1,4 +1,4 @@
-//! A process that a test starts and that never outlives it; processes of this machine and their families.
+//! Child processes that never outlive their test, and process trees of this machine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Output;
 
-/// Runs a program to its end, which it may take so long to reach.
+/// Runs a program to its end.
 ///
 /// # Errors
-/// When it takes longer; it is killed then.
+/// If it does not end before the deadline; it is killed then.
 pub async fn output(mut command: tokio::process::Command, deadline: Duration) -> Result<Output, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let run = tokio::time::timeout(deadline, command.output()).await;
@@ -25,14 +25,14 @@ pub async fn output(mut command: tokio::process::Command, deadline: Duration) ->
     })
 }
 
-/// A running program whose output goes to a file; it is killed when the value goes.
+/// A running program with its output in a file; dropping the value kills it.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts a program; both its streams are appended to the log.
+    /// Starts a program; stdout and stderr are appended to the log.
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(log).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
@@ -40,27 +40,27 @@ impl Process {
         Self { child }
     }
 
-    /// Its process id, wherever it was started.
+    /// Its process ID, in the test's PID namespace.
     pub fn id(&self) -> u32 {
         innermost(self.child.id()).cast_unsigned()
     }
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended on its own; whoever waits for it finds out.
+        // The process may have exited already; a later wait reports that.
         send(innermost(self.child.id()), signal);
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Kills it at once (`SIGKILL`) and waits until it is gone.
+    /// Kills it (`SIGKILL`) and waits until it has exited.
     pub fn kill(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             self.signal(Signal::KILL);
-            // Whoever took it to another host stops where it was stopped.
+            // `nsenter` stops together with its stopped child, so resume it.
             send(self.child.id().cast_signed(), Signal::CONT);
         }
         let _ = self.child.wait();
@@ -73,14 +73,14 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to whoever has that id, if anybody.
+/// Sends a signal to a process; ignores that the process does not exist.
 pub(crate) fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The program that was asked for: whoever goes to where processes are others stays outside and waits for it.
+/// The PID of the program that `nsenter` or `unshare` started, which wait for it outside its PID namespace.
 pub(crate) fn innermost(pid: u32) -> i32 {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let waits = ["nsenter", "unshare"].contains(&read("comm").trim());
@@ -88,14 +88,14 @@ pub(crate) fn innermost(pid: u32) -> i32 {
     child.filter(|_| waits).unwrap_or(pid.cast_signed())
 }
 
-/// What is seen of a process.
+/// Attributes of a process.
 pub(crate) struct Seen {
     parent: i32,
-    /// Its command line, a zero behind every word.
+    /// Its command line, with a zero byte after each argument.
     pub command: String,
 }
 
-/// The processes that are chosen, and all that descend from them; parents first.
+/// The selected processes and all their descendants; parents first.
 pub(crate) fn families(chosen: impl Fn(i32, &Seen) -> bool) -> Vec<i32> {
     let all = all();
     let mut found: Vec<i32> = all.iter().filter(|(id, seen)| chosen(**id, seen)).map(|(id, _)| *id).collect();
@@ -115,7 +115,7 @@ fn all() -> BTreeMap<i32, Seen> {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in brackets may hold blanks; after it come the state and the parent.
+        // The name in parentheses may contain spaces; after it come the state and the parent PID.
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         let seen =
             Seen { parent: parent.unwrap_or(0), command: String::from_utf8_lossy(&command).into_owned() };

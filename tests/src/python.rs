@@ -1,4 +1,4 @@
-//! Programs in Python that nobody here wrote, with the clients that `tests/requirements.txt` names.
+//! Runs third-party Python programs with the packages of `tests/requirements.txt`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use tokio::process::Command;
 
 use crate::{Output, process};
 
-/// Somebody with a home of their own, who runs programs of the virtual environment of `hack/setup.sh test`.
+/// A home directory for programs of the virtual environment that `hack/setup.sh test` creates.
 #[derive(Debug)]
 pub struct Python {
     home: TempDir,
 }
 
 impl Python {
-    /// Somebody new.
+    /// A new home directory.
     pub fn new() -> Self {
         Self { home: tempfile::Builder::new().prefix("py").tempdir_in("/tmp").unwrap() }
     }
 
-    /// Where they are, with their files and their caches.
+    /// Home directory with files and caches.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// A program of the environment, `python` or another, at home.
+    /// A program of the virtual environment, `python` or another, with this home directory.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(installed(program));
         command.current_dir(self.home()).env("HOME", self.home()).env("TMPDIR", self.home());
-        // The folder of the scripts stays as it is.
+        // Keeps the folder of the scripts free of bytecode files.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command
     }
 
-    /// Waits until a program ends, for so long at most.
+    /// Runs a program to its end, with a timeout.
     pub async fn run(&self, command: Command, deadline: Duration) -> Output {
         process::output(command, deadline).await.unwrap_or_else(|why| panic!("{why}"))
     }
@@ -46,7 +46,7 @@ impl Default for Python {
     }
 }
 
-/// A program of the environment.
+/// Path of a program of the virtual environment.
 pub(crate) fn installed(program: &str) -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let path = top.join("target/setup/python/bin").join(program);

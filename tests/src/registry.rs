@@ -1,4 +1,4 @@
-//! A container registry of a test's own: Debian's docker-registry on a free port, with a password or without.
+//! A container registry for one test: Debian's docker-registry on a free port, with or without a password.
 
 use std::fs;
 use std::process::Command;
@@ -14,14 +14,14 @@ use tokio::net::TcpStream;
 use crate::process::Process;
 use crate::{DEADLINE, Engine, IMAGE, Port, free_port, installed, wait_until};
 
-/// The one user of a registry with a password.
+/// User of a registry with a password.
 pub const USER: &str = "alice";
-/// That user's password.
+/// Password of that user.
 pub const PASSWORD: &str = "open sesame";
-/// `USER:PASSWORD` as htpasswd writes it (bcrypt, 16 rounds: it guards nothing).
+/// `USER:PASSWORD` in htpasswd format (bcrypt with 16 rounds, which is enough for a test).
 const HTPASSWD: &str = "alice:$2b$04$YQVI02z35uxRF5Z/BSK4qOOkTQwqKOlrCPq.CcqGFmbw1.fMvD16.\n";
 
-/// A running registry; it ends with the value.
+/// A running registry; dropping the value stops it.
 #[derive(Debug)]
 pub struct Registry {
     port: Port,
@@ -32,12 +32,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry that anyone may use.
+    /// A registry without authentication.
     pub async fn open() -> Self {
         Self::start(false).await
     }
 
-    /// A registry that wants [`USER`] and [`PASSWORD`].
+    /// A registry that requires [`USER`] and [`PASSWORD`].
     pub async fn with_password() -> Self {
         Self::start(true).await
     }
@@ -50,7 +50,7 @@ impl Registry {
         registry
     }
 
-    /// Ends the process; the images stay for [`Registry::resume`].
+    /// Stops the process; its images stay for [`Registry::resume`].
     pub fn stop(&mut self) {
         self.process = None;
     }
@@ -84,12 +84,13 @@ impl Registry {
         });
     }
 
-    /// Its address, the first part of its images' names.
+    /// Its address, the first part of its image names.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Puts the test image into the registry under that name, and away from the engine, so that it must be pulled.
+    /// Pushes the test image to the registry under that name and removes the name from the engine, so that the image
+    /// must be pulled.
     pub async fn push(&self, engine: &Engine, repository: &str, tag: &str) -> String {
         let docker = engine.docker();
         let full = format!("{}/{repository}", self.address());
@@ -117,7 +118,7 @@ impl Registry {
 impl Drop for Registry {
     fn drop(&mut self) {
         let names = std::mem::take(&mut *self.pushed.lock().unwrap());
-        // A thread, because the test's own runtime is busy with this very drop.
+        // A separate thread, because the test's runtime is blocked in this drop.
         let cleaned = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -131,9 +132,9 @@ impl Drop for Registry {
     }
 }
 
-/// Removes an image's name from the engine.
+/// Removes an image name from the engine.
 async fn forget(engine: &Engine, name: &str) {
     let options = RemoveImageOptionsBuilder::new().force(true).build();
-    // It may not be there, which is what was wanted.
+    // Ignore the error: the image may not exist.
     let _ = engine.docker().remove_image(name, Some(options), None).await;
 }

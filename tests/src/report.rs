@@ -1,4 +1,4 @@
-//! What a person needs to see when a test has waited in vain.
+//! Diagnostics of a node, printed when a wait times out.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub async fn report(world: &World) -> String {
     for container in world.containers().await {
         let _ = writeln!(text, "{:8} {} {}", container.state, &container.id[..12], container.engine_name);
         if !container.is_running() {
-            // It may be gone by now.
+            // The container may have been removed meanwhile.
             let inspected = world.engine.docker().inspect_container(&container.id, None).await;
             let state = inspected.map(|found| found.state.unwrap_or_default());
             let said = state.map(|state| format!("code {:?}, {:?}", state.exit_code, state.error));

@@ -1,4 +1,4 @@
-//! A small HTTP server for the URL source: one body, with an ETag, that a test may change or break.
+//! A small HTTP server for the URL pod source: one body with an ETag, which a test may change or break.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server on a port of its own; it ends with the value.
+/// A server on its own port; dropping the value stops it.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it serves.
+    /// URL of the body.
     pub url: String,
     shared: Arc<Mutex<Shared>>,
     task: tokio::task::JoinHandle<()>,
@@ -23,17 +23,17 @@ struct Shared {
     requests: Vec<Request>,
 }
 
-/// A request that came in.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Its headers, names in lower case.
     pub headers: HashMap<String, String>,
-    /// The status it was answered with.
+    /// Status code of the response.
     pub answer: u16,
 }
 
 impl Server {
-    /// Starts serving the body with 200.
+    /// Starts serving the body with status 200.
     pub async fn start(body: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/pods.yaml", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ impl Server {
         Self { url, shared, task }
     }
 
-    /// Serves this from now on.
+    /// Changes the status code and body of future responses.
     pub fn serve(&self, status: u16, body: &str) {
         let mut shared = self.shared.lock().unwrap();
         shared.status = status;
@@ -67,7 +67,7 @@ impl Drop for Server {
     }
 }
 
-/// Answers one request and closes: whoever asks again connects again.
+/// Answers one request and closes the connection.
 async fn answer(mut stream: TcpStream, shared: Arc<Mutex<Shared>>) {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
@@ -78,7 +78,7 @@ async fn answer(mut stream: TcpStream, shared: Arc<Mutex<Shared>>) {
         }
     }
     let reply = reply(&String::from_utf8_lossy(&head), &mut shared.lock().unwrap());
-    // A client that has left does not want its answer.
+    // Ignore the error: the client may have disconnected.
     let _ = stream.write_all(reply.as_bytes()).await;
     let _ = stream.shutdown().await;
 }

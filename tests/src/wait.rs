@@ -1,17 +1,17 @@
-//! The one place where a test waits: for a condition, with a deadline.
+//! The only place where a test waits: for a condition, with a deadline.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take: a busy two-core machine runs several tests at once, and a pod needs half a second.
+/// Default timeout. A loaded two-core machine runs several tests at once; a pod needs half a second.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Between two looks; short against what is waited for, long against what a look costs (about 10 ms).
+/// Poll interval: short compared with the waits, long compared with the cost of a poll (about 10 ms).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks until the condition holds; when the time is up, says what the last look saw instead.
+/// Polls until the condition holds, or fails at the deadline.
 ///
 /// # Errors
-/// The last look's account of what it saw.
+/// The error of the last poll.
 pub async fn wait_until<T>(
     deadline: Duration,
     mut look: impl AsyncFnMut() -> Result<T, String>,
@@ -26,7 +26,7 @@ pub async fn wait_until<T>(
     }
 }
 
-/// Lets time pass until the moment at which a test makes something fail: the one thing that is not a condition.
+/// Sleeps before a test injects a fault: the only wait without a condition.
 pub async fn moment(after: Duration) {
     tokio::time::sleep(after).await;
 }

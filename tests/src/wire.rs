@@ -1,4 +1,4 @@
-//! A wire between a kubelet and its engine that can be made to swallow single requests.
+//! A proxy between a kubelet and its engine that can make single requests hang.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-/// A socket that passes everything on to the engine, but for requests that hang.
+/// A proxy socket that forwards everything to the engine, except requests that hang.
 #[derive(Debug)]
 pub struct Wire {
     socket: PathBuf,
@@ -17,7 +17,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Listens at `socket` and passes on to the engine at `address` (`unix:///...`).
+    /// Listens at `socket` and forwards to the engine at `address` (`unix:///...`).
     pub fn to(address: &str, socket: &Path) -> Self {
         let engine = PathBuf::from(address.strip_prefix("unix://").expect("an engine at a Unix socket"));
         let listener = UnixListener::bind(socket).unwrap();
@@ -32,22 +32,22 @@ impl Wire {
         Self { socket: socket.to_owned(), hang, hung, task }
     }
 
-    /// Where the kubelet finds its engine.
+    /// Path of the proxy socket for the kubelet.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// From now on every request whose first line contains the text gets no answer.
+    /// From now on, requests whose first line contains the text get no response.
     pub fn hang(&self, text: &str) {
         self.hang.send_modify(|texts| texts.push(text.to_owned()));
     }
 
-    /// Requests hang no longer; those that did are cut off.
+    /// Stops this; closes the connections of requests that hang.
     pub fn mend(&self) {
         self.hang.send_replace(Vec::new());
     }
 
-    /// The first lines of the requests that were swallowed so far.
+    /// First lines of the requests that hung so far.
     pub fn hung(&self) -> Vec<String> {
         self.hung.lock().unwrap().clone()
     }
@@ -72,7 +72,7 @@ async fn pass(
         let (mut from, mut to) = (from_client, to_engine);
         let mut piece = vec![0; 64 * 1024];
         while let Ok(read @ 1..) = from.read(&mut piece).await {
-            // The kubelet writes one request after another, each beginning with a write of its own.
+            // The kubelet writes requests one by one, and each starts with a new write.
             let first = String::from_utf8_lossy(&piece[..read]).lines().next().unwrap_or_default().to_owned();
             if first.ends_with("HTTP/1.1") && hang.borrow().iter().any(|text| first.contains(text)) {
                 hung.lock().unwrap().push(first);
@@ -84,7 +84,7 @@ async fn pass(
             }
         }
         let _ = to.shutdown().await;
-        std::future::pending::<()>().await; // The answer may still be on its way.
+        std::future::pending::<()>().await; // The response may still be on its way.
     };
     tokio::select! {
         () = requests => {}

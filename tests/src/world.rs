@@ -1,4 +1,4 @@
-//! One node of its own: a folder, a kubelet, and the containers that carry its name.
+//! A node for one test: a folder, a kubelet, and the containers with its node label.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,32 +16,32 @@ use crate::network;
 use crate::process::Process;
 use crate::{Clock, Container, DEADLINE, Engine, Host, Pod, Port, binary, free_port, report, wait_until};
 
-/// A node under test. When it goes, its kubelet, containers, mounts and files go.
+/// A node under test. Dropping it removes its kubelet, containers, mounts and files.
 #[derive(Debug)]
 pub struct World {
     /// The node's name: `test-<pid>-<name>`.
     pub node: String,
-    /// The engine its containers run on.
+    /// The engine on which its containers run.
     pub engine: Engine,
-    /// Where its kubelet answers `/healthz`.
+    /// Port of the kubelet's `/healthz`.
     pub healthz_port: Port,
-    /// Its API over TLS.
+    /// Port of the kubelet's API over TLS.
     pub api_port: Port,
     folder: TempDir,
     flags: Vec<String>,
     endpoint: String,
     program: PathBuf,
-    /// What its kubelet goes by, if not the machine's clock.
+    /// Fake clock of the kubelet, if any.
     clock: Option<Clock>,
-    /// Where its kubelet runs, if not where the test does.
+    /// Host of the kubelet, unless it runs in the test's host.
     host: Option<Arc<Host>>,
     kubelet: Option<Process>,
 }
 
-/// How a command ended and what it wrote.
+/// Exit code and output of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its exit code.
+    /// Exit code.
     pub code: i32,
     /// Standard output.
     pub stdout: String,
@@ -50,26 +50,28 @@ pub struct Output {
 }
 
 impl World {
-    /// A node with an empty manifest directory whose kubelet is not started yet. The name is short and says what is tested.
+    /// A node with an empty manifest directory whose kubelet is not started yet. The name is short and says what the
+    /// test covers.
     pub async fn new(name: &str) -> Self {
         let engine = Engine::connect().await;
         engine.sweep().await;
         Self::on(engine, name)
     }
 
-    /// As `new`, on an engine of the test's own, which may be away.
+    /// As `new`, on a private engine, which may be stopped.
     pub fn on(engine: Engine, name: &str) -> Self {
         let node = format!("test-{}-{name}", std::process::id());
         Self::in_folder(engine, node, Path::new("/tmp"), None)
     }
 
-    /// On a host with an engine of its own, with all its files in a folder. What it has of the engine and the network goes with the host.
+    /// A node on a host with its own engine, with all files in a folder. Its containers and network resources are
+    /// removed with the host.
     pub(crate) fn on_host(host: Arc<Host>, engine: Engine, node: &str, folder: &Path) -> Self {
         Self::in_folder(engine, node.to_owned(), folder, Some(host))
     }
 
     fn in_folder(engine: Engine, node: String, parent: &Path, host: Option<Arc<Host>>) -> Self {
-        // Short, because the path of a Unix socket ends at 107 bytes.
+        // Short, because the path of a Unix socket has at most 107 bytes.
         let folder = tempfile::Builder::new().prefix("co").tempdir_in(parent).unwrap();
         let endpoint = engine.address().to_owned();
         let world = Self {
@@ -96,19 +98,19 @@ impl World {
         world
     }
 
-    /// More flags for the kubelet, from its next start on.
+    /// Adds flags of the kubelet, effective from the next start.
     #[must_use]
     pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.flags.extend(flags.into_iter().map(Into::into));
         self
     }
 
-    /// These flags and no others for the kubelet, from its next start on.
+    /// Replaces the flags of the kubelet, effective from the next start.
     pub fn set_flags<S: Into<String>>(&mut self, flags: impl IntoIterator<Item = S>) {
         self.flags = flags.into_iter().map(Into::into).collect();
     }
 
-    /// A KubeletConfiguration with these fields (YAML), from the kubelet's next start on.
+    /// Sets fields of a KubeletConfiguration (YAML), effective from the next start.
     #[must_use]
     pub fn with_config(self, fields: &str) -> Self {
         let path = self.path("config.yaml");
@@ -127,26 +129,26 @@ impl World {
         self.folder.path().join("root")
     }
 
-    /// A path of the world's own folder, for whatever a test needs.
+    /// A path in the world's folder for files of the test.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The name of the pod that a manifest calls so.
+    /// The name of the static pod with that name in its manifest.
     pub fn pod_name(&self, name: &str) -> String {
         format!("{name}-{}", self.node)
     }
 
     // --- manifests ---
 
-    /// Puts a manifest into the directory, whole at once as an editor or a deployment tool does.
+    /// Writes a manifest atomically, as an editor or a deployment tool does.
     pub fn write(&self, file: &str, text: &str) {
         let whole = self.path(".incoming");
         fs::write(&whole, text).unwrap();
         fs::rename(whole, self.manifests().join(file)).unwrap();
     }
 
-    /// Takes a manifest out of the directory.
+    /// Removes a manifest from the directory.
     pub fn remove(&self, file: &str) {
         fs::remove_file(self.manifests().join(file)).unwrap();
     }
@@ -159,14 +161,14 @@ impl World {
         self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
     }
 
-    /// For a run of everything on the network that `CORACLE_POD_NETWORK` names, where a test does not say which.
+    /// Selects the network of `CORACLE_POD_NETWORK` unless the test selects one, to run all tests on that network.
     fn network_flags(&self) -> Vec<String> {
         let says = |flag: &String| flag == "--pod-network" || flag == "--pod-cidr";
         let named = std::env::var("CORACLE_POD_NETWORK").ok().filter(|_| !self.flags.iter().any(says));
         named.map_or_else(Vec::new, |name| vec!["--pod-network".to_owned(), name])
     }
 
-    /// Starts the kubelet and waits for nothing.
+    /// Starts the kubelet without waiting.
     pub fn launch(&mut self) {
         let mut command = match &self.host {
             Some(host) => host.command(&self.program),
@@ -187,17 +189,17 @@ impl World {
         self.kubelet = Some(Process::start(&mut command, &self.log_path()));
     }
 
-    /// The kubelet finds its engine there from its next start on, and the test where it did before.
+    /// The kubelet uses that engine socket from the next start; the test keeps its own connection.
     pub fn engine_at(&mut self, socket: &Path) {
         self.endpoint = format!("unix://{}", socket.display());
     }
 
-    /// The kubelet goes by that clock from its next start on.
+    /// The kubelet uses that fake clock from the next start.
     pub fn set_clock(&mut self, clock: &Clock) {
         self.clock = Some(clock.clone());
     }
 
-    /// The kubelet is another binary from its next start on: the same one with a byte more.
+    /// Replaces the kubelet binary from the next start by a copy with one more byte.
     pub fn upgrade(&mut self) {
         let new = self.path("kubelet-new");
         let mut bytes = fs::read(&self.program).unwrap();
@@ -207,7 +209,7 @@ impl World {
         self.program = new;
     }
 
-    /// Ends the kubelet as an upgrade does (`SIGTERM`); it must leave with 0.
+    /// Stops the kubelet as an upgrade does (`SIGTERM`) and checks that it exits with 0.
     pub async fn stop(&mut self) {
         let mut kubelet = self.kubelet.take().expect("the kubelet runs");
         kubelet.signal(Signal::TERM);
@@ -222,27 +224,27 @@ impl World {
         self.kubelet.take().expect("the kubelet runs").kill();
     }
 
-    /// Its host lost its power.
+    /// Records that the kubelet ended because its host lost power.
     pub(crate) fn is_lost(&mut self) {
         self.kubelet = None;
     }
 
-    /// Its kubelet runs on that host from its next start on.
+    /// Runs the kubelet on that host from the next start.
     pub(crate) fn move_to(&mut self, host: Arc<Host>) {
         self.host = Some(host);
     }
 
-    /// The kubelet's process id.
+    /// The kubelet's process ID.
     pub fn kubelet_pid(&self) -> u32 {
         self.kubelet.as_ref().expect("the kubelet runs").id()
     }
 
-    /// Where the kubelet writes its log.
+    /// Path of the kubelet's log.
     pub fn log_path(&self) -> PathBuf {
         self.path("kubelet.log")
     }
 
-    /// What a pod that is gone must not leave behind: containers, mounts, directories, what it had of the network.
+    /// Resources that no removed pod may leave behind: containers, mounts, directories and network resources.
     pub async fn leftovers(&self) -> Vec<String> {
         let mut left: Vec<String> = self
             .containers()
@@ -266,17 +268,18 @@ impl World {
         left
     }
 
-    /// What the kubelet logged last.
+    /// The end of the kubelet's log.
     pub fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
-    /// Runs a client verb of the `kubelet` command against this node.
+    /// Runs a client command of `kubelet` against this node.
     pub async fn kubelet(&self, arguments: &[&str]) -> Output {
         let root_dir = self.root_dir().display().to_string();
-        // Before the verb's own arguments: what follows a `--` belongs to somebody else.
+        // Insert before the command's own arguments, because arguments after `--` belong to the command in the
+        // container.
         self.run(&[&arguments[..1], &["--root-dir", &root_dir], &arguments[1..]].concat()).await
     }
 
@@ -285,7 +288,7 @@ impl World {
         self.run(&["check", path]).await
     }
 
-    /// Runs another kubelet of the same name on the same engine, with a directory of its own, until it ends.
+    /// Runs another kubelet with the same node name and engine but another directory, until it exits.
     pub async fn rival(&self) -> Output {
         let root_dir = self.path("rival").display().to_string();
         let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
@@ -293,7 +296,7 @@ impl World {
         self.run(&[&["run"], &own[..], &same[..]].concat()).await
     }
 
-    /// Runs a kubelet that is called so on the same directory and engine, until it ends.
+    /// Runs a kubelet with that node name on the same directory and engine, until it exits.
     pub async fn renamed(&self, node: &str) -> Output {
         let root_dir = self.root_dir().display().to_string();
         let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
@@ -314,12 +317,12 @@ impl World {
         }
     }
 
-    // --- what there is ---
+    // --- queries ---
 
     /// The items of `kubelet get <resource> -o json`, of all namespaces.
     ///
     /// # Errors
-    /// What the command said when it failed.
+    /// The error output of the command.
     pub async fn get(&self, resource: &str) -> Result<Vec<Value>, String> {
         let output = self.kubelet(&["get", resource, "-A", "-o", "json"]).await;
         if output.code != 0 {
@@ -332,28 +335,28 @@ impl World {
         }
     }
 
-    /// Every pod of the node.
+    /// All pods of the node.
     ///
     /// # Errors
-    /// What `kubelet get pods` said when it failed.
+    /// The error output of `kubelet get pods`.
     pub async fn pods(&self) -> Result<Vec<Pod>, String> {
         Ok(self.get("pods").await?.into_iter().map(Pod).collect())
     }
 
-    /// The pod that a manifest calls so.
+    /// The pod whose manifest has that name.
     ///
     /// # Errors
-    /// When there is none, or the kubelet does not answer.
+    /// If it does not exist, or the kubelet does not answer.
     pub async fn pod(&self, name: &str) -> Result<Pod, String> {
         let full = self.pod_name(name);
         let found = self.pods().await?.into_iter().find(|pod| pod.name() == full);
         found.ok_or_else(|| format!("there is no pod {full}"))
     }
 
-    /// Reasons and messages of the events about a pod, `Reason: message`, oldest first.
+    /// The events of a pod as `Reason: message`, oldest first.
     ///
     /// # Errors
-    /// What `kubelet get events` said when it failed.
+    /// The error output of `kubelet get events`.
     pub async fn events(&self, name: &str) -> Result<Vec<String>, String> {
         let full = self.pod_name(name);
         let line = |event: &Value| {
@@ -364,15 +367,15 @@ impl World {
         Ok(events.iter().filter(|event| event["involvedObject"]["name"] == full.as_str()).map(line).collect())
     }
 
-    /// Every container of this node, sandboxes included.
+    /// All containers of this node, sandboxes included.
     pub async fn containers(&self) -> Vec<Container> {
         self.engine.containers(&self.node).await
     }
 
-    /// The newest container of that name in that pod; a pod's sandbox is called `POD`.
+    /// The newest container with that name in that pod; the name of a sandbox is `POD`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub async fn container(&self, pod: &str, name: &str) -> Result<Container, String> {
         let full = self.pod_name(pod);
         let mut containers = self.containers().await;
@@ -382,12 +385,12 @@ impl World {
 
     // --- waiting ---
 
-    /// Waits for a condition; when the time is up, fails with everything that helps to see why.
+    /// Waits for a condition; on timeout, panics with diagnostics of the node.
     pub async fn wait_for<T>(&self, what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
         self.wait_within(DEADLINE, what, look).await
     }
 
-    /// As `wait_for`, with a deadline of its own.
+    /// As `wait_for`, with another timeout.
     pub async fn wait_within<T>(
         &self,
         deadline: Duration,
@@ -400,7 +403,7 @@ impl World {
         }
     }
 
-    /// Waits until a pod is as the condition wants it, and returns it.
+    /// Waits until a pod fulfils the condition, and returns it.
     pub async fn wait_for_pod(&self, name: &str, what: &str, holds: impl Fn(&Pod) -> bool) -> Pod {
         let look = async || {
             let pod = self.pod(name).await?;
@@ -414,7 +417,7 @@ impl World {
         self.wait_for_pod(name, "to be Ready", Pod::is_ready).await
     }
 
-    /// Waits until a pod has come to its end by itself and its sandbox is gone, so that nothing changes any more.
+    /// Waits until a pod has completed by itself and its sandbox is gone, so that nothing changes any more.
     pub async fn wait_done(&self, name: &str) -> Pod {
         let done = |pod: &Pod| matches!(pod.phase(), "Succeeded" | "Failed");
         let pod = self.wait_for_pod(name, "to be done", done).await;
@@ -426,7 +429,7 @@ impl World {
         pod
     }
 
-    /// Waits until a pod is gone, from the API and from the engine.
+    /// Waits until a pod is gone from the API and from the engine.
     pub async fn wait_gone(&self, name: &str) {
         let full = self.pod_name(name);
         let look = async || {
@@ -440,7 +443,7 @@ impl World {
         self.wait_for(&format!("pod {name} to be gone"), look).await;
     }
 
-    /// Waits for an event about a pod that contains the text.
+    /// Waits for an event of a pod that contains the text.
     pub async fn wait_for_event(&self, name: &str, text: &str) -> String {
         let look = async || {
             let events = self.events(name).await?;
@@ -453,7 +456,7 @@ impl World {
         self.wait_for(&format!("an event of pod {name} with {text:?}"), look).await
     }
 
-    /// Waits until a container of a pod has written the text, and returns all it wrote.
+    /// Waits until a container of a pod has logged the text, and returns its whole log.
     pub async fn wait_for_log(&self, pod: &str, container: &str, text: &str) -> String {
         let look = async || {
             let log = self.engine.logs(&self.container(pod, container).await?.id).await?;
@@ -465,17 +468,17 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // First the kubelet: it would start again what is removed under it.
+        // Stop the kubelet first, because it would restart containers that are removed.
         drop(self.kubelet.take());
         if self.host.is_some() {
             return;
         }
         let (node, engine) = (self.node.clone(), self.engine.clone());
-        // A thread, because the test's own runtime is busy with this very drop.
+        // A separate thread, because the test's runtime is blocked in this drop.
         let cleaned = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                // An engine that the test broke and did not mend takes its containers along in its own way.
+                // If the test left a private engine broken, the engine's own cleanup removes its containers.
                 let _ = tokio::time::timeout(DEADLINE, engine.again().remove_all(&node)).await;
             });
         });
@@ -485,14 +488,14 @@ impl Drop for World {
     }
 }
 
-/// Unmounts what was mounted under the folder (tmpfs, bind mounts), so that it can be removed.
+/// Unmounts tmpfs and bind mounts under the folder, so that it can be removed.
 pub(crate) fn unmount_all(folder: &Path) {
     for path in mounts_below(folder) {
         let _ = unmount(path, UnmountFlags::DETACH);
     }
 }
 
-/// Mount points under a folder, the latest first: a later mount may stand inside an earlier one.
+/// Mount points under a folder, the latest first, because a later mount may be inside an earlier one.
 fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = mounts.lines().rev().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);

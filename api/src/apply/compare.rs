@@ -1,24 +1,24 @@
-//! What became of an object: which fields were removed, modified and added.
+//! Compares two versions of an object and returns the removed, modified and added fields.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::extract::extract;
-use super::parts::Parts;
-use super::set::{Element, Node, Set};
+use super::field_set::{FieldSet, Node, PathElement};
+use super::typed::Typed;
 use crate::equal::{beside, equal};
 use crate::shape::Shape;
 
-/// What is different in a new object.
+/// The field sets in which two versions of an object differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
-    /// Only in the old one.
-    pub(super) removed: Set,
-    /// In both, with another value.
-    pub(super) modified: Set,
-    /// Only in the new one.
-    pub(super) added: Set,
+    /// Fields that only the old object has.
+    pub(super) removed: FieldSet,
+    /// Fields that both objects have, with different values.
+    pub(super) modified: FieldSet,
+    /// Fields that only the new object has.
+    pub(super) added: FieldSet,
 }
 
 impl Comparison {
@@ -28,26 +28,26 @@ impl Comparison {
         Self { removed: removed.children, modified: modified.children, added: added.children }
     }
 
-    /// [`Self::of`] for the fields of two objects.
+    /// [`Self::of`] for the top-level fields of two objects.
     pub(super) fn of_objects(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>) -> Self {
         let mut difference = Difference::default();
-        fields(&mut difference, Some(&Parts::Fields(old)), Some(&Parts::Fields(new)), shape);
+        fields(&mut difference, Some(&Typed::Fields(old)), Some(&Typed::Fields(new)), shape);
         let Difference { removed, modified, added } = difference;
         Self { removed: removed.children, modified: modified.children, added: added.children }
     }
 
-    /// What has another value than before.
-    pub(super) fn set(&self) -> Set {
+    /// The fields that were modified or added.
+    pub(super) fn set(&self) -> FieldSet {
         self.modified.clone().union(self.added.clone())
     }
 
-    /// Each of the three sets, changed.
-    pub(super) fn map(self, of: impl Fn(Set) -> Set) -> Self {
+    /// Applies `of` to each of the three sets.
+    pub(super) fn map(self, of: impl Fn(FieldSet) -> FieldSet) -> Self {
         Self { removed: of(self.removed), modified: of(self.modified), added: of(self.added) }
     }
 }
 
-/// What is different at one step.
+/// The differences below one path element.
 #[derive(Default)]
 struct Difference {
     removed: Node,
@@ -56,8 +56,9 @@ struct Difference {
 }
 
 impl Difference {
-    /// Notes what is different at a step; most are as they were, and need not be named.
-    fn put(&mut self, element: impl Fn() -> Element, child: Self) {
+    /// Records the differences below `element`. The element is built only if there are any, because most fields are
+    /// equal.
+    fn put(&mut self, element: impl Fn() -> PathElement, child: Self) {
         let nodes = [child.removed, child.modified, child.added];
         let sets = [&mut self.removed, &mut self.modified, &mut self.added];
         for (set, node) in sets.into_iter().zip(nodes).filter(|(_, node)| !node.is_empty()) {
@@ -66,28 +67,27 @@ impl Difference {
     }
 }
 
-/// Compares what is at one step. `named` when it is the field of a struct, which counts as there when its fields are.
+/// Compares two values. `named` is true for a field of a struct: such a field is not owned itself, only the fields
+/// below it.
 fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>, named: bool) -> Difference {
     let mut difference = Difference::default();
-    // Most of an object is as it was, and need not be taken apart.
+    // Fast path: most values are equal and need no closer look.
     if old.zip(new).is_some_and(|(old, new)| equal(old, new)) {
         return difference;
     }
-    let before = old.map(|value| Parts::of(value, shape));
-    let after = new.map(|value| Parts::of(value, shape));
-    let nothing = |parts: &Option<Parts<'_, '_>>| parts.as_ref().is_none_or(Parts::is_empty);
+    let before = old.map(|value| Typed::of(value, shape));
+    let after = new.map(|value| Typed::of(value, shape));
+    let nothing = |parts: &Option<Typed<'_, '_>>| parts.as_ref().is_none_or(Typed::is_empty);
     match (&before, &after) {
         _ if nothing(&before) && nothing(&after) => leaf(&mut difference, old, new),
-        (None | Some(Parts::Nothing | Parts::Fields(_)), None | Some(Parts::Nothing | Parts::Fields(_))) => {
+        (None | Some(Typed::Null | Typed::Fields(_)), None | Some(Typed::Null | Typed::Fields(_))) => {
             fields(&mut difference, before.as_ref(), after.as_ref(), shape);
         }
-        (
-            None | Some(Parts::Nothing | Parts::Elements(..)),
-            None | Some(Parts::Nothing | Parts::Elements(..)),
-        ) => {
+        (None | Some(Typed::Null | Typed::Elements(..)), None | Some(Typed::Null | Typed::Elements(..))) => {
             elements(&mut difference, before.as_ref(), after.as_ref());
         }
-        // One has parts and the other none: its parts went or came, and the whole is another.
+        // Only one of the values has parts. All parts of it were removed or added, and the value as a whole was
+        // modified.
         _ => {
             leaf(&mut difference, old, new);
             difference.removed.children = old.map(|old| extract(old, shape)).unwrap_or_default();
@@ -112,15 +112,15 @@ fn leaf(difference: &mut Difference, old: Option<&Value>, new: Option<&Value>) {
 
 fn fields(
     difference: &mut Difference,
-    before: Option<&Parts<'_, '_>>,
-    after: Option<&Parts<'_, '_>>,
+    before: Option<&Typed<'_, '_>>,
+    after: Option<&Typed<'_, '_>>,
     shape: Shape<'_>,
 ) {
     let empty = Map::new();
     let (before, after) = (fields_of(before).unwrap_or(&empty), fields_of(after).unwrap_or(&empty));
     let mut put = |name: &String, old: Option<&Value>, new: Option<&Value>| {
         let child = compare(old, new, shape.at(name).shape, shape.named(name).is_some());
-        difference.put(|| Element::Field(name.clone()), child);
+        difference.put(|| PathElement::Field(name.clone()), child);
     };
     let mut kept = 0;
     for (name, old, new) in beside(before, after) {
@@ -135,28 +135,28 @@ fn fields(
     }
 }
 
-fn fields_of<'v>(parts: Option<&Parts<'v, '_>>) -> Option<&'v Map<String, Value>> {
+fn fields_of<'v>(parts: Option<&Typed<'v, '_>>) -> Option<&'v Map<String, Value>> {
     match parts {
-        Some(Parts::Fields(fields)) => Some(fields),
+        Some(Typed::Fields(fields)) => Some(fields),
         _ => None,
     }
 }
 
-fn elements(difference: &mut Difference, before: Option<&Parts<'_, '_>>, after: Option<&Parts<'_, '_>>) {
-    let mut groups = BTreeMap::<&Element, (Vec<&Value>, Vec<&Value>)>::new();
+fn elements(difference: &mut Difference, before: Option<&Typed<'_, '_>>, after: Option<&Typed<'_, '_>>) {
+    let mut groups = BTreeMap::<&PathElement, (Vec<&Value>, Vec<&Value>)>::new();
     let mut of = Shape::UNKNOWN;
-    if let Some(Parts::Elements(values, names, shape)) = before {
+    if let Some(Typed::Elements(values, names, shape)) = before {
         of = *shape;
         names.iter().zip(*values).for_each(|(name, value)| groups.entry(name).or_default().0.push(value));
     }
-    if let Some(Parts::Elements(values, names, shape)) = after {
+    if let Some(Typed::Elements(values, names, shape)) = after {
         of = *shape;
         names.iter().zip(*values).for_each(|(name, value)| groups.entry(name).or_default().1.push(value));
     }
     for (name, group) in groups {
         let child = match (&*group.0, &*group.1) {
             ([] | [_], [] | [_]) => compare(group.0.first().copied(), group.1.first().copied(), of, false),
-            // Elements with one name have one owner together.
+            // Elements with the same key are owned together.
             ([_, _, ..], [_, _, ..]) => {
                 let mut child = Difference::default();
                 let same =
@@ -179,7 +179,7 @@ fn elements(difference: &mut Difference, before: Option<&Parts<'_, '_>>, after: 
     }
 }
 
-/// True for equal values; `1` and `1.0` are.
+/// True for equal values; `1` and `1.0` are equal.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
@@ -193,7 +193,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// True for objects that are equal when a field that is `null` counts as absent.
+/// Compares two objects and treats a `null` field as absent.
 pub(super) fn same_but_for_nulls(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

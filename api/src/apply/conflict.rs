@@ -1,32 +1,32 @@
-//! Fields that an applier may not change because others own them.
+//! Conflicts of server-side apply: fields that another field manager owns.
 
 use std::fmt;
 
-use super::managed::Identity;
-use super::set::Set;
+use super::field_set::FieldSet;
+use super::managed::ManagerIdentity;
 
-/// One field that another manager owns.
+/// A field that another field manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The manager, as messages name it: `"kubectl-scale" with subresource "scale" using apps/v1`.
+    /// The manager in the notation of the error message: `"kubectl-scale" with subresource "scale" using apps/v1`.
     pub manager: String,
-    /// The field: `.spec.replicas`.
+    /// The path of the field, such as `.spec.replicas`.
     pub path: String,
 }
 
-/// Every field that an apply may not change. Never empty in an error.
+/// All conflicts of one apply request. Never empty when returned as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts(pub Vec<Conflict>);
 
 impl Conflicts {
     /// Adds the fields that one manager owns.
-    pub(super) fn add(&mut self, manager: &Identity, fields: &Set) {
+    pub(super) fn add(&mut self, manager: &ManagerIdentity, fields: &FieldSet) {
         for path in fields.paths() {
             self.0.push(Conflict { manager: manager.to_string(), path: path.to_string() });
         }
     }
 
-    /// True when there are none.
+    /// True if there are no conflicts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -35,7 +35,7 @@ impl Conflicts {
 impl std::error::Error for Conflicts {}
 
 impl fmt::Display for Conflicts {
-    /// In the words of the stock server, which clients show as they are.
+    /// Writes the message of the stock API server, because clients show it unchanged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [Conflict { manager, path }] = &*self.0 {
             return write!(f, "Apply failed with 1 conflict: conflict with {manager}: {path}");

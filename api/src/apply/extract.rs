@@ -1,38 +1,41 @@
-//! Which fields an object has, as a set.
+//! Computes the field set of an object.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::parts::Parts;
-use super::set::{Element, Node, Set};
+use super::field_set::{FieldSet, Node, PathElement};
+use super::typed::Typed;
 use crate::shape::Shape;
 
-/// Every field that an object of the type `shape` has: what has no parts, elements of lists and keys of maps. A struct is
-/// there when a field of it is, and is named only when it is empty.
-pub fn extract(object: &Value, shape: Shape<'_>) -> Set {
+/// Returns all leaf fields, list elements and map keys of an object of the type `shape`. A struct is only in the set if
+/// it is empty; otherwise its fields are.
+pub fn extract(object: &Value, shape: Shape<'_>) -> FieldSet {
     below(object, shape).unwrap_or_default()
 }
 
-/// The fields below a value; `None` when it has no parts.
-fn below(value: &Value, shape: Shape<'_>) -> Option<Set> {
-    let mut set = Set::default();
-    match Parts::of(value, shape) {
-        Parts::Leaf | Parts::Nothing => return None,
-        Parts::Fields(fields) => {
+/// The field set below a value; `None` if the value has no parts.
+fn below(value: &Value, shape: Shape<'_>) -> Option<FieldSet> {
+    let mut set = FieldSet::default();
+    match Typed::of(value, shape) {
+        Typed::Leaf | Typed::Null => return None,
+        Typed::Fields(fields) => {
             for (name, value) in fields {
                 let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty);
                 let named = shape.named(name).is_some();
-                set.put(Element::Field(name.clone()), node(value, shape.at(name).shape, is_empty || !named));
+                set.put(
+                    PathElement::Field(name.clone()),
+                    node(value, shape.at(name).shape, is_empty || !named),
+                );
             }
         }
-        Parts::Elements(values, names, of) => {
+        Typed::Elements(values, names, of) => {
             let mut count = HashMap::with_capacity(names.len());
             for name in &names {
                 *count.entry(name.clone()).or_insert(0_u32) += 1;
             }
             for (name, value) in names.into_iter().zip(values) {
-                // Elements with one name cannot be told apart further.
+                // Elements with the same key are one member of the set; the fields below them are not tracked.
                 let alone = count.get(&name) == Some(&1);
                 set.put(name, if alone { node(value, of, true) } else { Node::leaf() });
             }

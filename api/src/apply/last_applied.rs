@@ -1,23 +1,24 @@
-//! Moving from client-side apply: what its annotation says was `kubectl`'s already.
+//! Migration from client-side apply: reads and updates the `last-applied-configuration` annotation.
 
 use serde_json::Value;
 
 use super::compare::Comparison;
 use super::extract::extract;
-use super::set::Set;
+use super::field_set::FieldSet;
 use super::writer::Writer;
 use crate::patch::{MAX_DEPTH, fits};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The only manager that goes on where client-side apply was. Others keep their own counsel.
+/// The field manager that takes over ownership from client-side apply. Other managers do not.
 const KUBECTL: &str = "kubectl";
 
-/// How large the annotations of an object may be, names included; the API's limit.
+/// Limit for the total size of annotations, keys included, as in the API.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// What client-side apply put into the live object and nobody changed since, when the writer may take that over.
-pub(super) fn owned(live: &Value, writer: &Writer<'_>) -> Option<Set> {
+/// The fields that client-side apply set and that are unchanged in the live object. `None` if the writer must not take
+/// them over.
+pub(super) fn owned(live: &Value, writer: &Writer<'_>) -> Option<FieldSet> {
     let text = annotation(live).filter(|_| writer.manager == KUBECTL)?;
     let last: Value = serde_json::from_str(text).ok()?;
     if last.get("apiVersion")?.as_str()? != writer.api_version || !fits(&last, MAX_DEPTH) {
@@ -28,7 +29,7 @@ pub(super) fn owned(live: &Value, writer: &Writer<'_>) -> Option<Set> {
     Some(set.difference(&modified).difference(&added).difference(&removed))
 }
 
-/// Writes what was applied into the annotation, when there is one, for clients that go back.
+/// Updates the annotation if the object has one, so that clients can return to client-side apply.
 pub(super) fn renew(object: &mut Value, applied: &Value, writer: &Writer<'_>) {
     if writer.manager != KUBECTL || annotation(object).is_none() {
         return;

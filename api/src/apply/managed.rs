@@ -1,7 +1,7 @@
-//! The record of who owns what of an object: `metadata.managedFields`, as JSON.
+//! Reads and writes `metadata.managedFields`, the record of field ownership.
 //!
-//! It is most of many an object, and hardly any write changes more of it than a time. So it is kept apart from the object
-//! while that is worked on, read straight from its text, and what did not change is written as it stood.
+//! The record is often larger than the rest of the object, and most writes change only a timestamp in it. Therefore it
+//! is stored separately from the object, and unchanged entries are written back without decoding them.
 
 #[cfg(test)]
 mod tests;
@@ -14,21 +14,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::set::Set;
+use super::field_set::FieldSet;
 use crate::shape::Shape;
 
-/// How many managers that do not apply are kept apart; the stock server's number. The oldest are merged into one.
+/// Limit for entries with operation `Update`, as in the stock API server. The oldest entries beyond it are merged into
+/// one.
 const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// The manager that older changes are merged into.
+/// The manager name of the entry into which old `Update` entries are merged.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager came to own fields.
+/// The operation through which a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
-    /// By server-side apply: it says what it wants, and no longer wants what it does not say any more.
+    /// Server-side apply: fields that the manager no longer applies are removed.
     Apply,
-    /// By writing.
+    /// Create, update or patch.
     Update,
 }
 
@@ -41,17 +42,17 @@ impl Operation {
     }
 }
 
-/// What tells one entry from others.
+/// The key of an entry in `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Identity {
+pub(super) struct ManagerIdentity {
     pub(super) operation: Operation,
     pub(super) manager: String,
-    /// Of an applier: empty, it has one entry for all versions.
+    /// Empty for `Apply`, because an applier has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ManagerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -64,13 +65,14 @@ impl fmt::Display for Identity {
     }
 }
 
-/// What one manager owns.
+/// The fields of one manager.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) api_version: String,
     pub(super) time: Option<Timestamp>,
-    pub(super) set: Set,
-    /// The set as it stood where it was read, until it changes; in a record that is only recalled there is nothing else.
+    pub(super) set: FieldSet,
+    /// The encoded set as it was read, until the set changes. After [`ManagedFields::read_lazily`] only this field is
+    /// filled.
     text: Option<Box<RawValue>>,
 }
 
@@ -81,12 +83,12 @@ impl PartialEq for Entry {
 }
 
 impl Entry {
-    pub(super) fn new(api_version: &str, time: Timestamp, set: Set) -> Self {
+    pub(super) fn new(api_version: &str, time: Timestamp, set: FieldSet) -> Self {
         Self { api_version: api_version.to_owned(), time: Some(time), set, text: None }
     }
 
-    /// What of a set is owned here, told from the text alone; `None` where that takes reading it whole.
-    pub(super) fn common(&self, set: &Set, shape: Shape<'_>) -> Option<Set> {
+    /// Intersects `set` with the encoded set without decoding all of it. `None` if that is not possible.
+    pub(super) fn common(&self, set: &FieldSet, shape: Shape<'_>) -> Option<FieldSet> {
         set.common_with(self.text.as_ref()?.get(), shape)
     }
 
@@ -95,10 +97,10 @@ impl Entry {
     }
 }
 
-/// An entry as it stands in the record.
+/// An entry of `managedFields` as read from JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Row<'a> {
+struct RawEntry<'a> {
     manager: Option<String>,
     operation: Option<String>,
     api_version: Option<String>,
@@ -109,10 +111,10 @@ struct Row<'a> {
     subresource: Option<String>,
 }
 
-/// An entry as it is written.
+/// An entry of `managedFields` as written to JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Printed<'a> {
+struct WireEntry<'a> {
     manager: &'a str,
     operation: &'static str,
     api_version: &'a str,
@@ -129,28 +131,28 @@ struct Printed<'a> {
 #[serde(untagged)]
 enum Fields<'a> {
     AsRead(&'a RawValue),
-    Set(&'a Set),
+    FieldSet(&'a FieldSet),
 }
 
-/// Who owns what of an object.
+/// The owners of all fields of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Managed(pub(super) BTreeMap<Identity, Entry>);
+pub(super) struct ManagedFields(pub(super) BTreeMap<ManagerIdentity, Entry>);
 
-impl Managed {
-    /// Takes the record out of an object that bears it, as it stands there.
+impl ManagedFields {
+    /// Removes `managedFields` from an object and returns it.
     pub(super) fn take(object: &mut Map<String, Value>) -> Option<Value> {
         object.get_mut("metadata")?.as_object_mut()?.shift_remove("managedFields")
     }
 
-    /// Reads a record; nobody owns anything where there is none.
+    /// Decodes `managedFields`. An empty record has no entries.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the first invalid entry.
     pub(super) fn read(record: &[u8]) -> Result<Self, String> {
         Self::read_by(record, |row| {
-            let (identity, mut entry) = recall(row)?;
+            let (identity, mut entry) = read_lazily(row)?;
             if let Some(text) = &entry.text {
-                let set = Set::parse(&mut serde_json::Deserializer::from_str(text.get()));
+                let set = FieldSet::parse(&mut serde_json::Deserializer::from_str(text.get()));
                 entry.set = set.map_err(|error| format!("fieldsV1: {error}"))?;
             }
             entry.text.take_if(|_| entry.set.is_empty());
@@ -158,30 +160,30 @@ impl Managed {
         })
     }
 
-    /// The same, with the sets left as the texts that they are.
+    /// As [`Self::read`], but leaves the field sets encoded.
     ///
     /// # Errors
-    /// What is wrong with it, but for the sets.
-    pub(super) fn recall(record: &[u8]) -> Result<Self, String> {
-        Self::read_by(record, recall)
+    /// Describes the first invalid entry; field sets are not checked.
+    pub(super) fn read_lazily(record: &[u8]) -> Result<Self, String> {
+        Self::read_by(record, read_lazily)
     }
 
     fn read_by(
         record: &[u8],
-        row: impl Fn(&str) -> Result<(Identity, Entry), String>,
+        row: impl Fn(&str) -> Result<(ManagerIdentity, Entry), String>,
     ) -> Result<Self, String> {
         if record.is_empty() {
             return Ok(Self::default());
         }
         let texts: Option<Vec<&RawValue>> =
-            serde_json::from_slice(record).map_err(|_| "metadata.managedFields is no list".to_owned())?;
+            serde_json::from_slice(record).map_err(|_| "metadata.managedFields is not a list".to_owned())?;
         let entry = |(index, text): (usize, &&RawValue)| {
             row(text.get()).map_err(|what| format!("metadata.managedFields[{index}]: {what}"))
         };
         texts.iter().flatten().enumerate().map(entry).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The record; empty when nobody owns anything.
+    /// Encodes `managedFields`; empty if no field is owned.
     pub(super) fn record(&self) -> Vec<u8> {
         let mut entries: Vec<_> = self.0.iter().filter(|(_, entry)| !entry.is_empty()).collect();
         if entries.is_empty() {
@@ -201,22 +203,22 @@ impl Managed {
         serde_json::to_vec(&printed).unwrap_or_default()
     }
 
-    /// Everything that somebody owns.
-    pub(super) fn owned(&self) -> Set {
-        self.0.values().fold(Set::default(), |owned, entry| owned.union(entry.set.clone()))
+    /// All fields that any manager owns.
+    pub(super) fn owned(&self) -> FieldSet {
+        self.0.values().fold(FieldSet::default(), |owned, entry| owned.union(entry.set.clone()))
     }
 
-    /// Fits what was written down to the type as it is now.
-    pub(super) fn settle(&mut self, shape: Shape<'_>) {
+    /// Adapts the recorded sets to the current schema.
+    pub(super) fn reconcile(&mut self, shape: Shape<'_>) {
         for entry in self.0.values_mut() {
-            if entry.set.settle(shape) {
+            if entry.set.reconcile(shape) {
                 entry.text = None;
             }
         }
     }
 
-    /// Takes fields from every manager, but for `but`.
-    pub(super) fn take_from_others(&mut self, set: &Set, but: Option<&Identity>) {
+    /// Removes fields from all managers except `but`.
+    pub(super) fn take_from_others(&mut self, set: &FieldSet, but: Option<&ManagerIdentity>) {
         for (identity, entry) in &mut self.0 {
             if Some(identity) != but && entry.set.subtract(set) {
                 entry.text = None;
@@ -225,24 +227,24 @@ impl Managed {
         self.0.retain(|_, entry| !entry.set.is_empty());
     }
 
-    /// Whether there are so many entries that some may have to be merged.
-    pub(super) fn is_crowded(&self) -> bool {
+    /// True if [`Self::cap`] may have to merge entries.
+    pub(super) fn may_exceed_limit(&self) -> bool {
         self.0.len() > MAX_UPDATE_MANAGERS
     }
 
-    /// Merges the oldest entries that did not come by apply, so that there are not too many.
+    /// Merges the oldest `Update` entries until at most [`MAX_UPDATE_MANAGERS`] remain.
     pub(super) fn cap(&mut self) {
-        let mut updates: Vec<Identity> =
+        let mut updates: Vec<ManagerIdentity> =
             self.0.keys().filter(|identity| identity.operation == Operation::Update).cloned().collect();
         let mut excess = updates.len().saturating_sub(MAX_UPDATE_MANAGERS);
         if excess == 0 {
             return;
         }
-        let second = |identity: &Identity| {
+        let second = |identity: &ManagerIdentity| {
             self.0.get(identity).and_then(|entry| entry.time).map_or(0, Timestamp::as_second)
         };
         updates.sort_by_cached_key(|identity| (second(identity), identity.clone()));
-        let mut oldest = HashMap::<String, Identity>::new();
+        let mut oldest = HashMap::<String, ManagerIdentity>::new();
         for identity in updates {
             if excess == 0 {
                 break;
@@ -252,7 +254,7 @@ impl Managed {
                 oldest.insert(version, identity);
                 continue;
             };
-            let ancient = Identity {
+            let ancient = ManagerIdentity {
                 operation: Operation::Update,
                 manager: ANCIENT.to_owned(),
                 api_version: version.clone(),
@@ -268,8 +270,8 @@ impl Managed {
         }
     }
 
-    /// Adds what a manager owns to what it owned before. The time is the newer one's.
-    pub(super) fn add(&mut self, identity: Identity, entry: Entry) {
+    /// Adds fields to those of a manager. The entry keeps the later timestamp.
+    pub(super) fn add(&mut self, identity: ManagerIdentity, entry: Entry) {
         match self.0.entry(identity) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(entry);
@@ -287,19 +289,19 @@ impl Managed {
     }
 }
 
-/// True when two records say the same, but for times.
+/// True if two records differ only in their timestamps.
 pub fn is_same_but_for_times(record: &[u8], other: &[u8]) -> bool {
-    // Times also put entries in order.
+    // Timestamps also determine the order of entries, so the decoded records are compared.
     let timeless = |record: &[u8]| {
-        let mut read = Managed::read(record).ok()?;
+        let mut read = ManagedFields::read(record).ok()?;
         read.0.values_mut().for_each(|entry| entry.time = None);
         Some(read)
     };
     record == other || timeless(record).is_some_and(|read| Some(read) == timeless(other))
 }
 
-fn recall(text: &str) -> Result<(Identity, Entry), String> {
-    let Row { manager, operation, api_version, time, fields_type, fields, subresource } =
+fn read_lazily(text: &str) -> Result<(ManagerIdentity, Entry), String> {
+    let RawEntry { manager, operation, api_version, time, fields_type, fields, subresource } =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
     let operation = match operation.as_deref() {
         Some("Apply") => Operation::Apply,
@@ -317,27 +319,27 @@ fn recall(text: &str) -> Result<(Identity, Entry), String> {
         None | Some("") => None,
         Some(time) => Some(
             time.parse()
-                .map_err(|_| format!("time `{time}` is no time; write it like 2006-01-02T15:04:05Z"))?,
+                .map_err(|_| format!("time `{time}` is not a time; write it like 2006-01-02T15:04:05Z"))?,
         ),
     };
-    let identity = Identity {
+    let identity = ManagerIdentity {
         operation,
         manager: manager.unwrap_or_default(),
         api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
         subresource: subresource.unwrap_or_default(),
     };
     let text = fields.filter(|fields| fields.get() != "{}").map(RawValue::to_owned);
-    Ok((identity, Entry { api_version, time, set: Set::default(), text }))
+    Ok((identity, Entry { api_version, time, set: FieldSet::default(), text }))
 }
 
-fn print<'a>(identity: &'a Identity, entry: &'a Entry) -> Printed<'a> {
-    Printed {
+fn print<'a>(identity: &'a ManagerIdentity, entry: &'a Entry) -> WireEntry<'a> {
+    WireEntry {
         manager: &identity.manager,
         operation: identity.operation.name(),
         api_version: &entry.api_version,
         time: entry.time.map(crate::time::seconds),
         fields_type: "FieldsV1",
-        fields: entry.text.as_deref().map_or(Fields::Set(&entry.set), Fields::AsRead),
+        fields: entry.text.as_deref().map_or(Fields::FieldSet(&entry.set), Fields::AsRead),
         subresource: &identity.subresource,
     }
 }

@@ -1,18 +1,18 @@
-//! Lays an applied object over the live one. Nothing is removed here.
+//! Merges an applied object into the live one. Removals are handled in `remove`.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::parts::{self, Parts};
-use super::set::Element;
+use super::field_set::PathElement;
+use super::typed::{self, Typed};
 use crate::path::Path;
 use crate::shape::{Form, List, Shape};
 
 /// Checks that the lists of an applied object can be merged.
 ///
 /// # Errors
-/// The first list that cannot: an element without its keys, or two with the same.
+/// Names the first list with an element without its keys, with duplicate keys, or of the wrong type.
 pub(super) fn check(applied: &Value, shape: Shape<'_>, at: &Path<'_>) -> Result<(), String> {
     let refuse = |what: &str| Err(format!(".{}: {what}", at.to_owned()));
     match (shape.form(), applied) {
@@ -27,7 +27,7 @@ pub(super) fn check(applied: &Value, shape: Shape<'_>, at: &Path<'_>) -> Result<
             fields.iter().try_for_each(|(name, value)| check(value, shape.at(name).shape, &at.field(name)))
         }
         (Value::Array(values), Form::List { elements, list: list @ (List::Set | List::Map(_)) }) => {
-            let names = match parts::names(values, list, elements) {
+            let names = match typed::names(values, list, elements) {
                 Ok(names) => names.unwrap_or_default(),
                 Err(why) => return refuse(&why),
             };
@@ -41,16 +41,16 @@ pub(super) fn check(applied: &Value, shape: Shape<'_>, at: &Path<'_>) -> Result<
     }
 }
 
-/// The live value with the applied one laid over it.
+/// Returns the live value with the applied value merged into it.
 pub(super) fn merge(live: &Value, applied: &Value, shape: Shape<'_>) -> Value {
-    let (below, above) = (Parts::of(live, shape), Parts::of(applied, shape));
+    let (below, above) = (Typed::of(live, shape), Typed::of(applied, shape));
     match (&below, &above) {
         _ if below.is_empty() && above.is_empty() => applied.clone(),
-        (Parts::Fields(live), Parts::Fields(applied)) => fields(live, applied, shape),
-        (Parts::Elements(live, live_names, of), Parts::Elements(applied, names, _)) => {
+        (Typed::Fields(live), Typed::Fields(applied)) => fields(live, applied, shape),
+        (Typed::Elements(live, live_names, of), Typed::Elements(applied, names, _)) => {
             elements((live, live_names), (applied, names), *of)
         }
-        (Parts::Fields(_) | Parts::Elements(..), Parts::Nothing) => live.clone(),
+        (Typed::Fields(_) | Typed::Elements(..), Typed::Null) => live.clone(),
         _ => applied.clone(),
     }
 }
@@ -72,14 +72,15 @@ fn fields(live: &Map<String, Value>, applied: &Map<String, Value>, shape: Shape<
     Value::Object(merged)
 }
 
-/// Merges lists. What is applied comes in the applied order, and what is only live stays behind what it followed.
-fn elements(live: (&[Value], &[Element]), applied: (&[Value], &[Element]), of: Shape<'_>) -> Value {
-    let mut places = HashMap::<&Element, Option<usize>>::with_capacity(live.1.len());
+/// Merges lists. Applied elements keep the order of the applied list; a live-only element stays behind the element that
+/// it followed.
+fn elements(live: (&[Value], &[PathElement]), applied: (&[Value], &[PathElement]), of: Shape<'_>) -> Value {
+    let mut places = HashMap::<&PathElement, Option<usize>>::with_capacity(live.1.len());
     for (place, name) in live.1.iter().enumerate() {
-        // Nothing is merged into elements that cannot be told apart.
+        // Elements with duplicate keys are replaced, not merged.
         places.entry(name).and_modify(|place| *place = None).or_insert(Some(place));
     }
-    let is_applied: HashSet<&Element> = applied.1.iter().collect();
+    let is_applied: HashSet<&PathElement> = applied.1.iter().collect();
     let merged = |index: usize| {
         let applied = (&applied.0[index], &applied.1[index]);
         match places.get(applied.1).copied().flatten().and_then(|place| live.0.get(place)) {
@@ -87,7 +88,7 @@ fn elements(live: (&[Value], &[Element]), applied: (&[Value], &[Element]), of: S
             None => applied.0.clone(),
         }
     };
-    // For each place in the applied list, the next element there that is live too.
+    // For each position in the applied list: the next applied element that also exists in the live list.
     let mut next_shared = vec![None; applied.1.len() + 1];
     for (place, name) in applied.1.iter().enumerate().rev() {
         next_shared[place] = if places.contains_key(name) { Some(name) } else { next_shared[place + 1] };
@@ -104,7 +105,7 @@ fn elements(live: (&[Value], &[Element]), applied: (&[Value], &[Element]), of: S
             left += 1;
             right += 1;
         } else if next_shared[right] != Some(name) {
-            // It comes, or came, where the applied list has it.
+            // This element is written at its position in the applied list.
             left += 1;
         } else {
             out.push(merged(right));

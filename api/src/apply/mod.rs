@@ -1,22 +1,23 @@
-//! Server-side apply: clients say what they want, and the server remembers who wanted what.
+//! Server-side apply: merges applied configurations and tracks which field manager owns which field.
 //!
-//! Every field has owners, recorded in `metadata.managedFields`, which is kept apart from the object here. [`apply`] merges what a client wants into an object,
-//! removes what it no longer wants, and refuses what another owner would lose; [`track_update`] notes what every other
-//! write changed. Both are pure. Entries of other API versions are read as if their fields were those of the version
-//! that is written: there is no conversion here.
+//! Field owners are recorded in `metadata.managedFields`, which this module takes and returns separately from the
+//! object. [`apply`] merges an applied configuration, removes fields that the manager no longer applies, and rejects
+//! conflicts with other managers. [`track_update`] records the field owners after any other write. Both functions are
+//! pure. There is no conversion between API versions: entries of another version are read as if they used the version
+//! of the request.
 
 mod compare;
 mod conflict;
 mod extract;
+mod field_set;
 mod last_applied;
 mod managed;
 mod merge;
-mod parts;
 mod remove;
-mod set;
 #[cfg(test)]
 mod tests;
-mod track;
+mod typed;
+mod update;
 mod writer;
 
 use serde_json::{Map, Value};
@@ -24,62 +25,62 @@ use thiserror::Error;
 
 pub use self::conflict::{Conflict, Conflicts};
 pub use self::extract::extract;
+pub use self::field_set::{FieldPath, FieldSet, PathElement};
 pub use self::managed::is_same_but_for_times;
-pub use self::set::{Element, FieldPath, Set};
-pub use self::track::track_update;
+pub use self::update::track_update;
 pub use self::writer::{Part, Writer, manager_of};
 
 use self::compare::{Comparison, same_but_for_nulls};
-use self::managed::{Entry, Identity, Managed, Operation};
+use self::managed::{Entry, ManagedFields, ManagerIdentity, Operation};
 use crate::patch::{MAX_DEPTH, fits};
 use crate::path::Path;
 use crate::shape::Shape;
 
-/// The manager that owns what was there before anybody was tracked.
+/// The manager of all fields that were set before managed fields were tracked; the stock name.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// What an apply makes of an object.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, without its record.
+    /// The object, without `managedFields`.
     pub object: Value,
-    /// Who owns what of it.
+    /// The encoded `managedFields`.
     pub record: Vec<u8>,
 }
 
-/// Why nothing was applied.
+/// The reasons to reject an apply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// What was applied cannot be; HTTP 400.
+pub enum ApplyError {
+    /// The applied configuration is invalid; HTTP 400.
     #[error("{0}")]
     Malformed(String),
-    /// Others own what would change; HTTP 409.
+    /// Other managers own fields that would change; HTTP 409.
     #[error(transparent)]
     Conflicts(#[from] Conflicts),
 }
 
-/// Applies `applied`, the part of an object that a manager wants, to the `live` one with its record, or makes the object.
-/// With `force` the manager takes what others own.
+/// Applies the configuration `applied` to the `live` object, or creates the object. With `force`, the manager takes
+/// over fields that conflict.
 ///
 /// # Errors
-/// [`Refusal::Conflicts`] names every field that others own and that would get another value.
+/// [`ApplyError::Conflicts`] lists all fields that other managers own and that would change.
 pub fn apply(
     live: Option<&Value>,
     recorded: &[u8],
     applied: &Value,
     force: bool,
     writer: &Writer<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<Applied, ApplyError> {
     let before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
     check(&before, applied, writer)?;
-    let mut managed = Managed::read(recorded)
-        .map_err(|what| Refusal::Malformed(format!("failed to decode managed fields: {what}")))?;
+    let mut managed = ManagedFields::read(recorded)
+        .map_err(|what| ApplyError::Malformed(format!("failed to decode managed fields: {what}")))?;
     if managed.0.is_empty() && live.is_some() {
         let writer = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
         let set = writer.ownable(extract(&before, writer.shape));
         managed.add(writer.identity(Operation::Update), entry(&writer, set));
     }
-    managed.settle(writer.shape);
+    managed.reconcile(writer.shape);
 
     let wanted = writer.restrict_applied(applied);
     let identity = writer.identity(Operation::Apply);
@@ -90,7 +91,7 @@ pub fn apply(
 
     let merged = merge::merge(&before, &wanted, writer.shape);
     let last_set = last.as_ref().map(|last| last.set.clone()).unwrap_or_default();
-    // What nobody can own, such as the name, stays all the same: the applier has named it.
+    // Fields that cannot be owned, such as the name, are kept if the applied configuration contains them.
     let mut object = remove::prune(merged, last_set, managed.owned().union(all), writer.shape);
 
     let comparison = Comparison::of(&before, &object, writer.shape).map(|set| writer.restrict(set));
@@ -115,27 +116,27 @@ pub fn apply(
     Ok(Applied { object, record: managed.record() })
 }
 
-/// An object with another one laid over it, as an apply lays it; nobody owns what it says, and nothing is removed.
+/// Merges `over` into `object` as an apply would, but without field owners and removals.
 ///
 /// # Errors
-/// What of it cannot be merged.
-pub fn laid_over(object: &Value, over: &Value, shape: Shape<'_>) -> Result<Value, String> {
+/// Describes the part of `over` that cannot be merged.
+pub fn merge_over(object: &Value, over: &Value, shape: Shape<'_>) -> Result<Value, String> {
     if !fits(over, MAX_DEPTH) || !fits(object, MAX_DEPTH) {
-        return Err(format!("what is applied nests deeper than {MAX_DEPTH}"));
+        return Err(format!("the applied configuration nests deeper than {MAX_DEPTH}"));
     }
     merge::check(over, shape, &Path::ROOT)?;
     Ok(merge::merge(object, over, shape))
 }
 
-fn entry(writer: &Writer<'_>, set: Set) -> Entry {
+fn entry(writer: &Writer<'_>, set: FieldSet) -> Entry {
     Entry::new(writer.api_version, writer.now, set)
 }
 
-/// Refuses what cannot be applied, whoever owns what.
-fn check(before: &Value, applied: &Value, writer: &Writer<'_>) -> Result<(), Refusal> {
-    let malformed = |what: String| Err(Refusal::Malformed(what));
+/// Rejects invalid configurations, independent of field owners.
+fn check(before: &Value, applied: &Value, writer: &Writer<'_>) -> Result<(), ApplyError> {
+    let malformed = |what: String| Err(ApplyError::Malformed(what));
     if !applied.is_object() {
-        return malformed("what is applied is an object".to_owned());
+        return malformed("the applied configuration must be an object".to_owned());
     }
     if !fits(applied, MAX_DEPTH) || !fits(before, MAX_DEPTH) {
         return malformed(format!("the object nests deeper than {MAX_DEPTH}; flatten it"));
@@ -151,14 +152,14 @@ fn check(before: &Value, applied: &Value, writer: &Writer<'_>) -> Result<(), Ref
         return malformed("metadata.managedFields must be nil".to_owned());
     }
     merge::check(applied, writer.shape, &Path::ROOT)
-        .map_err(|what| Refusal::Malformed(format!("failed to create typed patch object: {what}")))
+        .map_err(|what| ApplyError::Malformed(format!("failed to create typed patch object: {what}")))
 }
 
-/// Refuses to take what others own, unless that is what a client-side apply has put there before.
+/// Rejects conflicts, except for fields that client-side apply of the same client has set.
 fn refuse_conflicts(
-    managed: &Managed,
-    own: &Identity,
-    taken: &Set,
+    managed: &ManagedFields,
+    own: &ManagerIdentity,
+    taken: &FieldSet,
     before: &Value,
     writer: &Writer<'_>,
 ) -> Result<(), Conflicts> {

@@ -1,26 +1,26 @@
-//! Takes fields out of an object, and decides which ones an applier no longer wants there.
+//! Removes fields from an object, and determines which fields an applier no longer wants.
 
 use serde_json::Value;
 
 use super::extract::extract;
-use super::parts::Parts;
-use super::set::{Element, Node, Set};
+use super::field_set::{FieldSet, Node, PathElement};
+use super::typed::Typed;
 use crate::shape::{Form, Shape};
 
-/// Takes every field of `set` out of the value.
-pub(super) fn remove(value: &mut Value, set: &Set, shape: Shape<'_>) {
+/// Removes all fields in `set` from the value.
+pub(super) fn remove(value: &mut Value, set: &FieldSet, shape: Shape<'_>) {
     if set.is_empty() {
         return;
     }
-    let names = match Parts::of(value, shape) {
-        Parts::Leaf | Parts::Nothing => return,
-        Parts::Fields(_) => Vec::new(),
-        Parts::Elements(_, names, _) => names,
+    let names = match Typed::of(value, shape) {
+        Typed::Leaf | Typed::Null => return,
+        Typed::Fields(_) => Vec::new(),
+        Typed::Elements(_, names, _) => names,
     };
     match (value, shape.form()) {
         (Value::Object(fields), _) => {
             fields.retain(|name, value| {
-                keep(value, set.node(&Element::Field(name.clone())), shape.at(name).shape)
+                keep(value, set.node(&PathElement::Field(name.clone())), shape.at(name).shape)
             });
         }
         (Value::Array(values), Form::List { elements, .. }) => {
@@ -31,7 +31,7 @@ pub(super) fn remove(value: &mut Value, set: &Set, shape: Shape<'_>) {
     }
 }
 
-/// False for what goes as a whole; takes out what goes in part.
+/// Returns false if the value must be removed; otherwise removes the parts below it.
 fn keep(value: &mut Value, node: Option<&Node>, shape: Shape<'_>) -> bool {
     match node {
         None => true,
@@ -43,20 +43,19 @@ fn keep(value: &mut Value, node: Option<&Node>, shape: Shape<'_>) -> bool {
     }
 }
 
-/// Takes out of `merged` what the applier owned by `last` and nobody owns any more, himself included: `owned` is what
-/// all managers own now.
-pub(super) fn prune(merged: Value, last: Set, owned: Set, shape: Shape<'_>) -> Value {
+/// Removes from `merged` the fields that the applier owned before (`last`) and that no manager owns now (`owned`).
+pub(super) fn prune(merged: Value, last: FieldSet, owned: FieldSet, shape: Shape<'_>) -> Value {
     if last.clone().difference(&owned).is_empty() {
         return merged;
     }
     let last = last.with_structs(shape);
     let fields = |value: &Value| extract(value, shape).with_structs(shape);
-    let without = |set: &Set| {
+    let without = |set: &FieldSet| {
         let mut value = merged.clone();
         remove(&mut value, set, shape);
         value
     };
-    // First everything he had, then back what is owned, then back what was never his.
+    // Remove all fields of `last`, then restore fields with an owner, then restore fields outside of `last`.
     let all = fields(&merged);
     let left = fields(&without(&last));
     let kept = fields(&without(&all.clone().difference(&left.union(owned.with_structs(shape)))));

@@ -1,4 +1,4 @@
-//! Managers that apply and update one object after the other, and who owns what in the end.
+//! Tests of sequences of applies and updates by several managers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod applies;
@@ -9,10 +9,10 @@ mod updates;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Part, Refusal, Writer, apply, track_update};
+use super::{ApplyError, Part, Writer, apply, track_update};
 use crate::shape::{Shape, sample};
 
-/// One stored object, and a clock that goes on by a second with every request.
+/// A stored object, and a clock that advances by one second per request.
 struct Story {
     object: Option<Value>,
     shape: Shape<'static>,
@@ -46,7 +46,12 @@ impl Story {
         Writer { manager, part: self.part, api_version: self.api_version, shape: self.shape, now }
     }
 
-    fn try_apply(&mut self, manager: &'static str, mut applied: Value, force: bool) -> Result<(), Refusal> {
+    fn try_apply(
+        &mut self,
+        manager: &'static str,
+        mut applied: Value,
+        force: bool,
+    ) -> Result<(), ApplyError> {
         if applied.get("apiVersion").is_none() {
             applied["apiVersion"] = self.api_version.into();
         }
@@ -67,7 +72,7 @@ impl Story {
         self
     }
 
-    /// What an apply without force is refused for.
+    /// The error of an apply without force.
     fn refused(&mut self, manager: &'static str, applied: Value) -> String {
         match self.try_apply(manager, applied, false) {
             Err(refusal) => refusal.to_string(),
@@ -75,7 +80,7 @@ impl Story {
         }
     }
 
-    /// Stores what `change` makes of the object.
+    /// Updates the object with `change`.
     fn update(mut self, manager: &'static str, change: impl FnOnce(&mut Value)) -> Self {
         let mut new = self.object.clone().unwrap_or_else(|| json!({}));
         change(&mut new);
@@ -93,18 +98,18 @@ impl Story {
         self.object.as_ref().unwrap().pointer(pointer)
     }
 
-    /// The object without its managed fields.
+    /// The object without managed fields.
     fn plain(&self) -> Value {
         apart(self.object.as_ref()).0.unwrap()
     }
 
-    /// Who owns which leaves, in the order of the entries: `a Apply@1 .spec.x .spec.y`.
+    /// The owners of all leaves, in the order of the entries: `a Apply@1 .spec.x .spec.y`.
     fn owners(&self) -> Vec<String> {
         let entries = self.get("/metadata/managedFields").cloned().unwrap_or_else(|| json!([]));
         let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
         let owner = |entry: &Value| {
             let time: Timestamp = text(entry, "time").parse().unwrap();
-            let fields = super::Set::parse(&entry["fieldsV1"]).unwrap().paths();
+            let fields = super::FieldSet::parse(&entry["fieldsV1"]).unwrap().paths();
             let fields: String = fields.iter().map(|path| format!(" {path}")).collect();
             let subresource =
                 entry["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
@@ -119,14 +124,14 @@ impl Story {
     }
 }
 
-/// An object and its record, apart.
+/// Splits an object into the object and its managed fields.
 fn apart(object: Option<&Value>) -> (Option<Value>, Vec<u8>) {
     let mut object = object.cloned();
-    let record = object.as_mut().and_then(Value::as_object_mut).and_then(super::managed::Managed::take);
+    let record = object.as_mut().and_then(Value::as_object_mut).and_then(super::managed::ManagedFields::take);
     (object, record.map(|record| serde_json::to_vec(&record).unwrap()).unwrap_or_default())
 }
 
-/// Puts a record where clients see it.
+/// Adds the managed fields to the object.
 fn record(object: &mut Map<String, Value>, record: &[u8]) {
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     if let (Some(metadata), false) = (metadata.as_object_mut(), record.is_empty()) {
@@ -134,13 +139,13 @@ fn record(object: &mut Map<String, Value>, record: &[u8]) {
     }
 }
 
-/// What an apply to what is there makes.
+/// Applies a configuration to a live object.
 fn applied_to(
     live: Option<&Value>,
     applied: &Value,
     force: bool,
     writer: &Writer<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ApplyError> {
     let (live, recorded) = apart(live);
     let mut made = apply(live.as_ref(), &recorded, applied, force, writer)?;
     if let Some(object) = made.object.as_object_mut() {
@@ -149,7 +154,7 @@ fn applied_to(
     Ok(made.object)
 }
 
-/// Notes an update of what is there in the new object.
+/// Tracks an update of a live object.
 fn update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let (live, recorded) = apart(live);
     let new = new.as_object_mut().unwrap();
@@ -157,7 +162,7 @@ fn update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     record(new, &made);
 }
 
-/// An apply of a spec.
+/// An applied configuration with a spec.
 fn spec(spec: Value) -> Value {
     json!({"spec": spec})
 }

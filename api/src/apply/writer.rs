@@ -1,34 +1,34 @@
-//! Who writes which part of an object, and what of it nobody can own.
+//! The writer of an object: its field manager, and the fields that it can own.
 
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::managed::{Identity, Operation};
-use super::set::{Element, Set};
+use super::field_set::{FieldSet, PathElement};
+use super::managed::{ManagerIdentity, Operation};
 use crate::shape::Shape;
 
 /// A request that writes an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
-    /// The field manager: what the client calls itself.
+    /// The name of the field manager.
     pub manager: &'a str,
-    /// The part of the object that is written.
+    /// The part of the object that the request writes.
     pub part: Part<'a>,
-    /// The version the request speaks, such as `apps/v1`.
+    /// The API version of the request, such as `apps/v1`.
     pub api_version: &'a str,
     /// The type of the object.
     pub shape: Shape<'a>,
-    /// When this happens.
+    /// The time of the request.
     pub now: Timestamp,
 }
 
-/// How long the name of a manager may be, in bytes; the API's limit.
+/// Limit for the name of a field manager in bytes, as in the API.
 const MAX_MANAGER_BYTES: usize = 128;
 
-/// What a client calls itself as a field manager: what it says it is or, when it says nothing, the first word of its
-/// user agent, `kubectl/v1.36.0 (linux/amd64)`.
+/// The name of the field manager: the one that the client states, otherwise the first part of its user agent, such as
+/// `kubectl` in `kubectl/v1.36.0 (linux/amd64)`.
 pub fn manager_of(field_manager: Option<&str>, user_agent: &str) -> String {
     if let Some(manager) = field_manager.filter(|manager| !manager.is_empty()) {
         return manager.to_owned();
@@ -42,13 +42,13 @@ pub fn manager_of(field_manager: Option<&str>, user_agent: &str) -> String {
 /// The part of an object that a request may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// All of it: the resource has no subresource `status`.
+    /// The whole object: the resource has no `status` subresource.
     Whole,
-    /// All but the status, which the resource has a subresource for.
+    /// All but the status: the resource has a `status` subresource.
     Main,
-    /// The subresource `status`: the status, and metadata but for labels.
+    /// The `status` subresource: the status, and metadata except labels.
     Status,
-    /// Another subresource, which knows itself what it lets through.
+    /// Another subresource, whose strategy decides which fields may change.
     Other(&'a str),
 }
 
@@ -63,10 +63,10 @@ impl Part<'_> {
 }
 
 impl Writer<'_> {
-    /// The entry of this writer.
-    pub(super) fn identity(&self, operation: Operation) -> Identity {
+    /// The key of this writer's entry in `managedFields`.
+    pub(super) fn identity(&self, operation: Operation) -> ManagerIdentity {
         let manager = if self.manager.is_empty() { "unknown" } else { self.manager };
-        Identity {
+        ManagerIdentity {
             operation,
             manager: manager.to_owned(),
             api_version: if operation == Operation::Apply {
@@ -78,22 +78,22 @@ impl Writer<'_> {
         }
     }
 
-    /// The fields of `set` that this part of the object has.
-    pub(super) fn restrict(&self, set: Set) -> Set {
+    /// Removes the fields that this part of the object does not contain.
+    pub(super) fn restrict(&self, set: FieldSet) -> FieldSet {
         match self.part {
             Part::Whole | Part::Other(_) => set,
-            Part::Main => set.outside(&MAIN_IGNORES),
-            Part::Status => set.outside(&STATUS_IGNORES),
+            Part::Main => set.outside(&MAIN_RESET_FIELDS),
+            Part::Status => set.outside(&STATUS_RESET_FIELDS),
         }
     }
 
-    /// The fields of `set` that somebody can own.
-    pub(super) fn ownable(&self, set: Set) -> Set {
-        self.restrict(set).difference(&NOBODYS)
+    /// The fields of `set` that can have an owner.
+    pub(super) fn ownable(&self, set: FieldSet) -> FieldSet {
+        self.restrict(set).difference(&STRIPPED_FIELDS)
     }
 
-    /// What of an applied object belongs to this part. A system field that is `null` is left out: tools that print
-    /// manifests write `creationTimestamp: null`.
+    /// Removes the fields that this part does not contain from an applied object. System fields that are `null` are
+    /// removed too, because tools write `creationTimestamp: null` into manifests.
     pub(super) fn restrict_applied(&self, applied: &Value) -> Value {
         let mut applied = applied.clone();
         let Some(fields) = applied.as_object_mut() else { return applied };
@@ -106,13 +106,13 @@ impl Writer<'_> {
             if self.part == Part::Status {
                 metadata.shift_remove("labels");
             }
-            metadata.retain(|name, value| !(value.is_null() && NOBODYS_METADATA.contains(&name.as_str())));
+            metadata.retain(|name, value| !(value.is_null() && STRIPPED_METADATA.contains(&name.as_str())));
         }
         applied
     }
 }
 
-const NOBODYS_METADATA: [&str; 9] = [
+const STRIPPED_METADATA: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -124,18 +124,19 @@ const NOBODYS_METADATA: [&str; 9] = [
     "resourceVersion",
 ];
 
-static NOBODYS: LazyLock<Set> = LazyLock::new(|| {
+static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut paths = vec![vec!["apiVersion"], vec!["kind"], vec!["metadata"]];
-    paths.extend(NOBODYS_METADATA.iter().map(|name| vec!["metadata", name]));
+    paths.extend(STRIPPED_METADATA.iter().map(|name| vec!["metadata", name]));
     set_of(&paths)
 });
-static MAIN_IGNORES: LazyLock<Set> = LazyLock::new(|| set_of(&[vec!["status"]]));
-static STATUS_IGNORES: LazyLock<Set> = LazyLock::new(|| set_of(&[vec!["spec"], vec!["metadata", "labels"]]));
+static MAIN_RESET_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| set_of(&[vec!["status"]]));
+static STATUS_RESET_FIELDS: LazyLock<FieldSet> =
+    LazyLock::new(|| set_of(&[vec!["spec"], vec!["metadata", "labels"]]));
 
-fn set_of(paths: &[Vec<&str>]) -> Set {
-    let mut set = Set::default();
+fn set_of(paths: &[Vec<&str>]) -> FieldSet {
+    let mut set = FieldSet::default();
     for path in paths {
-        let path: Vec<_> = path.iter().map(|name| Element::Field((*name).to_owned())).collect();
+        let path: Vec<_> = path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
         set.insert(&path);
     }
     set

@@ -1,4 +1,4 @@
-//! What a definition says, read once when it is served.
+//! A CustomResourceDefinition, parsed once when it is served.
 
 use std::sync::Arc;
 
@@ -8,76 +8,76 @@ use super::names::Names;
 use super::schema::Schema;
 use crate::strategy::Json;
 
-/// A definition that has been written, so that it makes sense.
+/// A CustomResourceDefinition that passed validation.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// API group.
+    /// The API group.
     pub group: String,
-    /// The names that are accepted.
+    /// The accepted names.
     pub names: Names,
-    /// Objects lie in namespaces.
+    /// True if objects are namespaced.
     pub namespaced: bool,
-    /// Every version that is served, the stored one first.
+    /// All served versions, the storage version first.
     pub versions: Vec<Version>,
-    /// The version objects are stored as.
+    /// The name of the storage version.
     pub stored: String,
-    /// Some objects may be stored as another version still.
+    /// True if some objects may still be stored in another version.
     pub is_mixed: bool,
-    /// It has been changed since it was made.
+    /// True if the definition was updated since its creation.
     pub has_changed: bool,
-    /// Another number for every definition that was ever written under this name.
+    /// A number that differs for each revision of each definition of this name.
     pub edition: u64,
 }
 
-/// One version of a kind.
+/// One version of a custom resource.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its name.
+    /// The name of the version.
     pub name: String,
-    /// What its objects are made of.
+    /// The schema of objects.
     pub schema: Arc<Schema>,
-    /// Objects have a status that is written by itself.
+    /// True if there is a `status` subresource.
     pub has_status: bool,
-    /// Where the numbers of the `scale` subresource stand, if there is one.
+    /// The paths of the `scale` subresource, if there is one.
     pub scale: Option<Scale>,
-    /// The columns of a table, beyond the name; `None` for the age alone.
-    pub columns: Option<Vec<Printed>>,
-    /// What field selectors may ask for: `spec.color`.
+    /// The printer columns after the name; `None` for the age alone.
+    pub columns: Option<Vec<PrinterColumn>>,
+    /// The fields that field selectors may use, such as `spec.color`.
     pub selectable: Vec<String>,
-    /// What whoever writes an object is told of the version.
+    /// The deprecation warning for clients, if any.
     pub warning: Option<String>,
 }
 
-/// Paths of the `scale` subresource, such as `.spec.replicas`.
+/// The paths of the `scale` subresource, such as `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How many are wanted.
+    /// The path of the desired number of replicas.
     pub spec_replicas: String,
-    /// How many there are.
+    /// The path of the current number of replicas.
     pub status_replicas: String,
-    /// Which they are, as text.
+    /// The path of the label selector in string form.
     pub selector: Option<String>,
 }
 
-/// A column of a table.
+/// A printer column (`additionalPrinterColumns`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Printed {
-    /// Its head.
+pub struct PrinterColumn {
+    /// The column header.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// What is special about the value: `password`, `int32`.
+    /// The OpenAPI format of the value, such as `password` or `int32`.
     pub format: String,
-    /// What it means.
+    /// The description of the column.
     pub description: String,
-    /// 0 is always shown, more only with `-o wide`.
+    /// 0 for columns that are always shown; higher ones are shown with `-o wide`.
     pub priority: i32,
-    /// Where the value stands: `.spec.replicas`.
+    /// The JSONPath of the value, such as `.spec.replicas`.
     pub json_path: String,
 }
 
 impl Definition {
-    /// Reads a definition; `None` for one that has no version to store objects as.
+    /// Parses a definition; `None` if it has no storage version.
     pub fn read(definition: &Json) -> Option<Self> {
         let spec = definition.get("spec")?;
         let text = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -87,7 +87,7 @@ impl Definition {
         let versions = spec.get("versions")?.as_array()?;
         let flag = |version: &Value, field: &str| version.get(field).is_some_and(|flag| flag == true);
         let stored = versions.iter().find(|version| flag(version, "storage"))?;
-        // What a webhook would convert is not what is stored: it cannot be shown in any other version.
+        // The server does not call conversion webhooks, so only the storage version can be served.
         let converts = spec.pointer("/conversion/strategy").is_some_and(|strategy| strategy == "Webhook");
         let mut served: Vec<Version> = versions
             .iter()
@@ -112,7 +112,7 @@ impl Definition {
     }
 }
 
-/// FNV-1a of the identity and the generation: the same in every process.
+/// FNV-1a of the UID and the generation, which is the same in every process.
 fn edition(definition: &Json) -> u64 {
     let at = |field: &str| definition.get("metadata").and_then(|metadata| metadata.get(field));
     let text = format!("{:?} {:?}", at("uid"), at("generation"));
@@ -145,7 +145,7 @@ impl Version {
                 status_replicas: texts(scale, "statusReplicasPath"),
                 selector: Some(texts(scale, "labelSelectorPath")).filter(|path| !path.is_empty()),
             }),
-            columns: columns.map(|columns| columns.iter().map(Printed::read).collect()),
+            columns: columns.map(|columns| columns.iter().map(PrinterColumn::read).collect()),
             selectable: at("/selectableFields")
                 .and_then(Value::as_array)
                 .into_iter()
@@ -157,7 +157,7 @@ impl Version {
     }
 }
 
-impl Printed {
+impl PrinterColumn {
     fn read(column: &Value) -> Self {
         let text = |field: &str| column.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let priority = column.get("priority").and_then(Value::as_i64).unwrap_or(0);

@@ -1,10 +1,10 @@
-//! CustomResourceDefinitions: what they say, whether they make sense, and what follows for objects of their kind.
+//! CustomResourceDefinitions: validation, parsing, and the schemas of custom resources.
 //!
-//! A definition is checked once when it is written ([`CustomResourceDefinitions`]), read once when it is served
-//! ([`Definition`]), and each of its versions has a [`Schema`] that prunes, defaults, checks and merges objects.
+//! [`CustomResourceDefinitions`] validates a definition when it is written. [`Definition`] is its parsed form, which is
+//! served. The [`Schema`] of each version prunes, defaults, validates and merges custom resources.
 
 mod check;
-mod custom;
+mod custom_resource;
 mod definition;
 mod names;
 mod rules;
@@ -13,12 +13,13 @@ mod status;
 mod strategy;
 #[cfg(test)]
 mod tests;
-mod valid;
+mod validation;
 
-pub(crate) use self::check::is_of_format;
-pub use self::custom::{Custom, fill, unknown_fields};
-pub use self::definition::{Definition, Printed, Scale, Version};
-pub use self::names::{Names, Taken};
+pub use self::custom_resource::{CustomResourceStrategy, fill, unknown_fields};
+pub use self::definition::{Definition, PrinterColumn, Scale, Version};
+pub use self::names::{Names, UsedNames};
 pub use self::schema::Schema;
-pub use self::status::{has_all_names, is_doomed, is_established, settled, terminating, with_status};
+pub use self::status::{
+    calculated_status, has_all_names, is_established, is_terminating, terminating_status, with_status,
+};
 pub use self::strategy::{CLEANUP, CustomResourceDefinitions};

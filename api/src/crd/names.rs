@@ -1,4 +1,4 @@
-//! What a kind is called, and who has taken a name already.
+//! The names of custom resources, and conflicts between them.
 
 use std::collections::BTreeSet;
 
@@ -6,43 +6,43 @@ use serde_json::{Value, json};
 
 use crate::strategy::Json;
 
-/// The names of a kind: `spec.names` and `status.acceptedNames`.
+/// The names of a custom resource: `spec.names` or `status.acceptedNames`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Name in paths.
+    /// The plural name, which is used in paths.
     pub plural: String,
-    /// Name of one.
+    /// The singular name.
     pub singular: String,
-    /// Kind.
+    /// The kind.
     pub kind: String,
-    /// Kind of its lists.
+    /// The kind of lists.
     pub list_kind: String,
-    /// What people type.
+    /// The short names for the command line.
     pub short_names: Vec<String>,
-    /// Groups of resources it belongs to.
+    /// The categories, such as `all`.
     pub categories: Vec<String>,
 }
 
-/// The names that others of a group hold.
+/// The names that other resources of the group use.
 #[derive(Clone, Debug, Default)]
-pub struct Taken {
+pub struct UsedNames {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
-    /// Those of them that built-in kinds have: no definition ever holds one, whatever its status says.
+    /// The names of built-in kinds among them. A definition never holds one, even if its status says so.
     built_in: BTreeSet<String>,
 }
 
-/// Why not all names of a definition are accepted.
+/// A name conflict of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub reason: &'static str,
     pub message: String,
-    /// A built-in kind has the name.
+    /// True if a built-in kind has the name, so that the conflict cannot be resolved.
     pub is_final: bool,
 }
 
 impl Names {
-    /// Reads names; what is missing is empty.
+    /// Parses names; missing ones are empty.
     pub fn read(names: Option<&Value>) -> Self {
         let text =
             |field: &str| names.and_then(|names| names.get(field)?.as_str()).unwrap_or_default().to_owned();
@@ -75,8 +75,8 @@ impl Names {
         names
     }
 
-    /// The names these become, of which `accepted` are held already, and the last conflict with what others hold.
-    pub(super) fn accept(&self, accepted: &Self, taken: &Taken) -> (Self, Option<Conflict>) {
+    /// Returns the names that can be accepted, given those `accepted` before, and the last conflict.
+    pub(super) fn accept(&self, accepted: &Self, taken: &UsedNames) -> (Self, Option<Conflict>) {
         let mut now = Self { categories: self.categories.clone(), ..accepted.clone() };
         let mut conflict = None;
         let mut settle =
@@ -115,8 +115,8 @@ impl Names {
     }
 }
 
-impl Taken {
-    /// What the definitions of `group` but that of the name `except` hold.
+impl UsedNames {
+    /// The accepted names of all definitions of `group` except the one named `except`.
     pub fn by<'a>(definitions: impl Iterator<Item = &'a Json>, group: &str, except: &str) -> Self {
         let mut taken = Self::default();
         for definition in definitions {
@@ -134,7 +134,7 @@ impl Taken {
         taken
     }
 
-    /// Besides, what a built-in kind of the group is called.
+    /// Adds the names of the built-in kinds of the group.
     pub fn reserve<'a>(
         &mut self,
         resources: impl IntoIterator<Item = &'a str>,

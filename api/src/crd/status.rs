@@ -1,18 +1,18 @@
-//! What a server says of a definition: which names it has, whether its objects can be written, how it is stored.
+//! The status of a CustomResourceDefinition: accepted names, conditions and stored versions.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::names::{Names, Taken};
+use super::names::{Names, UsedNames};
 use crate::strategy::Json;
 
-/// The condition that says that objects can be written.
+/// The condition which says that the resource is served.
 const ESTABLISHED: &str = "Established";
 const NAMES_ACCEPTED: &str = "NamesAccepted";
 const TERMINATING: &str = "Terminating";
 
-/// The status a definition comes to have while others hold the names that are `taken`.
-pub fn settled(definition: &Json, taken: &Taken, now: Timestamp) -> Value {
+/// Calculates the status of a definition, given the names that others use.
+pub fn calculated_status(definition: &Json, taken: &UsedNames, now: Timestamp) -> Value {
     let at = |room: &str, field: &str| definition.get(room).and_then(|room| room.get(field));
     let wanted = Names::read(at("spec", "names"));
     let (names, conflict) = wanted.accept(&Names::read(at("status", "acceptedNames")), taken);
@@ -20,12 +20,12 @@ pub fn settled(definition: &Json, taken: &Taken, now: Timestamp) -> Value {
     match &conflict {
         None => {
             set(&mut status, NAMES_ACCEPTED, true, ("NoConflicts", "no conflicts found"), now);
-            let said = ("InitialNamesAccepted", "the initial names have been accepted");
-            set(&mut status, ESTABLISHED, true, said, now);
+            let reason_and_message = ("InitialNamesAccepted", "the initial names have been accepted");
+            set(&mut status, ESTABLISHED, true, reason_and_message, now);
         }
         Some(conflict) => {
             set(&mut status, NAMES_ACCEPTED, false, (conflict.reason, &conflict.message), now);
-            // Whoever was established goes on under the old names, unless those never were for a definition.
+            // An established definition stays established under its old names, unless they belong to a built-in kind.
             if conflict.is_final || !has(definition, ESTABLISHED) {
                 set(&mut status, ESTABLISHED, false, ("NotAccepted", "not all names are accepted"), now);
             }
@@ -36,13 +36,13 @@ pub fn settled(definition: &Json, taken: &Taken, now: Timestamp) -> Value {
     status
 }
 
-/// The status of a new definition, before it is looked at: it has no name yet.
+/// The initial status of a new definition, without accepted names.
 pub(super) fn first(definition: &Json) -> Value {
     let stored = stored_versions(definition, &Value::Null);
     json!({"acceptedNames": Names::default().to_json(), "storedVersions": stored})
 }
 
-/// The versions in which objects were ever stored: those the status has, and the one that is stored now.
+/// All versions in which objects may be stored: `status.storedVersions` and the storage version.
 fn stored_versions(definition: &Json, status: &Value) -> Vec<Value> {
     let mut stored: Vec<Value> =
         status.get("storedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -57,33 +57,33 @@ fn stored_versions(definition: &Json, status: &Value) -> Vec<Value> {
     stored
 }
 
-/// The status of a definition whose objects are being deleted.
-pub fn terminating(definition: &Json, now: Timestamp) -> Value {
+/// The status of a definition whose custom resources are being deleted.
+pub fn terminating_status(definition: &Json, now: Timestamp) -> Value {
     let mut status = old(definition);
-    let said = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
-    set(&mut status, TERMINATING, true, said, now);
+    let reason_and_message = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
+    set(&mut status, TERMINATING, true, reason_and_message, now);
     status
 }
 
-/// The definition with another status.
+/// Returns the definition with another status.
 pub fn with_status(definition: &Json, status: Value) -> Json {
     let mut definition = definition.clone();
     definition.insert("status".to_owned(), status);
     definition
 }
 
-/// True when objects can be written.
+/// True if the definition is established, so that its resource is served.
 pub fn is_established(definition: &Json) -> bool {
     has(definition, ESTABLISHED)
 }
 
-/// True when the definition has every name it asks for.
+/// True if all names are accepted.
 pub fn has_all_names(definition: &Json) -> bool {
     has(definition, NAMES_ACCEPTED)
 }
 
-/// True when the definition is being deleted.
-pub fn is_doomed(definition: &Json) -> bool {
+/// True if the definition has a deletion timestamp.
+pub fn is_terminating(definition: &Json) -> bool {
     let metadata = definition.get("metadata");
     metadata.and_then(|metadata| metadata.get("deletionTimestamp")).is_some_and(|time| !time.is_null())
 }
@@ -97,7 +97,7 @@ fn has(definition: &Json, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|has| has["type"] == condition && has["status"] == "True")
 }
 
-/// Sets a condition; its time is that of the last change of what it says.
+/// Sets a condition. The transition time changes only with the status.
 fn set(status: &mut Value, condition: &str, is: bool, (reason, message): (&str, &str), now: Timestamp) {
     let word = if is { "True" } else { "False" };
     let mut all = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,20 +1,20 @@
-//! What a CustomResourceDefinition does beyond being stored.
+//! The strategy of CustomResourceDefinitions.
 
 use serde_json::{Map, Value, json};
 
-use super::{status, valid};
-use crate::strategy::{Cause, Json, Part, Strategy};
+use super::{status, validation};
+use crate::strategy::{Cause, DefaultsTooLarge, Json, Part, Strategy};
 
-/// The finalizer that keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its custom resources are deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The logic of the kind of all kinds.
+/// The strategy of CustomResourceDefinitions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CustomResourceDefinitions;
 
 impl Strategy for CustomResourceDefinitions {
-    fn default(&self, object: &mut Json) {
-        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    fn default(&self, object: &mut Json) -> Result<(), DefaultsTooLarge> {
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
             let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
             if !kind.is_empty() {
@@ -26,12 +26,13 @@ impl Strategy for CustomResourceDefinitions {
         if let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) {
             fill(conversion, "strategy", || "None".into());
         }
+        Ok(())
     }
 
     fn prepare(&self, object: &mut Json, before: Option<&Json>, part: &Part<'_>) {
-        // A definition that is being deleted has the finalizer until the server takes it off.
-        if *part == Part::Main && !before.is_some_and(super::is_doomed) {
-            keep_until_empty(object);
+        // Only the server may remove the finalizer, and only while the definition is terminating.
+        if *part == Part::Main && !before.is_some_and(super::is_terminating) {
+            add_cleanup_finalizer(object);
         }
         if *part == Part::Main && before.is_none() {
             let first = status::first(object);
@@ -41,13 +42,13 @@ impl Strategy for CustomResourceDefinitions {
 
     fn validate(&self, object: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {
         match part {
-            Part::Main => valid::definition(object, before),
+            Part::Main => validation::definition(object, before),
             Part::Status | Part::Sub(_) => Vec::new(),
         }
     }
 
     fn warnings(&self, object: &Json) -> Vec<String> {
-        valid::warnings(object)
+        validation::warnings(object)
     }
 }
 
@@ -57,7 +58,7 @@ fn fill(fields: &mut Map<String, Value>, name: &str, value: impl FnOnce() -> Val
     }
 }
 
-fn keep_until_empty(object: &mut Json) {
+fn add_cleanup_finalizer(object: &mut Json) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
     if let Value::Array(finalizers) = finalizers

@@ -1,11 +1,11 @@
-//! One value of a known form to an object: checked along its type, typed, defaulted, validated.
+//! Converts one value of a known form to an object: checks its types, sets defaults and validates it.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::kinds::Form;
 use crate::defaults;
-use crate::fault::{Fault, Faults};
+use crate::field_error::{FieldError, FieldErrors};
 use crate::legacy::{self, Legacy};
 use crate::object::Object;
 use crate::path::{OwnedStep, Path, PathBuf};
@@ -13,97 +13,114 @@ use crate::problem::ObjectName;
 use crate::schema;
 use crate::validate::{self, REQUIRED};
 
-/// What became of a value.
+/// The result of a conversion.
 pub(super) struct Converted {
-    /// What it calls itself, as far as that can be told.
+    /// The name of the object, if it has one.
     pub name: Option<ObjectName>,
-    /// The object, when nothing is wrong with it.
+    /// The object, if it is valid.
     pub object: Option<Object>,
 }
 
-/// What a caller finds in objects that are right otherwise.
-type Also<'a> = &'a dyn Fn(&Object) -> Vec<Fault>;
+/// An additional check of the caller, for objects that are valid otherwise.
+type ExtraCheck<'a> = &'a dyn Fn(&Object) -> Vec<FieldError>;
 
-pub(super) fn object(form: Form, value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
+pub(super) fn object(
+    form: Form,
+    value: Value,
+    extra_check: ExtraCheck<'_>,
+    errors: &mut FieldErrors,
+) -> Converted {
     match form {
-        Form::Legacy(form) => legacy(form, value, also, faults),
-        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, also, faults),
+        Form::Legacy(form) => legacy(form, value, extra_check, errors),
+        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, extra_check, errors),
     }
 }
 
-fn v1(form: Form, mut value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
+fn v1(form: Form, mut value: Value, extra_check: ExtraCheck<'_>, errors: &mut FieldErrors) -> Converted {
     let name = name_of(form.kind(), &value);
-    schema::v1_object(form.kind(), &mut value, &Path::ROOT, faults);
+    schema::v1_object(form.kind(), &mut value, &Path::ROOT, errors);
     let object = match form {
-        Form::Pod | Form::Legacy(_) => pod(value, faults),
-        Form::ConfigMap => typed(&value, faults).map(|map| Object::ConfigMap(Box::new(map))),
-        Form::Secret => typed(&value, faults).map(|secret| Object::Secret(Box::new(secret))),
+        Form::Pod | Form::Legacy(_) => pod(value, errors),
+        Form::ConfigMap => typed(&value, errors).map(|map| Object::ConfigMap(Box::new(map))),
+        Form::Secret => typed(&value, errors).map(|secret| Object::Secret(Box::new(secret))),
     };
-    Converted { name, object: object.and_then(|object| finished(object, also, faults, |fault| fault)) }
-}
-
-/// An older form is checked along its own types; what is found in the converted Pod is told by the names it has there.
-fn legacy(form: legacy::Form, value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
-    let mut legacy = Legacy::read(form, value, faults);
-    let name = name_of("Pod", &legacy.pod);
-    let mut in_v1 = Faults::default();
-    schema::v1_object("Pod", &mut legacy.pod, &Path::ROOT, &mut in_v1);
-    for fault in in_v1.into_vec() {
-        faults.push(legacy.fault(fault));
-    }
-    let object = pod(legacy.pod.clone(), faults);
     Converted {
         name,
-        object: object.and_then(|object| finished(object, also, faults, |fault| legacy.fault(fault))),
+        object: object.and_then(|object| default_and_validate(object, extra_check, errors, |error| error)),
     }
 }
 
-/// The object, defaulted, when nothing is wrong with it. `by_name` says a finding by the names of the manifest.
-fn finished(
+/// Checks an older form against its own types. Errors in the converted Pod are reported with the field names of the
+/// manifest.
+fn legacy(
+    form: legacy::Form,
+    value: Value,
+    extra_check: ExtraCheck<'_>,
+    errors: &mut FieldErrors,
+) -> Converted {
+    let mut legacy = Legacy::read(form, value, errors);
+    let name = name_of("Pod", &legacy.pod);
+    let mut in_v1 = FieldErrors::default();
+    schema::v1_object("Pod", &mut legacy.pod, &Path::ROOT, &mut in_v1);
+    for error in in_v1.into_vec() {
+        errors.push(legacy.error(error));
+    }
+    let object = pod(legacy.pod.clone(), errors);
+    Converted {
+        name,
+        object: object.and_then(|object| {
+            default_and_validate(object, extra_check, errors, |error| legacy.error(error))
+        }),
+    }
+}
+
+/// Sets defaults and validates. Returns the object if there are no errors. `by_name` translates field paths to those of
+/// the manifest.
+fn default_and_validate(
     mut object: Object,
-    also: Also<'_>,
-    faults: &mut Faults,
-    by_name: impl Fn(Fault) -> Fault,
+    extra_check: ExtraCheck<'_>,
+    errors: &mut FieldErrors,
+    by_name: impl Fn(FieldError) -> FieldError,
 ) -> Option<Object> {
     defaults::object(&mut object);
-    let misshapen: Vec<PathBuf> = faults.iter().map(|fault| fault.path.clone()).collect();
-    let found = validate::object(&object).into_iter().chain(also(&object));
-    for fault in found.map(by_name) {
-        if !explained(&fault, &misshapen) {
-            faults.push(fault);
+    let malformed: Vec<PathBuf> = errors.iter().map(|error| error.path.clone()).collect();
+    let found = validate::object(&object).into_iter().chain(extra_check(&object));
+    for error in found.map(by_name) {
+        if !is_consequence(&error, &malformed) {
+            errors.push(error);
         }
     }
-    faults.is_empty().then_some(object)
+    errors.is_empty().then_some(object)
 }
 
-/// True when a fault of the shape explains one of the meaning: what is missing where a field is misspelt, and whatever
-/// is wrong inside of a value, or of a list, that could not be read in whole.
-fn explained(fault: &Fault, misshapen: &[PathBuf]) -> bool {
-    let steps = fault.path.steps();
-    misshapen.iter().any(|path| {
+/// True if a type error already explains a validation error: a required field that is missing beside a misspelt one, or
+/// an error inside of a value or list that could not be read completely.
+fn is_consequence(error: &FieldError, malformed: &[PathBuf]) -> bool {
+    let steps = error.path.steps();
+    malformed.iter().any(|path| {
         let Some((last, around)) = path.steps().split_last() else { return true };
         let missing_beside =
-            fault.what == REQUIRED && steps.len() == path.steps().len() && steps.starts_with(around);
+            error.what == REQUIRED && steps.len() == path.steps().len() && steps.starts_with(around);
         let in_list = matches!(last, OwnedStep::Index(_)) && steps.starts_with(around);
         missing_beside || in_list || steps.starts_with(path.steps())
     })
 }
 
-/// A Pod whose spec is filled in.
-fn pod(mut value: Value, faults: &mut Faults) -> Option<Object> {
+/// Sets the defaults of the spec and deserializes the Pod.
+fn pod(mut value: Value, errors: &mut FieldErrors) -> Option<Object> {
     if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
         defaults::pod_spec(spec);
     }
-    typed(&value, faults).map(|pod| Object::Pod(Box::new(pod)))
+    typed(&value, errors).map(|pod| Object::Pod(Box::new(pod)))
 }
 
-// All that types an object reads it from a reference: each other way would compile every type once more.
-fn typed<'de, T: Deserialize<'de>>(value: &'de Value, faults: &mut Faults) -> Option<T> {
+// All callers deserialize from a reference, because each other way would compile all types again.
+fn typed<'de, T: Deserialize<'de>>(value: &'de Value, errors: &mut FieldErrors) -> Option<T> {
     match T::deserialize(value) {
         Ok(object) => Some(object),
-        Err(_) if !faults.is_empty() => None,
+        Err(_) if !errors.is_empty() => None,
         Err(error) => {
-            faults.add(
+            errors.add(
                 &Path::ROOT,
                 format!("cannot be read: {error}"),
                 "compare it with a manifest that works",
@@ -113,7 +130,7 @@ fn typed<'de, T: Deserialize<'de>>(value: &'de Value, faults: &mut Faults) -> Op
     }
 }
 
-/// What an object calls itself.
+/// The kind, namespace and name of an object.
 fn name_of(kind: &str, value: &Value) -> Option<ObjectName> {
     let text = |field: &str| value.get("metadata")?.get(field)?.as_str().filter(|text| !text.is_empty());
     Some(ObjectName {

@@ -1,9 +1,9 @@
-//! Takes lists apart: what is left are single objects, each with its path in the document.
+//! Splits lists into single objects with their paths in the document.
 
 use serde_json::Value;
 
-use super::kinds::{self, Form, Holds};
-use crate::fault::{Aim, Faults};
+use super::kinds::{self, Content, Form};
+use crate::field_error::{FieldErrors, Target};
 use crate::legacy;
 use crate::path::{OwnedStep, Path, PathBuf};
 use crate::schema::nearest;
@@ -12,38 +12,52 @@ use crate::schema::nearest;
 pub(super) struct Item {
     pub form: Form,
     pub value: Value,
-    /// Where it stands in the document; empty unless it is an element of a list.
+    /// The path of the object; empty if it is not in a list.
     pub path: PathBuf,
 }
 
-/// Every object that `value` holds, lists in lists included.
-pub(super) fn of(value: Value, faults: &mut Faults) -> Vec<Item> {
+/// Returns all objects in `value`, including those in nested lists.
+pub(super) fn of(value: Value, errors: &mut FieldErrors) -> Vec<Item> {
     let mut items = Vec::new();
-    collect(value, &Path::ROOT, &mut items, faults);
+    collect(value, &Path::ROOT, &mut items, errors);
     items
 }
 
-fn collect(value: Value, path: &Path<'_>, items: &mut Vec<Item>, faults: &mut Faults) {
-    match kinds::tell(&value, path, faults) {
+fn collect(value: Value, path: &Path<'_>, items: &mut Vec<Item>, errors: &mut FieldErrors) {
+    let value = match value {
+        Value::Array(manifests) if manifests.first().is_some_and(is_container_manifest) => {
+            for (index, manifest) in manifests.into_iter().enumerate() {
+                collect(manifest, &path.index(index), items, errors);
+            }
+            return;
+        }
+        value => value,
+    };
+    match kinds::detect(&value, path, errors) {
         None => {}
-        Some(Holds::One(form)) => items.push(Item { form, value, path: path.to_owned() }),
-        Some(Holds::List) => {
+        Some(Content::One(form)) => items.push(Item { form, value, path: path.to_owned() }),
+        Some(Content::List) => {
             let items_path = path.field("items");
-            for (index, element) in elements(value, path, faults).into_iter().enumerate() {
-                collect(element, &items_path.index(index), items, faults);
+            for (index, element) in elements(value, path, errors).into_iter().enumerate() {
+                collect(element, &items_path.index(index), items, errors);
             }
         }
-        Some(Holds::Many(form)) => many(form, value, path, items, faults),
+        Some(Content::Many(form)) => many(form, value, path, items, errors),
     }
 }
 
-fn many(form: Form, list: Value, path: &Path<'_>, items: &mut Vec<Item>, faults: &mut Faults) {
+/// True for a ContainerManifest, which has a version and no kind. In 2014, a manifest could be an array of them.
+fn is_container_manifest(value: &Value) -> bool {
+    value.get("version").is_some_and(Value::is_string) && value.get("kind").is_none()
+}
+
+fn many(form: Form, list: Value, path: &Path<'_>, items: &mut Vec<Item>, errors: &mut FieldErrors) {
     let api_version = list.get("apiVersion").cloned();
     let items_path = path.field("items").to_owned();
-    for (index, mut value) in elements(list, path, faults).into_iter().enumerate() {
+    for (index, mut value) in elements(list, path, errors).into_iter().enumerate() {
         let mut path = items_path.clone();
         path.0.push(OwnedStep::Index(index));
-        // Elements of a typed list may leave out what the list says already.
+        // The elements of a typed list may omit `kind` and `apiVersion`.
         if let Value::Object(fields) = &mut value
             && !matches!(form, Form::Legacy(legacy::Form::ContainerManifest | legacy::Form::BoundPod))
         {
@@ -56,8 +70,8 @@ fn many(form: Form, list: Value, path: &Path<'_>, items: &mut Vec<Item>, faults:
     }
 }
 
-/// The elements under `items`; nothing there is an empty list.
-fn elements(mut list: Value, path: &Path<'_>, faults: &mut Faults) -> Vec<Value> {
+/// The elements of `items`; empty if there are none.
+fn elements(mut list: Value, path: &Path<'_>, errors: &mut FieldErrors) -> Vec<Value> {
     let Value::Object(fields) = &mut list else { return Vec::new() };
     for name in fields.keys() {
         if !LIST_FIELDS.contains(&name.as_str()) {
@@ -65,20 +79,20 @@ fn elements(mut list: Value, path: &Path<'_>, faults: &mut Faults) -> Vec<Value>
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "remove it: a list has only `items`".to_owned(),
             };
-            faults.aim(&path.field(name), Aim::Name, format!("unknown field `{name}`"), remedy);
+            errors.add_at(&path.field(name), Target::Name, format!("unknown field `{name}`"), remedy);
         }
     }
     match fields.remove("items") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(elements)) => elements,
         Some(_) => {
-            faults.add(&path.field("items"), "expected a list of objects", "start each object with `- `");
+            errors.add(&path.field("items"), "expected a list of objects", "start each object with `- `");
             Vec::new()
         }
     }
 }
 
-/// What may stand at the top of a list; in the first versions of the API all of its metadata did.
+/// The fields of a list. In the first API versions, metadata was at the top level.
 const LIST_FIELDS: [&str; 12] = [
     "apiVersion",
     "kind",

@@ -1,20 +1,20 @@
-//! JSON text to JSON values, with the place of each.
+//! Parses JSON, with the position of each value.
 
 use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::Value;
 
-use super::syntax::{CHECK_NESTING, SyntaxError, TOO_DEEP};
-use super::value::{Allowance, TOO_MUCH};
+use super::text::{CHECK_NESTING, SyntaxError, TOO_DEEP};
+use super::value::{DecodeLimits, TOO_MUCH};
 
-/// One of the values a text holds, with the byte at which it starts.
+/// A value and the byte offset at which it starts.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub value: Value,
     pub start: usize,
 }
 
-/// Parses every value of a text: JSON documents may simply follow each other.
-pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Vec<Parsed>, SyntaxError> {
+/// Parses all values of a text; several JSON documents may follow each other.
+pub(super) fn parse(text: &str, limits: &DecodeLimits) -> Result<Vec<Parsed>, SyntaxError> {
     let mut values = Vec::new();
     let mut start = 0;
     loop {
@@ -24,18 +24,18 @@ pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Vec<Parsed>, Sy
             return Ok(values);
         }
         let mut json = serde_json::Deserializer::from_str(&text[start..]);
-        let value = allowance.deserialize(&mut json).map_err(|error| syntax_error(&error, &text[..start]))?;
+        let value = limits.deserialize(&mut json).map_err(|error| syntax_error(&error, &text[..start]))?;
         values.push(Parsed { value, start });
         start += json.into_iter::<IgnoredAny>().byte_offset();
     }
 }
 
 fn syntax_error(error: &serde_json::Error, before: &str) -> SyntaxError {
-    let said = error.to_string();
-    let (mut what, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
+    let message = error.to_string();
+    let (mut what, _) = message.rsplit_once(" at line ").unwrap_or((&message, ""));
     let remedy = if error.is_eof() {
-        "complete the file: it looks cut off"
-    } else if what.ends_with("stands here twice") {
+        "complete the file: it looks truncated"
+    } else if what.ends_with("is defined twice") {
         "keep one of them"
     } else if what.starts_with("recursion limit") {
         what = TOO_DEEP;

@@ -1,8 +1,8 @@
-//! Places in a JSON text that is known to be well formed.
+//! Finds the positions of values in valid JSON text.
 
 use super::position::{Entry, Located, Node, Position};
 
-/// Places of the value that starts at byte `start` of `text`.
+/// Positions in the value that starts at byte `start` of `text`.
 pub(super) fn of_json(text: &str, start: usize) -> Option<Located> {
     let mut cursor = Cursor { rest: "", line: 1, column: 1 };
     cursor.rest = text.get(..start)?;
@@ -30,7 +30,7 @@ impl Cursor<'_> {
         Some(character)
     }
 
-    /// The next character that means something, and its place.
+    /// The next non-blank character and its position.
     fn peek(&mut self) -> Option<(char, Position)> {
         while self.rest.starts_with([' ', '\t', '\r', '\n']) {
             self.bump();

@@ -1,24 +1,24 @@
-//! Tells what a value is: by `apiVersion` and `kind`, or, before there were kinds, by `version`.
+//! Detects the kind of a value from `apiVersion` and `kind`, or from `version` in manifests older than kinds.
 
 use serde_json::Value;
 
-use crate::fault::{Aim, Faults};
+use crate::field_error::{FieldErrors, Target};
 use crate::legacy;
 use crate::path::Path;
 use crate::schema::nearest;
 
-/// What a value holds.
+/// The content of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
-    /// One object.
+pub(super) enum Content {
+    /// A single object.
     One(Form),
-    /// A list of that form under `items`.
+    /// A list of objects of one form under `items`.
     Many(Form),
-    /// A list of anything under `items`.
+    /// A list of any objects under `items`.
     List,
 }
 
-/// The form of one object, with the name of its type.
+/// The form of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A `v1` Pod.
@@ -27,12 +27,12 @@ pub(super) enum Form {
     ConfigMap,
     /// A `v1` Secret.
     Secret,
-    /// A Pod in an older form.
+    /// A Pod of an API version before v1.
     Legacy(legacy::Form),
 }
 
 impl Form {
-    /// The kind of what it becomes.
+    /// The kind of the decoded object.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Pod | Self::Legacy(_) => "Pod",
@@ -46,49 +46,49 @@ const V1BETA3_POD: Form = Form::Legacy(legacy::Form::V1Beta3Pod);
 const CONTAINER_MANIFEST: Form = Form::Legacy(legacy::Form::ContainerManifest);
 const BOUND_POD: Form = Form::Legacy(legacy::Form::BoundPod);
 
-/// Every kind a manifest may hold, by API version.
-const KNOWN: [(&str, &str, Holds); 14] = [
-    ("v1", "Pod", Holds::One(Form::Pod)),
-    ("v1", "ConfigMap", Holds::One(Form::ConfigMap)),
-    ("v1", "Secret", Holds::One(Form::Secret)),
-    ("v1", "List", Holds::List),
-    ("v1", "PodList", Holds::Many(Form::Pod)),
-    ("v1", "ConfigMapList", Holds::Many(Form::ConfigMap)),
-    ("v1", "SecretList", Holds::Many(Form::Secret)),
-    ("v1beta3", "Pod", Holds::One(V1BETA3_POD)),
-    ("v1beta3", "List", Holds::List),
-    ("v1beta3", "PodList", Holds::Many(V1BETA3_POD)),
-    ("v1beta1", "ContainerManifestList", Holds::Many(CONTAINER_MANIFEST)),
-    ("v1beta2", "ContainerManifestList", Holds::Many(CONTAINER_MANIFEST)),
-    ("v1beta1", "BoundPods", Holds::Many(BOUND_POD)),
-    ("v1beta2", "BoundPods", Holds::Many(BOUND_POD)),
+/// All kinds that a manifest may contain, by API version.
+const KNOWN: [(&str, &str, Content); 14] = [
+    ("v1", "Pod", Content::One(Form::Pod)),
+    ("v1", "ConfigMap", Content::One(Form::ConfigMap)),
+    ("v1", "Secret", Content::One(Form::Secret)),
+    ("v1", "List", Content::List),
+    ("v1", "PodList", Content::Many(Form::Pod)),
+    ("v1", "ConfigMapList", Content::Many(Form::ConfigMap)),
+    ("v1", "SecretList", Content::Many(Form::Secret)),
+    ("v1beta3", "Pod", Content::One(V1BETA3_POD)),
+    ("v1beta3", "List", Content::List),
+    ("v1beta3", "PodList", Content::Many(V1BETA3_POD)),
+    ("v1beta1", "ContainerManifestList", Content::Many(CONTAINER_MANIFEST)),
+    ("v1beta2", "ContainerManifestList", Content::Many(CONTAINER_MANIFEST)),
+    ("v1beta1", "BoundPods", Content::Many(BOUND_POD)),
+    ("v1beta2", "BoundPods", Content::Many(BOUND_POD)),
 ];
 
-/// Kinds that make Pods elsewhere, from a template.
+/// Workload kinds, which a node cannot run itself.
 const TEMPLATES: [&str; 7] =
     ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController"];
 
-/// Tells what `value` holds, or notes why that cannot be told.
-pub(super) fn tell(value: &Value, path: &Path<'_>, faults: &mut Faults) -> Option<Holds> {
+/// Detects the content of `value`, or reports an error.
+pub(super) fn detect(value: &Value, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Content> {
     let Value::Object(fields) = value else {
         let found = if value.is_array() { "a list" } else { "a single value" };
-        faults.add(
+        errors.add(
             path,
             format!("expected an object, found {found}"),
             "begin with `apiVersion: v1` and `kind: Pod`",
         );
         return None;
     };
-    let kind = text(fields.get("kind"), &path.field("kind"), faults)?;
-    let api_version = text(fields.get("apiVersion"), &path.field("apiVersion"), faults)?;
+    let kind = text(fields.get("kind"), &path.field("kind"), errors)?;
+    let api_version = text(fields.get("apiVersion"), &path.field("apiVersion"), errors)?;
     match (api_version, kind) {
-        (_, None) if fields.contains_key("version") => manifest_version(fields.get("version"), path, faults),
+        (_, None) if fields.contains_key("version") => manifest_version(fields.get("version"), path, errors),
         (_, None) => {
             let remedy = match kind_by_content(value) {
                 Some(kind) => format!("add `kind: {kind}`"),
                 None => "add `kind: Pod`, `kind: ConfigMap` or `kind: Secret`".to_owned(),
             };
-            faults.add(path, "`kind` is missing", remedy);
+            errors.add(path, "`kind` is missing", remedy);
             None
         }
         (None, Some(kind)) => {
@@ -96,45 +96,45 @@ pub(super) fn tell(value: &Value, path: &Path<'_>, faults: &mut Faults) -> Optio
                 Some((version, ..)) => format!("add `apiVersion: {version}`"),
                 None => "add `apiVersion: v1`".to_owned(),
             };
-            faults.add(path, "`apiVersion` is missing", remedy);
+            errors.add(path, "`apiVersion` is missing", remedy);
             if !KNOWN.iter().any(|(_, known, _)| *known == kind) {
-                unknown_kind(kind, path, faults);
+                unknown_kind(kind, path, errors);
             }
             None
         }
         (Some(version), Some(kind)) => {
             let known = KNOWN.iter().find(|(at, known, _)| (*at, *known) == (version, kind));
             if known.is_none() {
-                unknown(version, kind, path, faults);
+                unknown(version, kind, path, errors);
             }
             known.map(|(.., holds)| *holds)
         }
     }
 }
 
-/// `Some(None)` when the field is absent, `None` after noting that it is no text.
-fn text<'a>(field: Option<&'a Value>, path: &Path<'_>, faults: &mut Faults) -> Option<Option<&'a str>> {
+/// `Some(None)` if the field is absent; `None` after reporting that it is not a string.
+fn text<'a>(field: Option<&'a Value>, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Option<&'a str>> {
     match field {
         None | Some(Value::Null) => Some(None),
         Some(Value::String(text)) if text.is_empty() => Some(None),
         Some(Value::String(text)) => Some(Some(text)),
         Some(_) => {
-            faults.add(path, "expected a string", "write a name, such as `kind: Pod` and `apiVersion: v1`");
+            errors.add(path, "expected a string", "write a name, such as `kind: Pod` and `apiVersion: v1`");
             None
         }
     }
 }
 
-fn manifest_version(version: Option<&Value>, path: &Path<'_>, faults: &mut Faults) -> Option<Holds> {
+fn manifest_version(version: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Content> {
     match version.and_then(Value::as_str) {
-        // Early manifests were read without regard to case.
+        // Early versions ignored the case of `version`.
         Some(version) if ["v1beta1", "v1beta2"].contains(&version.to_lowercase().as_str()) => {
-            Some(Holds::One(CONTAINER_MANIFEST))
+            Some(Content::One(CONTAINER_MANIFEST))
         }
         _ => {
-            faults.add(
+            errors.add(
                 &path.field("version"),
-                "a ContainerManifest of this version is not known",
+                "unknown version of ContainerManifest",
                 "write `version: v1beta2`; or, for a Pod, `apiVersion: v1` and `kind: Pod`",
             );
             None
@@ -154,34 +154,38 @@ fn kind_by_content(value: &Value) -> Option<&'static str> {
     }
 }
 
-fn unknown(version: &str, kind: &str, path: &Path<'_>, faults: &mut Faults) {
+fn unknown(version: &str, kind: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions: Vec<&str> =
         KNOWN.iter().filter(|(_, known, _)| *known == kind).map(|(at, ..)| *at).collect();
     if versions.is_empty() {
-        return unknown_kind(kind, path, faults);
+        return unknown_kind(kind, path, errors);
     }
     let remedy = match nearest(version, versions.iter().copied()) {
+        // Pods of v1beta1 and v1beta2 had other fields.
+        _ if kind == "Pod" && ["v1beta1", "v1beta2"].contains(&version) => {
+            "write `apiVersion: v1`, and under `spec` what is under `desiredState.manifest`".to_owned()
+        }
         Some(near) => format!("write `apiVersion: {near}`"),
         None => format!("write `apiVersion: {}`", versions.join("` or `")),
     };
-    faults.add(&path.field("apiVersion"), format!("`{version}` has no {kind} that a node reads"), remedy);
+    errors.add(&path.field("apiVersion"), format!("a node does not support {kind} of `{version}`"), remedy);
 }
 
-fn unknown_kind(kind: &str, path: &Path<'_>, faults: &mut Faults) {
+fn unknown_kind(kind: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = &path.field("kind");
     if TEMPLATES.contains(&kind) {
         let what = format!("a node runs Pods, not a {kind}");
-        faults.add(path, what, "write the Pod of its template here, or give it to a master");
+        errors.add(path, what, "write a Pod from its template here, or send it to a master");
         return;
     }
     let shown: String = kind.chars().take(60).collect();
     match nearest(kind, KNOWN.iter().map(|(_, known, _)| *known)) {
         Some(near) if near != kind => {
-            faults.add(path, format!("unknown kind `{shown}`"), format!("did you mean `{near}`?"));
+            errors.add(path, format!("unknown kind `{shown}`"), format!("did you mean `{near}`?"));
         }
         _ => {
             let what = format!("a node reads Pods, ConfigMaps and Secrets, not a {shown}");
-            faults.aim(path, Aim::Value, what, "remove this document, or give it to a master");
+            errors.add_at(path, Target::Value, what, "remove this document, or send it to a master");
         }
     }
 }

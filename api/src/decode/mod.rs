@@ -1,16 +1,16 @@
-//! Bytes of a local source to objects: JSON, YAML, streams and lists, each document on its own.
+//! Decodes manifests: JSON and YAML, streams of documents, and lists. Each document is decoded separately.
 
 mod convert;
 mod document;
-mod flow;
+pub mod duplicates;
+mod escapes;
+mod flow_style;
 mod items;
 mod json;
 mod json_position;
 mod kinds;
 mod position;
-pub mod repeated;
 mod stream;
-mod syntax;
 mod text;
 mod value;
 mod yaml;
@@ -19,40 +19,44 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use self::value::Allowance;
-use crate::fault::{Fault, Faults};
+use self::value::DecodeLimits;
+use crate::field_error::{FieldError, FieldErrors};
 use crate::object::Object;
 use crate::path::Path;
 use crate::problem::{ObjectName, Problem};
 
-/// Largest manifest that is read, the limit every kubelet has for one.
+/// Limit for the size of a manifest, as in stock kubelets.
 pub const MAX_MANIFEST_BYTES: usize = 10 << 20;
 
-/// Documents of one manifest that are read: far more than a node runs Pods.
+/// Limit for the documents of one manifest.
 const MAX_DOCUMENTS: usize = 10_000;
 
-/// How many problems of one manifest are kept: a file of a million broken documents is not worth a million lines.
+/// Limit for the problems that are reported for one manifest.
 const MAX_PROBLEMS: usize = 500;
 
-/// What the documents of one manifest hold.
+/// The result of decoding a manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// Objects that are defaulted and valid, in the order of the manifest.
+    /// The valid objects with defaults, in the order of the manifest.
     pub objects: Vec<Object>,
-    /// What is wrong with the rest, in the order of the manifest.
+    /// The problems of all other documents, in the order of the manifest.
     pub problems: Vec<Problem>,
 }
 
-/// Decodes one manifest. A document that is wrong becomes problems and leaves its neighbours alone.
+/// Decodes a manifest. An invalid document does not affect the other documents.
 pub fn decode(bytes: &[u8]) -> Decoded {
     decode_with(bytes, &|_| Vec::new())
 }
 
-/// As [`decode`], with findings of the caller's own about objects that are right otherwise: they become problems with
-/// their places, and the object is left out.
-pub fn decode_with(bytes: &[u8], also: &dyn Fn(&Object) -> Vec<Fault>) -> Decoded {
-    let mut outcome =
-        Outcome { decoded: Decoded::default(), seen: HashSet::new(), allowance: Allowance::default(), also };
+/// As [`decode`], with an additional check of valid objects. Its errors are reported with their positions, and the
+/// object is left out.
+pub fn decode_with(bytes: &[u8], extra_check: &dyn Fn(&Object) -> Vec<FieldError>) -> Decoded {
+    let mut outcome = Outcome {
+        decoded: Decoded::default(),
+        seen: HashSet::new(),
+        limits: DecodeLimits::default(),
+        extra_check,
+    };
     match text::read(bytes) {
         Err(error) => outcome.problem(error.problem(0)),
         Ok(text) => {
@@ -75,23 +79,23 @@ pub fn decode_with(bytes: &[u8], also: &dyn Fn(&Object) -> Vec<Fault>) -> Decode
     outcome.decoded
 }
 
-/// What has been decoded so far.
+/// The result so far.
 struct Outcome<'a> {
     decoded: Decoded,
     seen: HashSet<ObjectName>,
-    allowance: Allowance,
-    also: &'a dyn Fn(&Object) -> Vec<Fault>,
+    limits: DecodeLimits,
+    extra_check: &'a dyn Fn(&Object) -> Vec<FieldError>,
 }
 
 impl Outcome<'_> {
-    /// Keeps an object unless one of its name is there already.
-    fn take(&mut self, object: Object, faults: &mut Faults) {
+    /// Adds an object, or reports that the manifest contains its name already.
+    fn take(&mut self, object: Object, errors: &mut FieldErrors) {
         let name = object.object_name();
         if self.seen.contains(&name) {
-            faults.add(
+            errors.add(
                 &Path::ROOT.field("metadata").field("name"),
-                format!("{name} stands in this manifest twice"),
-                "rename or remove one of them; the first one counts",
+                format!("{name} is defined twice in this manifest"),
+                "rename or remove one of them; the first one is used",
             );
             return;
         }
@@ -104,7 +108,7 @@ impl Outcome<'_> {
             0..MAX_PROBLEMS => self.decoded.problems.push(problem),
             MAX_PROBLEMS => self.decoded.problems.push(Problem {
                 path: String::new(),
-                what: "there are more problems than are shown".to_owned(),
+                what: "further problems are not shown".to_owned(),
                 remedy: "correct these first".to_owned(),
                 object: None,
                 ..problem
@@ -114,18 +118,19 @@ impl Outcome<'_> {
     }
 }
 
-/// Reads one JSON or YAML document of whatever kind; `None` when it holds nothing but comments.
+/// Parses one JSON or YAML document of any kind; `None` if it contains only comments.
 ///
 /// # Errors
-/// When the text is neither, or holds more than one JSON value.
+/// If the text is neither JSON nor YAML, or has more than one JSON value.
 pub fn value(bytes: &[u8]) -> Result<Option<Value>, Box<Problem>> {
-    let allowance = Allowance::default();
+    let limits = DecodeLimits::default();
     let read = || {
         let text = text::read(bytes)?;
         if !text.trim_start().starts_with(['{', '[']) {
-            return yaml::parse(text, &allowance);
+            let escaped = escapes::without_apostrophe_escapes(text);
+            return yaml::parse(escaped.as_deref().unwrap_or(text), &limits);
         }
-        let mut values = json::parse(text, &allowance)?;
+        let mut values = json::parse(text, &limits)?;
         match values.len() {
             0 | 1 => Ok(values.pop().map(|parsed| parsed.value)),
             _ => Err(text::problem(1, 1, "there is more than one document", "keep one of them")),

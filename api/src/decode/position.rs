@@ -1,4 +1,4 @@
-//! Finds the line and column of a path; runs only when there is something to report.
+//! Finds the line and column of a field path. Only called when there are errors to report.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_yaml::Spanned;
 
 use crate::path::OwnedStep;
 
-/// A place in a text, 1-based, in characters.
+/// A position in a text; line and column are 1-based, the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub line: u32,
@@ -25,7 +25,7 @@ impl Position {
     }
 }
 
-/// The shape of a document with the place of every value and every key.
+/// A document with the position of each value and key.
 #[derive(Debug)]
 pub(super) struct Located {
     pub at: Position,
@@ -47,7 +47,7 @@ pub(super) struct Entry {
 }
 
 impl Located {
-    /// The place of `steps`, or of the nearest thing on the way there that exists.
+    /// The position of the value at `steps`, or of the innermost parent that exists.
     pub(super) fn find(&self, steps: &[OwnedStep], at_name: bool) -> Position {
         let mut here = self;
         for (index, step) in steps.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Located {
     }
 }
 
-/// Places of one YAML document that has parsed before.
+/// The positions in a valid YAML document.
 pub(super) fn of_yaml(text: &str) -> Option<Located> {
     let spanned = serde_yaml::from_str_with_options::<Spanned<Node>>(text, super::yaml::options()).ok()?;
     Some(Located { at: Position::of(spanned.referenced), node: spanned.value })

@@ -1,16 +1,16 @@
-//! Cuts a text into documents before any of them is parsed, so that one broken document cannot take its neighbours along.
+//! Splits a manifest into documents before parsing, so that an invalid document does not affect the others.
 
-/// A document's text and where it starts.
+/// The text of a document and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk<'a> {
-    /// The text, its `---` line included.
+    /// The text, including the `---` line.
     pub text: &'a str,
-    /// Lines of the source before this text.
+    /// Number of lines before this document.
     pub lines_before: u32,
 }
 
-/// Cuts at every `---` and `...` line. YAML forbids both at the start of a line inside any scalar, and JSON has no
-/// line break inside a string, so the cut is exact for both. A `---` stays with the document it opens.
+/// Splits at each `---` and `...` line. Neither can be inside of a YAML scalar at the start of a line, or inside of a
+/// JSON string. The `---` line belongs to the document that it opens.
 pub(super) fn documents(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut start_line) = (0, 0);
@@ -41,7 +41,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
-/// Lines that may stand before the `---` of the document they belong to.
+/// True for lines that may precede the `---` line of their document.
 fn is_prologue(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with(['#', '%'])

@@ -1,18 +1,18 @@
-//! Manifests and what becomes of them.
+//! Tests of manifests and the objects and problems in them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod hostile;
 
 use super::{decode, decode_with};
-use crate::fault::{Aim, Fault, Why};
+use crate::field_error::{ErrorType, FieldError, Target};
 use crate::object::Object;
 
-/// Decodes and compares: objects as `Kind namespace/name`, problems as they print.
+/// Decodes and compares: objects as `Kind namespace/name`, problems as printed.
 fn check(manifest: &str, objects: &[&str], problems: &[&str]) {
     let decoded = decode(manifest.as_bytes());
     let names: Vec<String> = decoded.objects.iter().map(|object| object.object_name().to_string()).collect();
-    let said: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
-    assert_eq!((names, said), (strings(objects), strings(problems)), "of\n{manifest}");
+    let messages: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
+    assert_eq!((names, messages), (strings(objects), strings(problems)), "of\n{manifest}");
 }
 
 fn strings(lines: &[&str]) -> Vec<String> {
@@ -55,7 +55,7 @@ fn a_broken_document_leaves_its_neighbours_alone() {
 }
 
 #[test]
-fn nothing_is_a_problem() {
+fn an_empty_manifest_is_a_problem() {
     for empty in ["", "\n\n", "# only a comment\n", "---\n---\n", "\u{feff}"] {
         check(
             empty,
@@ -85,7 +85,7 @@ fn lists_are_taken_apart() {
         &["Pod default/a", "Secret shop/s"],
         &[
             "10:35: items[0].items[1].spec.containers[0].imag: unknown field `imag`; did you mean `image`?",
-            "14:10: items[2].kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or give it to a master",
+            "14:10: items[2].kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or send it to a master",
         ],
     );
     check("apiVersion: v1\nkind: List\nitems: []\n", &[], &[]);
@@ -100,7 +100,7 @@ fn lists_are_taken_apart() {
 }
 
 #[test]
-fn what_a_document_is_must_be_told() {
+fn documents_need_kind_and_version() {
     for (manifest, problem) in [
         (
             "just text",
@@ -115,15 +115,15 @@ fn what_a_document_is_must_be_told() {
         ("apiVersion: v1\nkind: Configmap", "2:7: kind: unknown kind `Configmap`; did you mean `ConfigMap`?"),
         (
             "apiVersion: v2\nkind: Pod",
-            "1:13: apiVersion: `v2` has no Pod that a node reads; write `apiVersion: v1` or `v1beta3`",
+            "1:13: apiVersion: a node does not support Pod of `v2`; write `apiVersion: v1` or `v1beta3`",
         ),
         (
             "apiVersion: apps/v1\nkind: Deployment",
-            "2:7: kind: a node runs Pods, not a Deployment; write the Pod of its template here, or give it to a master",
+            "2:7: kind: a node runs Pods, not a Deployment; write a Pod from its template here, or send it to a master",
         ),
         (
             "apiVersion: v1\nkind: Service",
-            "2:7: kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or give it to a master",
+            "2:7: kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or send it to a master",
         ),
         (
             "apiVersion: v1\nkind: [Pod]",
@@ -131,7 +131,7 @@ fn what_a_document_is_must_be_told() {
         ),
         (
             "version: v1beta9\nid: x",
-            "1:10: version: a ContainerManifest of this version is not known; write `version: v1beta2`; or, for a Pod, `apiVersion: v1` and `kind: Pod`",
+            "1:10: version: unknown version of ContainerManifest; write `version: v1beta2`; or, for a Pod, `apiVersion: v1` and `kind: Pod`",
         ),
     ] {
         check(manifest, &[], &[problem]);
@@ -139,7 +139,7 @@ fn what_a_document_is_must_be_told() {
 }
 
 #[test]
-fn problems_have_places_and_objects() {
+fn problems_have_positions_and_objects() {
     let manifest = "# a comment\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: &l\n    tier: 1.10\nspec:\n  containers:\n  - name: web\n    image: web\n    env:\n    - name: A\n      value: yes\n    command: run # it\n";
     check(
         manifest,
@@ -194,36 +194,36 @@ fn a_secret_is_never_shown() {
 }
 
 #[test]
-fn the_second_of_a_name_is_refused() {
+fn duplicate_names_are_rejected() {
     check(
         &format!("{WEB}---\n{WEB}---\n{}", WEB.replace("{name: web}", "{name: web, namespace: other}")),
         &["Pod default/web", "Pod other/web"],
         &[
-            "10:18: metadata.name: Pod default/web stands in this manifest twice; rename or remove one of them; the first one counts",
+            "10:18: metadata.name: Pod default/web is defined twice in this manifest; rename or remove one of them; the first one is used",
         ],
     );
 }
 
 #[test]
-fn findings_of_the_caller_have_places_too() {
-    let also = |object: &Object| match object {
-        Object::Pod(_) => vec![Fault {
+fn errors_of_the_caller_have_positions() {
+    let extra_check = |object: &Object| match object {
+        Object::Pod(_) => vec![FieldError {
             path: "spec.containers[0].image".into(),
-            aim: Aim::Name,
-            why: Why::Invalid,
+            target: Target::Name,
+            error_type: ErrorType::Invalid,
             what: "is not supported on this node".to_owned(),
             remedy: "remove it".to_owned(),
         }],
         Object::ConfigMap(_) | Object::Secret(_) => Vec::new(),
     };
-    let said = |manifest: &str| -> Vec<String> {
-        let decoded = decode_with(manifest.as_bytes(), &also);
+    let messages = |manifest: &str| -> Vec<String> {
+        let decoded = decode_with(manifest.as_bytes(), &extra_check);
         assert_eq!(decoded.objects, []);
         decoded.problems.iter().map(ToString::to_string).collect()
     };
-    assert_eq!(said(WEB), ["6:17: spec.containers[0].image: is not supported on this node; remove it"]);
+    assert_eq!(messages(WEB), ["6:17: spec.containers[0].image: is not supported on this node; remove it"]);
     assert_eq!(
-        said("version: v1beta1\nid: a\ncontainers:\n- name: c\n  image: i\n"),
+        messages("version: v1beta1\nid: a\ncontainers:\n- name: c\n  image: i\n"),
         ["5:3: containers[0].image: is not supported on this node; remove it"]
     );
 }
@@ -280,4 +280,33 @@ spec:
 status: {}
 "#;
     check(manifest, &["Pod kube-system/etcd"], &[]);
+}
+
+#[test]
+fn an_array_of_container_manifests_is_read() {
+    let manifest = |id: &str| {
+        format!(r#"{{"version": "v1beta1", "id": "{id}", "containers": [{{"name": "c", "image": "i"}}]}}"#)
+    };
+    let array = format!("[{}, {}]", manifest("a"), manifest("b"));
+    check(&array, &["Pod default/a", "Pod default/b"], &[]);
+    let one_wrong = format!(r#"[{}, {{"version": "v7", "id": "x"}}]"#, manifest("a"));
+    let decoded = decode(one_wrong.as_bytes());
+    assert_eq!((decoded.objects.len(), decoded.problems.len()), (1, 1), "{:?}", decoded.problems);
+    check("[]", &[], &["1:1: expected an object, found a list; begin with `apiVersion: v1` and `kind: Pod`"]);
+}
+
+#[test]
+fn pods_before_v1beta3_are_rejected() {
+    let decoded = decode(b"apiVersion: v1beta1\nkind: Pod\nid: a\ndesiredState: {manifest: {}}\n");
+    let remedy = "write `apiVersion: v1`, and under `spec` what is under `desiredState.manifest`";
+    assert_eq!(decoded.problems[0].remedy, remedy);
+}
+
+#[test]
+fn an_escaped_apostrophe_is_one_in_double_quotes() {
+    let manifest = WEB.replace("image: web}", "image: web, command: [sh, -c, \"echo it\\'s\"]}");
+    let decoded = decode(manifest.as_bytes());
+    let Some(Object::Pod(pod)) = decoded.objects.first() else { return assert_eq!(decoded.problems, []) };
+    let command = pod.spec.as_ref().unwrap().containers[0].command.as_ref().unwrap();
+    assert_eq!(command[2], "echo it's");
 }

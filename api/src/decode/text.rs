@@ -1,9 +1,37 @@
-//! Bytes to text: size, encoding, and characters no manifest may hold.
+//! Checks the size and the encoding of a manifest, and defines its syntax errors.
 
 use super::MAX_MANIFEST_BYTES;
-use super::syntax::SyntaxError;
+use crate::problem::Problem;
 
-/// The text of a manifest, without a byte order mark.
+/// The message for a document that nests too deep.
+pub(super) const TOO_DEEP: &str = "lists and maps nest too deeply";
+/// The remedy for a document that nests too deep.
+pub(super) const CHECK_NESTING: &str =
+    "no manifest needs more than a dozen levels: check the brackets and indentation";
+
+/// A syntax error. Line and column are 1-based within the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SyntaxError {
+    pub line: u32,
+    pub column: u32,
+    pub what: String,
+    pub remedy: String,
+}
+
+impl SyntaxError {
+    pub(super) fn problem(self, lines_before: u32) -> Problem {
+        Problem {
+            line: self.line.saturating_add(lines_before),
+            column: self.column,
+            path: String::new(),
+            what: self.what,
+            remedy: self.remedy,
+            object: None,
+        }
+    }
+}
+
+/// Returns the text of a manifest without a byte order mark.
 pub(super) fn read(bytes: &[u8]) -> Result<&str, SyntaxError> {
     if bytes.len() > MAX_MANIFEST_BYTES {
         return Err(problem(
@@ -26,18 +54,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<&str, SyntaxError> {
             line,
             column,
             "the manifest holds a NUL byte",
-            "remove it; the file may be damaged or not be text at all",
+            "remove it; the file may be damaged, or not a text file",
         ));
     }
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// A problem of the manifest as a whole.
+/// An error that concerns the whole manifest.
 pub(super) fn problem(line: u32, column: u32, what: &str, remedy: &str) -> SyntaxError {
     SyntaxError { line, column, what: what.to_owned(), remedy: remedy.to_owned() }
 }
 
-/// Line and column right after `before`.
+/// The line and column after `before`.
 fn place(before: &[u8]) -> (u32, u32) {
     let lines = before.iter().filter(|byte| **byte == b'\n').count();
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);

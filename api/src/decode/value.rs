@@ -1,4 +1,4 @@
-//! Builds a JSON value from any text, within what one manifest may hold; a key that stands twice is an error.
+//! Deserializes a JSON value within the limits of a manifest. Duplicate keys are an error.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,28 +6,28 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Values that one manifest may hold, the ones that aliases repeat included: a thousand large Pods.
+/// Limit for the values of one manifest with all aliases expanded: about a thousand large Pods.
 const MAX_VALUES: usize = 250_000;
-/// Bytes of text in all keys and values of one manifest, the ones that aliases repeat included.
+/// Limit for the bytes of all keys and strings of one manifest, with all aliases expanded.
 const MAX_TEXT_BYTES: usize = super::MAX_MANIFEST_BYTES + (2 << 20);
 
-/// How an overdrawn allowance begins its message.
+/// The beginning of the error message for an exceeded limit.
 pub(super) const TOO_MUCH: &str = "the manifest holds more than";
 
-/// What is left of what one manifest may hold.
+/// The remaining limits of one manifest.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct DecodeLimits {
     values: Cell<usize>,
     text_bytes: Cell<usize>,
 }
 
-impl Default for Allowance {
+impl Default for DecodeLimits {
     fn default() -> Self {
         Self { values: Cell::new(MAX_VALUES), text_bytes: Cell::new(MAX_TEXT_BYTES) }
     }
 }
 
-impl Allowance {
+impl DecodeLimits {
     fn take<E: Error>(&self, text_bytes: usize) -> Result<(), E> {
         let Some(values) = self.values.get().checked_sub(1) else {
             return Err(E::custom(format_args!("{TOO_MUCH} {MAX_VALUES} values")));
@@ -41,7 +41,7 @@ impl Allowance {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &Allowance {
+impl<'de> DeserializeSeed<'de> for &DecodeLimits {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -49,7 +49,7 @@ impl<'de> DeserializeSeed<'de> for &Allowance {
     }
 }
 
-impl<'de> Visitor<'de> for &Allowance {
+impl<'de> Visitor<'de> for &DecodeLimits {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +111,7 @@ impl<'de> Visitor<'de> for &Allowance {
             self.take(key.len())?;
             if map.contains_key(&key) {
                 let key: String = key.chars().take(60).collect();
-                return Err(A::Error::custom(format_args!("the key `{key}` stands here twice")));
+                return Err(A::Error::custom(format_args!("the key `{key}` is defined twice")));
             }
             map.insert(key, entries.next_value_seed(self)?);
         }

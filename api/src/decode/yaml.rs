@@ -1,22 +1,22 @@
-//! YAML to JSON values, with every limit set on purpose.
+//! Parses YAML with explicit limits.
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 use serde_yaml::budget::BudgetBreach;
 use serde_yaml::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPolicy, Options};
 
-use super::flow;
-use super::syntax::{CHECK_NESTING, SyntaxError, TOO_DEEP};
-use super::value::{Allowance, TOO_MUCH};
+use super::flow_style;
+use super::text::{CHECK_NESTING, SyntaxError, TOO_DEEP};
+use super::value::{DecodeLimits, TOO_MUCH};
 
-/// Levels of lists and maps a document may nest. A Pod in a List needs 16; the rest is room. Keeps the stack small.
+/// Limit for the nesting of a document. A Pod in a List needs 16 levels. The limit keeps the stack small.
 const MAX_DEPTH: usize = 64;
-/// Lists, maps and scalars of one document, as written. What a whole manifest may hold, aliases included, the
-/// allowance says.
+/// Limit for the nodes of one document as written. [`DecodeLimits`] limits the whole manifest with all aliases
+/// expanded.
 const MAX_NODES: usize = 250_000;
-/// Lists, maps and scalars that anchors of one document hold, and that aliases repeat: a template a hundred times over.
+/// Limit for the nodes under anchors in one document.
 const MAX_ALIASED_NODES: usize = 100_000;
-/// Aliases inside what aliases expand to; people write one or two levels.
+/// Limit for aliases inside of aliases.
 const MAX_ALIAS_DEPTH: usize = 16;
 
 pub(super) fn options() -> Options {
@@ -28,7 +28,7 @@ pub(super) fn options() -> Options {
             max_events: 2 * MAX_NODES,
             max_documents: 2,
             max_recorded_anchor_events: MAX_ALIASED_NODES,
-            // Using one anchor a hundred times is honest; what it adds up to is counted.
+            // Many uses of one anchor are legitimate; the total is limited instead.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_yaml::alias_limits! {
@@ -37,17 +37,17 @@ pub(super) fn options() -> Options {
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
         merge_keys: MergeKeyPolicy::Merge,
-        // `defaultMode: 0644` means what it means to every other reader of Kubernetes manifests.
+        // `defaultMode: 0644` is octal for all readers of Kubernetes manifests.
         legacy_octal_numbers: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         with_snippet: false,
     }
 }
 
-/// Parses one document; `None` when it holds nothing but comments.
-pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Option<Value>, SyntaxError> {
+/// Parses one document; `None` if it contains only comments.
+pub(super) fn parse(text: &str, limits: &DecodeLimits) -> Result<Option<Value>, SyntaxError> {
     match serde_yaml::with_deserializer_from_str_with_options(text, options(), |yaml| {
-        allowance.deserialize(yaml)
+        limits.deserialize(yaml)
     }) {
         Ok(value) => Ok((!value.is_null()).then_some(value)),
         Err(error) => Err(syntax_error(&error, text)),
@@ -59,9 +59,9 @@ fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let line = u32::try_from(line).unwrap_or(u32::MAX).max(1);
     let column = u32::try_from(column).unwrap_or(u32::MAX).max(1);
     let (what, remedy) = explain(innermost(error), text);
-    // What follows an open bracket is read as if it stood inside, until something there cannot.
+    // The parser reports an unclosed bracket only when a later line does not fit. Report the bracket instead.
     let is_late = what.contains("did not find expected ','") || what.contains("illegal placement of ':'");
-    if let Some(open) = flow::unclosed(text, line).filter(|_| is_late) {
+    if let Some(open) = flow_style::unclosed(text, line).filter(|_| is_late) {
         return SyntaxError {
             line: open.line,
             column: open.column,
@@ -79,42 +79,44 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-/// What is wrong, and what to write instead.
+/// The message and the remedy for an error.
 fn explain(error: &Error, text: &str) -> (String, &'static str) {
     match error {
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             let key: String = key.chars().take(60).collect();
-            (format!("the key `{key}` stands here twice"), "keep one of them")
+            (format!("the key `{key}` is defined twice"), "keep one of them")
         }
         Error::DuplicateMappingKey { key: None, .. } => {
-            ("a key stands here twice".to_owned(), "keep one of them")
+            ("a key is defined twice".to_owned(), "keep one of them")
         }
         Error::UnknownAnchor { .. } => (
-            "an alias without its anchor".to_owned(),
+            "an alias without an anchor".to_owned(),
             "define the anchor (`&name`) before it is used (`*name`)",
         ),
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            ("an alias inside of what it stands for".to_owned(), "write the value out")
+            ("an alias inside of its own anchor".to_owned(), "write the value out")
         }
         Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => {
-            (MUCH.to_owned(), "split it into several files, and write fewer aliases")
+            (TOO_LARGE.to_owned(), "split it into several files, and write fewer aliases")
         }
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
-        Error::Budget { .. } => (MUCH.to_owned(), "split it into several files, and write fewer aliases"),
+        Error::Budget { .. } => {
+            (TOO_LARGE.to_owned(), "split it into several files, and write fewer aliases")
+        }
         Error::Unexpected { expected: "string scalar", .. } => (
-            "a list or map stands where a name must".to_owned(),
+            "expected a name, found a list or map".to_owned(),
             if_template(text, "write a plain name before the colon"),
         ),
         other => syntax(&other.to_string(), text),
     }
 }
 
-/// The scanner's own words, without the place that the problem has already.
-fn syntax(said: &str, text: &str) -> (String, &'static str) {
-    let what = said.rsplit_once(" at line ").map_or(said, |(what, _)| what);
+/// The message of the scanner, without its position.
+fn syntax(message: &str, text: &str) -> (String, &'static str) {
+    let what = message.rsplit_once(" at line ").map_or(message, |(what, _)| what);
     if what.starts_with(TOO_MUCH) {
         return (what.to_owned(), "split it into several files, and write fewer aliases");
     }
@@ -124,7 +126,7 @@ fn syntax(said: &str, text: &str) -> (String, &'static str) {
     let remedy = if what.starts_with("tabs disallowed") {
         "indent with spaces"
     } else if what.starts_with("unclosed") {
-        "close it; the file may be cut off"
+        "close it; the file may be truncated"
     } else if what.contains("unexpected character") {
         "put the value in quotes"
     } else if what.contains("mapping values are not allowed") {
@@ -137,13 +139,13 @@ fn syntax(said: &str, text: &str) -> (String, &'static str) {
     (what.to_owned(), if_template(text, remedy))
 }
 
-const MUCH: &str = "the document, with its aliases written out, holds more than a manifest may";
+const TOO_LARGE: &str = "the document with all aliases expanded exceeds the limits of a manifest";
 
 fn too_deep() -> (String, &'static str) {
     (TOO_DEEP.to_owned(), CHECK_NESTING)
 }
 
-/// Charts and the like are no manifests before they are rendered.
+/// Templates, such as those of Helm charts, must be rendered first.
 fn if_template(text: &str, otherwise: &'static str) -> &'static str {
     if text.contains("{{") && text.contains("}}") {
         "this looks like a template: render it first"

@@ -1,10 +1,10 @@
-//! Defaults of a container: image pull policy, probes, ports, handlers, and in a Pod requests.
+//! Defaults of containers: image pull policy, probes, ports, handlers, and requests of Pods.
 
 use serde_json::{Map, Value};
 
-use crate::fill::{each, fields_at, fill, object_at, text};
+use crate::dotted::{each, fields_at, fill, object_at, text};
 
-/// Fills in a container or an init container.
+/// Sets the defaults of a container or an init container.
 pub(super) fn container(container: &mut Map<String, Value>) {
     any(container);
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -15,12 +15,12 @@ pub(super) fn container(container: &mut Map<String, Value>) {
     }
 }
 
-/// In a Pod, what a container is limited to is what it asks for where it does not say.
+/// Sets missing requests to the limits. Only for Pods, not for templates.
 pub(super) fn requests(container: &mut Map<String, Value>) {
     object_at(container, "resources").into_iter().for_each(requests_from_limits);
 }
 
-/// Fills in what every container has; of an ephemeral one neither probes nor requests count.
+/// Sets the defaults that also apply to ephemeral containers.
 pub(super) fn any(container: &mut Map<String, Value>) {
     let policy = pull_policy(text(container, "image"));
     fill(container, "imagePullPolicy", policy);
@@ -35,7 +35,7 @@ pub(super) fn any(container: &mut Map<String, Value>) {
     }
 }
 
-/// An image that is pinned by a tag or a digest is pulled once; `latest`, said or meant, each time.
+/// `Always` for the tag `latest` and for no tag, otherwise `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -50,14 +50,14 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Fills in which version of the pod's fields the `fieldRef` speaks of.
+/// Sets the API version of a `fieldRef`.
 pub(super) fn field_ref(of: &mut Map<String, Value>) {
     if let Some(field) = object_at(of, "fieldRef") {
         fill(field, "apiVersion", "v1");
     }
 }
 
-/// Writes a number where none stands; zero counts as silence, as it does for the API.
+/// Sets a number if the field is missing or 0.
 pub(super) fn fill_number(of: &mut Map<String, Value>, field: &str, number: Value) {
     let is_silent = |value: &Value| value.is_null() || value.as_i64() == Some(0);
     if of.get(field).is_none_or(is_silent) {
@@ -82,7 +82,7 @@ fn http_get(action: &mut Map<String, Value>) {
     fill(action, "scheme", "HTTP");
 }
 
-/// A limit without a request is a request, too.
+/// Sets each missing request to the limit.
 fn requests_from_limits(resources: &mut Map<String, Value>) {
     let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
     if limits.is_empty() {

@@ -1,7 +1,6 @@
-//! What the API fills in where a manifest is silent.
+//! Sets the defaults of the API.
 //!
-//! A Pod's spec is filled in as the JSON it was sent or written as, before it is typed: beside what is filled in stands
-//! whatever else was there.
+//! The defaults of a Pod are set in its JSON before it is deserialized, so that unknown fields are kept.
 
 mod container;
 mod pod;
@@ -13,11 +12,10 @@ use k8s_openapi::api::core::v1::Secret;
 pub use self::pod::{pod_spec, template_spec};
 use crate::object::Object;
 
-/// The namespace of objects that name none.
+/// The default namespace.
 pub const NAMESPACE: &str = "default";
 
-/// Fills in everything the API would, but for a Pod's spec, which [`pod_spec`] has filled in: the object then says all
-/// it means.
+/// Sets the defaults of an object, except those of a Pod's spec, which [`pod_spec`] sets.
 pub fn object(object: &mut Object) {
     fill(&mut object.metadata_mut().namespace, NAMESPACE);
     match object {
@@ -26,7 +24,7 @@ pub fn object(object: &mut Object) {
     }
 }
 
-/// The type `Opaque`, and `stringData` merged over `data`, as a write to the API does.
+/// Sets the type `Opaque`, and merges `stringData` into `data`.
 pub fn secret(secret: &mut Secret) {
     fill(&mut secret.type_, "Opaque");
     if let Some(strings) = secret.string_data.take() {
@@ -37,7 +35,7 @@ pub fn secret(secret: &mut Secret) {
     }
 }
 
-/// An empty string counts as silence, as it does for the API.
+/// Sets a string if the field is missing or empty.
 fn fill(field: &mut Option<String>, value: &str) {
     if field.as_deref().unwrap_or_default().is_empty() {
         *field = Some(value.to_owned());

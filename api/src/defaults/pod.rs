@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::container;
-use crate::fill::{at, each, fill, object_at, text};
+use crate::dotted::{at, each, fill, object_at, text};
 
-/// Grace between the request to stop and the kill, in seconds.
+/// Default of `terminationGracePeriodSeconds`.
 const TERMINATION_GRACE_PERIOD_SECONDS: i64 = 30;
-/// Mode of files that a volume makes from objects: `rw-r--r--`.
+/// Default mode of files in volumes: `rw-r--r--`.
 const FILE_MODE: i32 = 0o644;
-/// Lifetime of a projected service account token, in seconds.
+/// Default lifetime of projected service-account tokens.
 const TOKEN_EXPIRATION_SECONDS: i64 = 3600;
-/// Volume kinds that make files from objects.
+/// Volume types that write files with a mode.
 const OF_FILES: [&str; 4] = ["configMap", "downwardAPI", "projected", "secret"];
-/// Texts of volume kinds that only a cluster's storage serves.
+/// Default strings of network volume types.
 const NETWORKED: [(&str, &[(&str, &str)]); 4] = [
     ("azureDisk", &[("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("kind", "Shared")]),
     ("iscsi", &[("iscsiInterface", "default")]),
@@ -21,8 +21,7 @@ const NETWORKED: [(&str, &[(&str, &str)]); 4] = [
     ("scaleIO", &[("fsType", "xfs"), ("storageMode", "ThinProvisioned")]),
 ];
 
-/// Fills in the spec of a Pod. Running it twice changes nothing; what is of the wrong type, or of no type that is known,
-/// stays.
+/// Sets the defaults of a Pod's spec. Idempotent; values of the wrong type and unknown fields stay unchanged.
 pub fn pod_spec(spec: &mut Map<String, Value>) {
     template_spec(spec);
     fill(spec, "enableServiceLinks", true);
@@ -37,8 +36,8 @@ pub fn pod_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Fills in the spec of a Pod or of a template of Pods: what follows from its other fields is left open in a template, or
-/// whoever changes one of them later would have to change what was made of it too.
+/// Sets the defaults of the spec of a Pod or a pod template. Fields that depend on other fields stay unset in a
+/// template, so that later updates of those fields take effect.
 pub fn template_spec(spec: &mut Map<String, Value>) {
     fill(spec, "dnsPolicy", "ClusterFirst");
     fill(spec, "restartPolicy", "Always");
@@ -53,7 +52,7 @@ pub fn template_spec(spec: &mut Map<String, Value>) {
     each(spec, "ephemeralContainers").for_each(container::any);
 }
 
-/// Two names of one field: readers of either find it.
+/// `serviceAccount` is the deprecated alias of `serviceAccountName`; both are set.
 fn account(spec: &mut Map<String, Value>) {
     let named = |field: &str| Some(text(spec, field)).filter(|name| !name.is_empty()).map(str::to_owned);
     if let Some(name) = named("serviceAccountName").or_else(|| named("serviceAccount")) {
@@ -63,7 +62,7 @@ fn account(spec: &mut Map<String, Value>) {
     }
 }
 
-/// In the host's network a port is the host's port.
+/// With `hostNetwork`, the host port equals the container port.
 fn host_ports(container: &mut Map<String, Value>) {
     let is_number = |port: &Value| port.as_i64().is_some_and(|port| port != 0);
     for port in each(container, "ports") {

@@ -1,4 +1,4 @@
-//! Defaults, told by what a short manifest becomes.
+//! Tests of defaults in short manifests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -32,7 +32,7 @@ fn a_short_spec_says_all_it_means() {
     assert_eq!(spec, expected);
 }
 
-/// What follows from other fields is a Pod's own: whoever lowers the limit of a template need not know of more.
+/// Derived defaults are not set in a template, so that later changes of the limits take effect.
 #[test]
 fn a_template_leaves_open_what_follows_from_its_other_fields() {
     let spec = r#"{"hostNetwork":true,"containers":[{"name":"c","image":"web:1","ports":[{"containerPort":80}],
@@ -70,7 +70,7 @@ fn an_account_stands_under_both_its_names() {
 }
 
 #[test]
-fn what_is_of_the_wrong_type_or_of_none_stays() {
+fn values_of_wrong_types_are_kept() {
     let odd = json!({
         "containers": [{"name": "c", "image": 5, "ports": "many", "env": [7, {"valueFrom": []}], "x": {"y": 1},
             "livenessProbe": true, "resources": {"limits": {"cpu": "1"}, "requests": "few"}}],
@@ -93,9 +93,9 @@ fn what_is_of_the_wrong_type_or_of_none_stays() {
     }
 }
 
-/// Clients that know the types read an object of one as if it had said so itself.
+/// Deserializing an object with defaults adds no further values.
 #[test]
-fn the_types_have_nothing_to_add() {
+fn types_add_no_defaults() {
     let volumes: Vec<Value> = ["azureDisk", "iscsi", "rbd", "hostPath", "image", "nfs", "csi", "gcePersistentDisk"]
         .iter()
         .map(|source| json!({"name": "v", *source: {}}))

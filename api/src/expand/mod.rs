@@ -1,12 +1,12 @@
-//! `$(NAME)` in commands, arguments and values becomes the variable's value.
+//! Expands `$(NAME)` in commands, arguments and environment variables.
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 
-/// Replaces each `$(NAME)` that `lookup` knows. An unknown one stays as it is, `$$` is one `$` and hides what follows
-/// from expansion, and any other `$` is itself.
+/// Replaces each `$(NAME)` by the value that `lookup` returns. Unknown names stay unchanged, and `$$` is an escaped
+/// `$`.
 pub fn expand<'a, 'v>(text: &'a str, lookup: impl Fn(&str) -> Option<&'v str>) -> Cow<'a, str> {
     match walk(text, |name| lookup(name)) {
         None => Cow::Borrowed(text),
@@ -14,10 +14,10 @@ pub fn expand<'a, 'v>(text: &'a str, lookup: impl Fn(&str) -> Option<&'v str>) -
     }
 }
 
-/// As [`expand`], for texts that make no sense with an unknown variable left in, such as `subPathExpr`.
+/// As [`expand`], but fails for unknown names. For fields such as `subPathExpr`.
 ///
 /// # Errors
-/// The name of the first unknown variable.
+/// The first unknown name.
 pub fn expand_all<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> Result<String, String> {
     match walk(text, |name| lookup(name)) {
         None => Ok(text.to_owned()),
@@ -26,7 +26,7 @@ pub fn expand_all<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> R
     }
 }
 
-/// The expanded text and the first unknown name; `None` when there is no `$` at all.
+/// The expanded text and the first unknown name; `None` if there is no `$`.
 fn walk<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> Option<(String, Option<String>)> {
     let first = text.find('$')?;
     let mut expanded = String::with_capacity(text.len());

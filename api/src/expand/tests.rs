@@ -1,4 +1,4 @@
-//! Expansion, case by case.
+//! Tests of variable expansion.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! What expressions of Kubernetes know beyond their language: amounts, addresses, URLs, versions, names.
+//! The CEL libraries of Kubernetes: quantities, IP addresses, URLs, semantic versions and formats.
 //!
-//! The language is the crate `cel`; a family of functions is a file here. [`environment`] has all of them.
+//! The crate `cel` implements the language. Each library is one file here; [`environment`] contains all of them.
 
 mod formats;
 mod network;
@@ -12,14 +12,14 @@ mod url;
 
 use cel::{Bindings, Budget, Environment, Error, Program, Value};
 
-/// Steps that one expression may take: the stock server's, whose rules cost about as much as ours.
-pub const STEPS_AN_EXPRESSION: u64 = 1_000_000;
-/// Steps that all expressions together may take for one object; the stock server's.
-pub const STEPS_AN_OBJECT: u64 = 10_000_000;
-/// Bytes of the longest message that an expression may make; the stock server's.
-pub const MAX_MESSAGE: usize = 5 * 1024;
+/// Cost limit of one expression; the `PerCallLimit` of the stock API server.
+pub const EXPRESSION_COST_LIMIT: u64 = 1_000_000;
+/// Cost budget of all expressions for one object; the `RuntimeCELCostBudget` of the stock API server.
+pub const OBJECT_COST_BUDGET: u64 = 10_000_000;
+/// Limit for the result of a message expression in bytes, as in the stock API server.
+pub const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
-/// What every expression may call.
+/// The environment with all libraries.
 pub fn environment() -> Environment {
     Environment {
         variables: Vec::new(),
@@ -34,15 +34,15 @@ pub fn environment() -> Environment {
     }
 }
 
-/// Runs an expression within what one may take and what is left for all of an object.
+/// Evaluates an expression within its own limit and the remaining budget.
 ///
 /// # Errors
-/// What goes wrong, such as a field that is not there, or that it takes too long.
+/// If the evaluation fails, for example for a missing field, or exceeds a limit.
 pub fn run(program: &Program, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
-    program.run_within(bindings, budget, STEPS_AN_EXPRESSION)
+    program.run_within(bindings, budget, EXPRESSION_COST_LIMIT)
 }
 
-/// What is told of a condition that does not hold: what its expression for that made, its plain message, or that it failed.
+/// The message for a failed expression: the result of the message expression, the static message, or the fallback.
 pub fn message(made: Option<Value>, plain: &str, otherwise: impl FnOnce() -> String) -> String {
     made.as_ref().and_then(line).unwrap_or_else(|| match plain {
         "" => otherwise(),
@@ -50,22 +50,22 @@ pub fn message(made: Option<Value>, plain: &str, otherwise: impl FnOnce() -> Str
     })
 }
 
-/// The text that a message expression made, if it may be told: one line that says something and is not too long.
+/// The result of a message expression, if it is a single non-empty line within the length limit.
 fn line(made: &Value) -> Option<String> {
     let Value::String(text) = made else { return None };
     let text = text.trim();
-    (!text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')).then(|| text.to_owned())
+    (!text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n')).then(|| text.to_owned())
 }
 
-/// Makes one of our types a value of the language: equal when it is equal.
+/// Implements [`cel::Opaque`] for a type with `PartialEq`.
 macro_rules! foreign {
     ($type:ty, $name:expr) => {
-        impl cel::Foreign for $type {
+        impl cel::Opaque for $type {
             fn type_name(&self) -> &'static str {
                 $name
             }
 
-            fn equals(&self, other: &dyn cel::Foreign) -> bool {
+            fn equals(&self, other: &dyn cel::Opaque) -> bool {
                 other.as_any().downcast_ref::<Self>() == Some(self)
             }
 

@@ -1,24 +1,24 @@
-//! Addresses and ranges of them: `cidr('10.0.0.0/8').containsIP(ip('10.1.2.3'))`.
+//! CEL library for IP addresses and CIDRs: `cidr('10.0.0.0/8').containsIP(ip('10.1.2.3'))`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cel::arguments::{own, text};
-use cel::{Budget, Error, Function, Gives, Kind, Type, Value, function, method};
+use cel::{Budget, Error, Function, Kind, Returns, Type, Value, function, method};
 
 use super::foreign;
 
 const IP: &str = "net.IP";
 const CIDR: &str = "net.CIDR";
 const TEXT: &[Kind] = &[Kind::Text];
-const ONE_IP: &[Kind] = &[Kind::Foreign(IP)];
-const ONE_CIDR: &[Kind] = &[Kind::Foreign(CIDR)];
-const BOOL: Gives = Gives::Is(Type::Bool);
+const ONE_IP: &[Kind] = &[Kind::Opaque(IP)];
+const ONE_CIDR: &[Kind] = &[Kind::Opaque(CIDR)];
+const BOOL: Returns = Returns::Is(Type::Bool);
 
-/// An address.
+/// An IP address.
 #[derive(Debug, PartialEq, Eq)]
 struct Ip(IpAddr);
 
-/// A range of addresses, as it was written: the address may lie anywhere in it.
+/// A CIDR. The address may have host bits.
 #[derive(Debug, PartialEq, Eq)]
 struct Cidr {
     ip: IpAddr,
@@ -29,16 +29,16 @@ foreign!(Ip, IP);
 foreign!(Cidr, CIDR);
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("ip", TEXT, Gives::Is(Type::Foreign(IP)), |of, budget| {
-        read_ip(paid(of, 0, budget)?).map(|ip| Value::foreign(Ip(ip)))
+    function("ip", TEXT, Returns::Is(Type::Opaque(IP)), |of, budget| {
+        read_ip(paid(of, 0, budget)?).map(|ip| Value::opaque(Ip(ip)))
     }),
     function("isIP", TEXT, BOOL, |of, budget| Ok(Value::Bool(read_ip(paid(of, 0, budget)?).is_ok()))),
     function("ip.isCanonical", TEXT, BOOL, |of, budget| {
         let text = paid(of, 0, budget)?;
         Ok(Value::Bool(read_ip(text)?.to_string() == text))
     }),
-    function("string", ONE_IP, Gives::Is(Type::String), |of, _| Ok(Value::from(ip(of)?.to_string()))),
-    method("family", ONE_IP, Gives::Is(Type::Int), |of, _| {
+    function("string", ONE_IP, Returns::Is(Type::String), |of, _| Ok(Value::from(ip(of)?.to_string()))),
+    method("family", ONE_IP, Returns::Is(Type::Int), |of, _| {
         Ok(Value::Int(if ip(of)?.is_ipv4() { 4 } else { 6 }))
     }),
     method("isUnspecified", ONE_IP, BOOL, |of, _| Ok(Value::Bool(ip(of)?.is_unspecified()))),
@@ -55,39 +55,39 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let is_other = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local(ip);
         Ok(Value::Bool(!is_other && ip != IpAddr::V4(Ipv4Addr::BROADCAST)))
     }),
-    function("cidr", TEXT, Gives::Is(Type::Foreign(CIDR)), |of, budget| {
-        read_cidr(paid(of, 0, budget)?).map(Value::foreign)
+    function("cidr", TEXT, Returns::Is(Type::Opaque(CIDR)), |of, budget| {
+        read_cidr(paid(of, 0, budget)?).map(Value::opaque)
     }),
     function("isCIDR", TEXT, BOOL, |of, budget| Ok(Value::Bool(read_cidr(paid(of, 0, budget)?).is_ok()))),
-    function("string", ONE_CIDR, Gives::Is(Type::String), |of, _| {
+    function("string", ONE_CIDR, Returns::Is(Type::String), |of, _| {
         let cidr: &Cidr = own(of, 0)?;
         Ok(Value::from(format!("{}/{}", cidr.ip, cidr.length)))
     }),
-    method("containsIP", &[Kind::Foreign(CIDR), Kind::Foreign(IP)], BOOL, |of, _| {
+    method("containsIP", &[Kind::Opaque(CIDR), Kind::Opaque(IP)], BOOL, |of, _| {
         let (cidr, ip): (&Cidr, &Ip) = (own(of, 0)?, own(of, 1)?);
         Ok(Value::Bool(cidr.has(ip.0)))
     }),
-    method("containsIP", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, budget| {
+    method("containsIP", &[Kind::Opaque(CIDR), Kind::Text], BOOL, |of, budget| {
         let cidr: &Cidr = own(of, 0)?;
         Ok(Value::Bool(cidr.has(read_ip(paid(of, 1, budget)?)?)))
     }),
-    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Foreign(CIDR)], BOOL, |of, _| {
+    method("containsCIDR", &[Kind::Opaque(CIDR), Kind::Opaque(CIDR)], BOOL, |of, _| {
         let (cidr, other): (&Cidr, &Cidr) = (own(of, 0)?, own(of, 1)?);
         Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
     }),
-    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, budget| {
+    method("containsCIDR", &[Kind::Opaque(CIDR), Kind::Text], BOOL, |of, budget| {
         let (cidr, other): (&Cidr, Cidr) = (own(of, 0)?, read_cidr(paid(of, 1, budget)?)?);
         Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
     }),
-    method("ip", ONE_CIDR, Gives::Is(Type::Foreign(IP)), |of, _| {
+    method("ip", ONE_CIDR, Returns::Is(Type::Opaque(IP)), |of, _| {
         let cidr: &Cidr = own(of, 0)?;
-        Ok(Value::foreign(Ip(cidr.ip)))
+        Ok(Value::opaque(Ip(cidr.ip)))
     }),
-    method("masked", ONE_CIDR, Gives::Is(Type::Foreign(CIDR)), |of, _| {
+    method("masked", ONE_CIDR, Returns::Is(Type::Opaque(CIDR)), |of, _| {
         let cidr: &Cidr = own(of, 0)?;
-        Ok(Value::foreign(Cidr { ip: masked(cidr.ip, cidr.length), length: cidr.length }))
+        Ok(Value::opaque(Cidr { ip: masked(cidr.ip, cidr.length), length: cidr.length }))
     }),
-    method("prefixLength", ONE_CIDR, Gives::Is(Type::Int), |of, _| {
+    method("prefixLength", ONE_CIDR, Returns::Is(Type::Int), |of, _| {
         let cidr: &Cidr = own(of, 0)?;
         Ok(Value::Int(cidr.length.into()))
     }),
@@ -99,10 +99,10 @@ impl Cidr {
     }
 }
 
-/// A text that is read, and repeated where it is wrong.
+/// The text argument at an index; charges the cost of parsing it.
 fn paid<'a>(of: &'a [Value], at: usize, budget: &mut Budget) -> Result<&'a str, Error> {
     let text = text(of, at)?;
-    budget.read(text.len())?;
+    budget.charge_bytes(text.len())?;
     Ok(text)
 }
 
@@ -117,7 +117,7 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// An address; an IPv4 one dressed up as IPv6 is not taken, as nobody agrees what it means.
+/// Parses an IP address. IPv4-mapped IPv6 addresses are rejected, because they are ambiguous.
 fn read_ip(text: &str) -> Result<IpAddr, Error> {
     let wrong = || Error::failed(format!("IP Address {text:?} parse error during conversion from string"));
     let ip: IpAddr = text.parse().map_err(|_| wrong())?;
@@ -139,7 +139,7 @@ fn read_cidr(text: &str) -> Result<Cidr, Error> {
     Ok(Cidr { ip, length: length.ok_or_else(wrong)? })
 }
 
-/// The address with everything behind its first bits cleared.
+/// Clears the host bits of an address.
 fn masked(ip: IpAddr, length: u8) -> IpAddr {
     let length = u32::from(length);
     match ip {

@@ -1,22 +1,22 @@
-//! Versions: `semver('1.2.3').isLessThan(semver('1.10.0'))`.
+//! CEL library for semantic versions: `semver('1.2.3').isLessThan(semver('1.10.0'))`.
 
 use std::cmp::Ordering;
 
 use cel::arguments::{own, text};
-use cel::{Budget, Error, Function, Gives, Kind, Type, Value, function, method};
+use cel::{Budget, Error, Function, Kind, Returns, Type, Value, function, method};
 
 use super::foreign;
 
 const NAME: &str = "kubernetes.Semver";
 const TEXT: &[Kind] = &[Kind::Text];
 const LOOSE: &[Kind] = &[Kind::Text, Kind::Bool];
-const ONE: &[Kind] = &[Kind::Foreign(NAME)];
-const TWO: &[Kind] = &[Kind::Foreign(NAME), Kind::Foreign(NAME)];
-const BOOL: Gives = Gives::Is(Type::Bool);
-const INT: Gives = Gives::Is(Type::Int);
-const VERSION: Gives = Gives::Is(Type::Foreign(NAME));
+const ONE: &[Kind] = &[Kind::Opaque(NAME)];
+const TWO: &[Kind] = &[Kind::Opaque(NAME), Kind::Opaque(NAME)];
+const BOOL: Returns = Returns::Is(Type::Bool);
+const INT: Returns = Returns::Is(Type::Int);
+const VERSION: Returns = Returns::Is(Type::Opaque(NAME));
 
-/// A version: three numbers, and what comes before it.
+/// A semantic version: major, minor, patch, and the pre-release identifiers.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     numbers: [u64; 3],
@@ -40,7 +40,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
 
 fn made(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     let wrong = || Error::failed(format!("invalid semantic version {:?}", text(of, 0).unwrap_or_default()));
-    Ok(Value::foreign(read(of, budget)?.ok_or_else(wrong)?))
+    Ok(Value::opaque(read(of, budget)?.ok_or_else(wrong)?))
 }
 
 fn number(of: &[Value], at: usize) -> Result<Value, Error> {
@@ -50,7 +50,7 @@ fn number(of: &[Value], at: usize) -> Result<Value, Error> {
 
 fn compare(of: &[Value], budget: &mut Budget) -> Result<Ordering, Error> {
     let (one, two): (&Version, &Version) = (own(of, 0)?, own(of, 1)?);
-    budget.spend(one.before.len().min(two.before.len()))?;
+    budget.charge(one.before.len().min(two.before.len()))?;
     Ok(one.cmp(two))
 }
 
@@ -83,11 +83,11 @@ impl PartialOrd for Version {
     }
 }
 
-/// The version of the first argument; a second one that is true allows `v1.2` and `01.2.3`.
+/// Parses the first argument. If the second argument is true, `v1.2` and `01.2.3` are valid too.
 fn read(of: &[Value], budget: &mut Budget) -> Result<Option<Version>, Error> {
     let is_loose = matches!(of.get(1), Some(Value::Bool(true)));
     let text = text(of, 0)?;
-    budget.read(text.len())?;
+    budget.charge_bytes(text.len())?;
     Ok(version(text, is_loose))
 }
 

@@ -1,4 +1,4 @@
-//! What the functions of Kubernetes give.
+//! Tests of the Kubernetes CEL libraries.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cel::{Bindings, Budget, Program, Value};
 use fastrand::Rng;
 
-use super::{MAX_MESSAGE, STEPS_AN_EXPRESSION, environment, message};
+use super::{EXPRESSION_COST_LIMIT, MAX_MESSAGE_BYTES, environment, message};
 
 fn run(source: &str) -> Result<Value, cel::Error> {
     let program =
@@ -54,7 +54,7 @@ fn amounts_addresses_urls_versions_and_names() {
 }
 
 #[test]
-fn whatever_text_comes_is_an_answer() {
+fn any_text_has_a_result() {
     const LETTERS: [&str; 24] = [
         "a", "Z", "1", "0", ".", "-", "/", ":", "[", "]", "%", "%4", "?", "&", "=", "@", "v", "+", "ä", "€",
         "Gi", "e9", "::", " ",
@@ -73,16 +73,16 @@ fn whatever_text_comes_is_an_answer() {
 }
 
 #[test]
-fn long_texts_cost_what_they_take() {
+fn long_strings_are_charged() {
     const BYTES: usize = 1_000_000;
-    /// Far more than it takes to read a text once.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    /// Far above the time for reading a text once.
+    const TIME_LIMIT: Duration = Duration::from_secs(20);
     let environment = environment().with("t", cel::Type::String);
     let run = |source: &str, text: &str| {
-        let mut budget = Budget::of(STEPS_AN_EXPRESSION);
+        let mut budget = Budget::of(EXPRESSION_COST_LIMIT);
         let bindings = Bindings::default().with("t", Value::from(text));
         let told = Program::compile(source, &environment).unwrap().run(&bindings, &mut budget);
-        (told, STEPS_AN_EXPRESSION - budget.left())
+        (told, EXPRESSION_COST_LIMIT - budget.left())
     };
     let long = "a".repeat(BYTES);
     for (source, text, times) in [
@@ -97,7 +97,7 @@ fn long_texts_cost_what_they_take() {
     let begin = Instant::now();
     let (told, _) = run("url(t).getQuery().size() == 125000", &format!("/?{query}"));
     assert!(matches!(told, Ok(Value::Bool(true))), "{told:?}");
-    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < TIME_LIMIT, "it took {:?}", begin.elapsed());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_message_is_one_line_that_says_something() {
     let told = |made: &Value, plain| message(Some(made.clone()), plain, || "it failed".to_owned());
     assert_eq!(told(&Value::from(" it is so "), "plain"), "it is so");
     for other in
-        [Value::from(" "), Value::from("a\nb"), Value::from("x".repeat(MAX_MESSAGE + 1)), Value::Int(1)]
+        [Value::from(" "), Value::from("a\nb"), Value::from("x".repeat(MAX_MESSAGE_BYTES + 1)), Value::Int(1)]
     {
         assert_eq!(told(&other, "plain"), "plain");
         assert_eq!(told(&other, ""), "it failed");

@@ -1,22 +1,22 @@
-//! URLs and their parts: `url(self).getScheme() == 'https'`.
+//! CEL library for URLs: `url(self).getScheme() == 'https'`.
 
 use std::collections::BTreeMap;
 
 use cel::arguments::{own, text};
-use cel::{Error, Function, Gives, Key, Kind, Type, Value, function, method};
+use cel::{Error, Function, Key, Kind, Returns, Type, Value, function, method};
 
 use super::foreign;
 
 const NAME: &str = "kubernetes.URL";
 const TEXT: &[Kind] = &[Kind::Text];
-const ONE: &[Kind] = &[Kind::Foreign(NAME)];
-const WORD: Gives = Gives::Is(Type::String);
+const ONE: &[Kind] = &[Kind::Opaque(NAME)];
+const WORD: Returns = Returns::Is(Type::String);
 
-/// A URL with a scheme, or the path of one.
+/// A URL with a scheme, or an absolute path.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Url {
     scheme: String,
-    /// With the port.
+    /// Includes the port.
     host: String,
     path: String,
     query: String,
@@ -25,50 +25,50 @@ struct Url {
 foreign!(Url, NAME);
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("url", TEXT, Gives::Is(Type::Foreign(NAME)), |of, budget| {
+    function("url", TEXT, Returns::Is(Type::Opaque(NAME)), |of, budget| {
         let text = text(of, 0)?;
-        budget.read(text.len())?;
+        budget.charge_bytes(text.len())?;
         let wrong = || {
             Error::failed(format!(
                 "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
             ))
         };
-        read(text).map(Value::foreign).ok_or_else(wrong)
+        read(text).map(Value::opaque).ok_or_else(wrong)
     }),
-    function("isURL", TEXT, Gives::Is(Type::Bool), |of, budget| {
+    function("isURL", TEXT, Returns::Is(Type::Bool), |of, budget| {
         let text = text(of, 0)?;
-        budget.read(text.len())?;
+        budget.charge_bytes(text.len())?;
         Ok(Value::Bool(read(text).is_some()))
     }),
     method("getScheme", ONE, WORD, |of, budget| {
         let scheme = &one(of)?.scheme;
-        budget.read(scheme.len())?;
+        budget.charge_bytes(scheme.len())?;
         Ok(Value::from(scheme.as_str()))
     }),
     method("getHost", ONE, WORD, |of, budget| {
         let host = &one(of)?.host;
-        budget.read(host.len())?;
+        budget.charge_bytes(host.len())?;
         Ok(Value::from(host.as_str()))
     }),
     method("getHostname", ONE, WORD, |of, budget| {
         let host = &one(of)?.host;
-        budget.read(host.len())?;
+        budget.charge_bytes(host.len())?;
         let name = host_and_port(host).0;
         Ok(Value::from(name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)))
     }),
     method("getPort", ONE, WORD, |of, budget| {
         let host = &one(of)?.host;
-        budget.read(host.len())?;
+        budget.charge_bytes(host.len())?;
         Ok(Value::from(host_and_port(host).1))
     }),
     method("getEscapedPath", ONE, WORD, |of, budget| {
         let path = &one(of)?.path;
-        budget.read(path.len())?;
+        budget.charge_bytes(path.len())?;
         Ok(Value::from(escaped(path)))
     }),
-    method("getQuery", ONE, Gives::Is(Type::Dyn), |of, budget| {
+    method("getQuery", ONE, Returns::Is(Type::Dyn), |of, budget| {
         let query = &one(of)?.query;
-        budget.read(query.len())?;
+        budget.charge_bytes(query.len())?;
         Ok(pairs(query))
     }),
 ];
@@ -91,7 +91,7 @@ fn read(text: &str) -> Option<Url> {
         return None;
     }
     let mut url = Url { scheme: scheme.to_ascii_lowercase(), query: query.to_owned(), ..Url::default() };
-    // What has a scheme and no slash behind it has no parts: `mailto:me`.
+    // A URL such as `mailto:me` has no host and no path.
     if !rest.starts_with('/') {
         return Some(url);
     }
@@ -128,7 +128,7 @@ fn is_host(host: &str) -> bool {
     is_name && port.bytes().all(|byte| byte.is_ascii_digit()) && unescaped(name, false).is_some()
 }
 
-/// The text without `%41`; `None` when what stands behind a percent sign is no number.
+/// Decodes percent-encoding; `None` if it is invalid.
 fn unescaped(text: &str, has_plus: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -145,7 +145,7 @@ fn unescaped(text: &str, has_plus: bool) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The path with everything in numbers that may not stand in one.
+/// Percent-encodes a path.
 fn escaped(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*%[]".contains(&byte);
     path.bytes()

@@ -1,4 +1,4 @@
-//! Containers: what was a command is now arguments, what was a number is now an amount.
+//! Converts containers of old API versions to v1.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::pod::{Fields, each, fields};
 use crate::quantity::{Format, Quantity};
 
 pub(super) fn of_v1beta1(container: &mut Fields) {
-    // Docker's words: the entrypoint is today's command, the command today's arguments.
+    // In v1beta1, fields had the names of Docker: `entrypoint` is `command` in v1, and `command` is `args`.
     let arguments = container.remove("command");
     if let Some(entrypoint) = container.remove("entrypoint") {
         container.insert("command".to_owned(), entrypoint);
@@ -33,7 +33,7 @@ pub(super) fn of_v1beta1(container: &mut Fields) {
     of_v1beta3(container);
 }
 
-/// What v1beta3 had in common with the versions before.
+/// Converts what v1beta3 has in common with earlier versions.
 pub(super) fn of_v1beta3(container: &mut Fields) {
     security(container);
     if let Some(Value::String(policy)) = container.get_mut("imagePullPolicy")
@@ -49,7 +49,7 @@ pub(super) fn of_v1beta3(container: &mut Fields) {
     });
 }
 
-/// Thousandths of a core and bytes; nothing is no limit.
+/// Converts `cpu` (millicores) and `memory` (bytes) to limits. 0 is no limit.
 fn limits(container: &mut Fields) {
     let amount = |value: Option<Value>| value.and_then(|text| text.as_str()?.parse::<Quantity>().ok());
     let cpu = amount(container.remove("cpu")).map(|cpu| ("cpu", Quantity::from_milli(cpu.units())));
@@ -61,7 +61,7 @@ fn limits(container: &mut Fields) {
     }
 }
 
-/// Both stood beside the image before there was a place for them.
+/// Moves `privileged` and `capabilities` to the security context.
 fn security(container: &mut Fields) {
     for field in ["privileged", "capabilities"] {
         if let Some(value) = container.remove(field) {
@@ -70,7 +70,7 @@ fn security(container: &mut Fields) {
     }
 }
 
-/// Paths into today's version of the Pod.
+/// Converts field paths to those of v1.
 fn field_ref(field: &mut Fields) {
     if let Some(Value::String(version)) = field.get_mut("apiVersion")
         && version.starts_with("v1beta")
@@ -89,7 +89,7 @@ fn field_ref(field: &mut Fields) {
     }
 }
 
-/// Two names of one field, the newer of which wins.
+/// Merges two names of one field; the newer one wins.
 fn either(of: &mut Fields, newer: &str, older: &str) {
     let old = of.remove(older);
     let has = of.get(newer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
@@ -98,7 +98,7 @@ fn either(of: &mut Fields, newer: &str, older: &str) {
     }
 }
 
-/// The object under a name, made when it is not there.
+/// The object at a field, created if it is missing.
 fn object<'a>(of: &'a mut Fields, name: &str) -> &'a mut Fields {
     let entry = of.entry(name).or_insert_with(|| Fields::new().into());
     if !entry.is_object() {

@@ -1,4 +1,4 @@
-//! Pods as they were written before v1: read along their own types, then said in the words of today.
+//! Pods of API versions before v1: checked against their own types, then converted to v1.
 
 mod container;
 mod paths;
@@ -10,51 +10,51 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::fault::{Fault, Faults};
+use crate::field_error::{FieldError, FieldErrors};
 use crate::path::Path;
 use crate::schema::{Kind, Schema, check};
 
-/// The forms a Pod had before v1.
+/// The forms of a Pod before v1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `version: v1beta1` or `v1beta2`, and no kind: from before there were Pods.
+    /// A ContainerManifest: `version: v1beta1` or `v1beta2`, and no kind.
     ContainerManifest,
-    /// What an early master handed to a node.
+    /// A BoundPod, which early masters sent to nodes.
     BoundPod,
-    /// A Pod of `v1beta3`.
+    /// A `v1beta3` Pod.
     V1Beta3Pod,
 }
 
-/// A Pod that was written in an older form.
+/// A Pod of an old API version.
 #[derive(Debug)]
 pub struct Legacy {
     form: Form,
-    /// The manifest, to tell findings by its names.
+    /// The original manifest, to translate field paths.
     manifest: Value,
-    /// The same Pod in v1.
+    /// The Pod in v1.
     pub pod: Value,
 }
 
 impl Legacy {
-    /// Checks a manifest along the types of its form, and converts it. What is wrong is left out of the Pod.
-    pub fn read(form: Form, mut manifest: Value, faults: &mut Faults) -> Self {
+    /// Checks a manifest against the types of its form, and converts it. Invalid values are left out of the Pod.
+    pub fn read(form: Form, mut manifest: Value, errors: &mut FieldErrors) -> Self {
         let (schema, of) = match form {
             Form::ContainerManifest => (v1beta1(), "ContainerManifest"),
             Form::BoundPod => (v1beta1(), "BoundPod"),
             Form::V1Beta3Pod => (v1beta3(), "Pod"),
         };
-        check(schema, &Kind::Object(of), &mut manifest, &Path::ROOT, faults);
+        check(schema, &Kind::Object(of), &mut manifest, &Path::ROOT, errors);
         let pod = match form {
-            Form::ContainerManifest => pod::of_manifest(manifest.clone(), faults),
-            Form::BoundPod => pod::of_bound_pod(manifest.clone(), faults),
-            Form::V1Beta3Pod => pod::of_v1beta3(manifest.clone(), faults),
+            Form::ContainerManifest => pod::of_manifest(manifest.clone(), errors),
+            Form::BoundPod => pod::of_bound_pod(manifest.clone(), errors),
+            Form::V1Beta3Pod => pod::of_v1beta3(manifest.clone(), errors),
         };
         Self { form, manifest, pod }
     }
 
-    /// The same finding by the names of the manifest instead of v1.
-    pub fn fault(&self, fault: Fault) -> Fault {
-        Fault { path: paths::in_manifest(self.form, &self.manifest, &fault.path), ..fault }
+    /// Translates the path of an error from v1 to the manifest.
+    pub fn error(&self, error: FieldError) -> FieldError {
+        FieldError { path: paths::in_manifest(self.form, &self.manifest, &error.path), ..error }
     }
 }
 

@@ -1,12 +1,12 @@
-//! Where in a manifest a field of the converted Pod comes from.
+//! Translates field paths of the converted Pod to those of the manifest.
 
 use serde_json::Value;
 
 use super::Form;
 use crate::path::{OwnedStep, PathBuf};
 
-/// What fields of v1 are called in a manifest: `[]` is any element. The first rule that fits and leads to something that
-/// is there counts; what follows the pattern follows its replacement.
+/// v1 paths with the paths of the manifest; `[]` is any index. The first rule that matches and leads to an existing
+/// value wins. The rest of the path is appended.
 const CONTAINERS: [(&str, &str); 12] = [
     ("containers[].command", "containers[].entrypoint"),
     ("containers[].args", "containers[].command"),
@@ -27,7 +27,7 @@ const SECURITY: [(&str, &str); 2] = [
 ];
 const NAMES: [(&str, &str); 2] = [("metadata.name", "id"), ("metadata.uid", "uuid")];
 
-/// The path of a field of the Pod, by the names of the manifest.
+/// The path of a Pod field in the manifest.
 pub(super) fn in_manifest(form: Form, manifest: &Value, path: &PathBuf) -> PathBuf {
     let steps = path.steps();
     if form == Form::V1Beta3Pod {
@@ -41,32 +41,32 @@ pub(super) fn in_manifest(form: Form, manifest: &Value, path: &PathBuf) -> PathB
     let names = NAMES.iter().map(|(new, old)| ((*new).to_owned(), (*old).to_owned()));
     let rules = SECURITY.iter().chain(&CONTAINERS);
     let rules = rules.map(|(new, old)| (format!("spec.{new}"), format!("{prefix}{old}")));
-    // Whatever a volume is stood under `source`.
+    // Volume sources were nested under `source`.
     let source = ("spec.volumes[]".to_owned(), format!("{prefix}volumes[].source"));
     let rest = ("spec".to_owned(), prefix.trim_end_matches('.').to_owned());
     let metadata = ("metadata".to_owned(), String::new());
     rewrite(names.chain(rules).chain([source]), manifest, steps)
         .or_else(|| replace(&rest, steps))
-        .or_else(|| names_replaced(steps))
+        .or_else(|| replace_names(steps))
         .or_else(|| replace(&metadata, steps))
         .unwrap_or_else(|| path.clone())
 }
 
-/// A name that is missing is missing under the name it has in the manifest.
-fn names_replaced(steps: &[OwnedStep]) -> Option<PathBuf> {
+/// A missing name is reported under its name in the manifest.
+fn replace_names(steps: &[OwnedStep]) -> Option<PathBuf> {
     NAMES.iter().find_map(|(new, old)| replace(&((*new).to_owned(), (*old).to_owned()), steps))
 }
 
-/// The path by the first rule whose replacement leads to something.
+/// Applies the first rule whose result leads to an existing value.
 fn rewrite(
     mut rules: impl Iterator<Item = (String, String)>,
     manifest: &Value,
     steps: &[OwnedStep],
 ) -> Option<PathBuf> {
-    rules.find_map(|rule| replace(&rule, steps).filter(|path| leads_somewhere(manifest, path.steps())))
+    rules.find_map(|rule| replace(&rule, steps).filter(|path| exists_in(manifest, path.steps())))
 }
 
-/// `steps` with the pattern at their start replaced, its indices carried over.
+/// Replaces the pattern at the start of `steps`; indices are carried over.
 fn replace((pattern, replacement): &(String, String), steps: &[OwnedStep]) -> Option<PathBuf> {
     let mut indices = Vec::new();
     let mut rest = steps.iter();
@@ -89,7 +89,7 @@ fn replace((pattern, replacement): &(String, String), steps: &[OwnedStep]) -> Op
     Some(PathBuf(path))
 }
 
-/// `a[].b` as `a`, any element, `b`.
+/// Splits `a[].b` into `a`, any index, `b`.
 fn parts(pattern: &str) -> impl Iterator<Item = Option<&str>> {
     pattern
         .split('.')
@@ -101,7 +101,7 @@ fn parts(pattern: &str) -> impl Iterator<Item = Option<&str>> {
         .flatten()
 }
 
-fn leads_somewhere(manifest: &Value, steps: &[OwnedStep]) -> bool {
+fn exists_in(manifest: &Value, steps: &[OwnedStep]) -> bool {
     let mut here = Some(manifest);
     for step in steps {
         here = here.and_then(|value| match step {

@@ -1,4 +1,4 @@
-//! Manifests of 2014 and 2015, and the Pods they are today.
+//! Tests of manifests of 2014 and 2015 and the Pods that result.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use crate::decode::decode;
 use crate::object::Object;
 
-/// The spec of the only Pod of a manifest, as far as `expected` asks for it.
+/// Checks the spec of the only Pod of a manifest; fields that are not in `expected` are ignored.
 #[track_caller]
 fn becomes(manifest: &str, name: &str, expected: Value) {
     let decoded = decode(manifest.as_bytes());
-    let said: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(said, Vec::<String>::new());
+    let messages: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(messages, Vec::<String>::new());
     let [Object::Pod(pod)] = decoded.objects.as_slice() else { return assert_eq!(decoded.objects, []) };
     assert_eq!(decoded.objects[0].object_name().to_string(), name);
     let spec = serde_json::to_value(pod.spec.as_ref().unwrap()).unwrap();
     assert_eq!(part(&spec, &expected), expected);
 }
 
-/// The parts of `value` that `of` names.
+/// The parts of `value` that `of` has.
 fn part(value: &Value, of: &Value) -> Value {
     match (value, of) {
         (Value::Object(fields), Value::Object(of)) => of
@@ -35,8 +35,8 @@ fn part(value: &Value, of: &Value) -> Value {
 #[track_caller]
 fn refused(manifest: &str, problems: &[&str]) {
     let decoded = decode(manifest.as_bytes());
-    let said: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(said, problems);
+    let messages: Vec<String> = decoded.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(messages, problems);
     assert_eq!(decoded.objects, []);
 }
 
@@ -94,7 +94,7 @@ volumes:
     );
     let decoded = decode(b"{\"version\":\"v1beta1\",\"id\":\"a\",\"uuid\":\"6f0b\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}");
     assert_eq!(decoded.objects[0].metadata().uid.as_deref(), Some("6f0b"));
-    // No word about restarting means always; a limit of nothing means none.
+    // The default restart policy is Always; a limit of 0 is no limit.
     becomes(
         "version: v1beta1\nid: a\ncontainers: [{name: c, image: i, cpu: 0, memory: 0}]\n",
         "Pod default/a",
@@ -138,20 +138,20 @@ fn a_v1beta3_pod() {
     refused(
         "apiVersion: v1beta3\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: n1\n  containers: [{name: c, image: i}]\nstatus:\n  host: n2\n",
         &[
-            "8:9: status.host: `n2` is not the host that spec.nodeName tells: `n1`; they are one fact: write the same, or remove one of them",
+            "8:9: status.host: `n2` differs from spec.nodeName, which is `n1`; they are the same field: write the same value, or remove one of them",
         ],
     );
     refused(
         "apiVersion: v1beta3\nkind: Pod\nmetadata: {name: a}\nspec:\n  host: N1\n  containers: [{name: c, image: i, imagePullPolicy: PullSometimes}]\n",
         &[
-            "5:9: spec.host: `N1` is no name here: only lower case letters, digits, `-` and `.`, at most 253 of them; write `n1`",
-            "6:53: spec.containers[0].imagePullPolicy: `Sometimes` is none of Always, IfNotPresent, Never; write one of these",
+            "5:9: spec.host: `N1` is not a valid name: only lower case letters, digits, `-` and `.`, at most 253 of them; write `n1`",
+            "6:53: spec.containers[0].imagePullPolicy: `Sometimes` is not one of Always, IfNotPresent, Never; write one of these",
         ],
     );
 }
 
 #[test]
-fn findings_by_the_names_of_the_manifest() {
+fn errors_use_manifest_field_names() {
     refused(
         r#"version: v1beta1
 id: My Pod
@@ -173,13 +173,13 @@ volumes:
     hostDir: {path: ../up}
 "#,
         &[
-            "2:5: id: `My Pod` is no name here: only lower case letters, digits, `-` and `.`, at most 253 of them; write `my-pod`",
+            "2:5: id: `My Pod` is not a valid name: only lower case letters, digits, `-` and `.`, at most 253 of them; write `my-pod`",
             "6:8: containers[0].cpu: -5m is negative; write 0 or more",
-            "8:10: containers[0].env[0].key: `A=B` is no name of a variable: printable ASCII without `=`; use capital letters, digits and `_`",
+            "8:10: containers[0].env[0].key: `A=B` is not a valid variable name: printable ASCII without `=`; use capital letters, digits and `_`",
             "11:11: containers[0].volumeMounts[0].path: is required; add where the volume appears in the container",
             "12:11: containers[0].volumeMounts[1].name: there is no volume `nowhere`; add it under `spec.volumes`",
-            "14:16: restartPolicy: there are several policies; keep one of always, onFailure, never",
-            "18:21: volumes[0].source.hostDir.path: `../up` must not hold `..`; write the path out",
+            "14:16: restartPolicy: there are several restart policies; keep one of always, onFailure, never",
+            "18:21: volumes[0].source.hostDir.path: `../up` must not contain `..`; write the path out",
         ],
     );
     refused(
@@ -191,7 +191,7 @@ volumes:
         &[
             "3:1: volume: unknown field `volume`; did you mean `volumes`?",
             "5:35: containers[0].entrypoint: expected a list of strings, found the string \"sh\"; write a list, even of one: `[...]`, or a line that starts with `- `",
-            "5:47: containers[0].memory: `64MB` is no amount: it has an unknown suffix; did you mean `64M`?",
+            "5:47: containers[0].memory: `64MB` is not a quantity: it has an unknown suffix; did you mean `64M`?",
             "5:75: containers[0].volumeMounts[0].name: there is no volume `v`; add it under `spec.volumes`",
             "5:78: containers[0].volumeMounts[0].mountpath: unknown field `mountpath`; did you mean `mountPath`?",
         ],

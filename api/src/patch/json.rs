@@ -1,4 +1,4 @@
-//! JSON patch, RFC 6902, within limits; like the stock server's, a `test` for `null` passes where nothing is.
+//! JSON patch (RFC 6902) with limits. As in the stock API server, a `test` for `null` succeeds for a missing value.
 
 #[cfg(test)]
 mod tests;
@@ -10,21 +10,21 @@ use serde_json::Value;
 
 use super::{MAX_DEPTH, PatchError, check_depth, fits};
 
-/// How many operations a patch may have; the stock server's limit.
+/// Limit for the operations of a patch, as in the stock API server.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// How much all `copy` operations of a patch may add, in bytes; the stock server's limit. Without it thirty copies make
-/// a gigabyte of a byte.
+/// Limit for the bytes that all `copy` operations add, as in the stock API server. Without it, thirty copies can grow
+/// one byte to a gigabyte.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// How much all `move` operations of a patch may carry, in bytes: each is looked at for its depth.
+/// Limit for the bytes that all `move` operations carry, because each one is checked for its depth.
 const MAX_MOVED_BYTES: usize = 64 * 1024 * 1024;
 
-/// What `object` is after `patch`, a list of operations: all of them or none.
+/// Applies a list of operations to `object`: all or none.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] when this is no patch, [`PatchError::TooLarge`] over a limit and
-/// [`PatchError::Unprocessable`] for a failed test or a path that leads nowhere.
+/// [`PatchError::Malformed`] if the patch is invalid, [`PatchError::TooLarge`] over a limit, and
+/// [`PatchError::Unprocessable`] for a failed test or a path that does not exist.
 pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
     check_depth(&object, patch)?;
     if let Some(operations) = patch.as_array().map(Vec::len).filter(|operations| *operations > MAX_OPERATIONS)
@@ -36,24 +36,26 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = Vec::<PatchOperation>::deserialize(patch)
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
     let mut patched = object;
-    let mut carried = Carried::default();
+    let mut carried = CarriedBytes::default();
     for (index, operation) in operations.iter().enumerate() {
         step(&mut patched, operation, &mut carried).map_err(|what| what.of(index, operation))?;
     }
     if !patched.is_object() {
-        return Err(PatchError::Unprocessable("the patch leaves no object; patch its fields".to_owned()));
+        return Err(PatchError::Unprocessable(
+            "the result of the patch is not an object; patch its fields".to_owned(),
+        ));
     }
     Ok(patched)
 }
 
-/// What the operations so far have carried about.
+/// The bytes carried by the operations so far.
 #[derive(Default)]
-struct Carried {
+struct CarriedBytes {
     copied_bytes: usize,
     moved_bytes: usize,
 }
 
-/// Why an operation was not made.
+/// The error of one operation.
 enum Failure {
     TooLarge(String),
     Refused(String),
@@ -77,8 +79,8 @@ impl Failure {
     }
 }
 
-/// Makes one operation.
-fn step(patched: &mut Value, operation: &PatchOperation, carried: &mut Carried) -> Result<(), Failure> {
+/// Applies one operation.
+fn step(patched: &mut Value, operation: &PatchOperation, carried: &mut CarriedBytes) -> Result<(), Failure> {
     match operation {
         PatchOperation::Test(test)
             if test.value.is_null() && patched.pointer(test.path.as_str()).is_none() =>
@@ -103,15 +105,15 @@ fn step(patched: &mut Value, operation: &PatchOperation, carried: &mut Carried) 
     }
     json_patch::patch_unsafe(patched, std::slice::from_ref(operation)).map_err(|error| {
         Failure::Refused(match error.kind {
-            PatchErrorKind::TestFailed => "test failed: the value there is another".to_owned(),
-            PatchErrorKind::InvalidPointer => "the path leads nowhere in this object".to_owned(),
-            PatchErrorKind::InvalidFromPointer => "`from` leads nowhere in this object".to_owned(),
+            PatchErrorKind::TestFailed => "test failed: the value differs".to_owned(),
+            PatchErrorKind::InvalidPointer => "the path does not exist in this object".to_owned(),
+            PatchErrorKind::InvalidFromPointer => "`from` does not exist in this object".to_owned(),
             other => other.to_string(),
         })
     })
 }
 
-/// Refuses a value that would be too deep at `path`.
+/// Rejects a value that would nest too deep at `path`.
 fn fits_at(value: &Value, path: &Pointer) -> Result<(), Failure> {
     match MAX_DEPTH.checked_sub(path.tokens().count()) {
         Some(left) if fits(value, left) => Ok(()),
@@ -119,7 +121,7 @@ fn fits_at(value: &Value, path: &Pointer) -> Result<(), Failure> {
     }
 }
 
-/// Counts what is carried, and stops when it is too much.
+/// Adds the size of a value, and fails over the limit.
 fn charge(bytes: &mut usize, value: &Value, limit: usize, what: &str) -> Result<(), Failure> {
     *bytes = bytes.saturating_add(size_bytes(value));
     if *bytes > limit {
@@ -128,7 +130,7 @@ fn charge(bytes: &mut usize, value: &Value, limit: usize, what: &str) -> Result<
     Ok(())
 }
 
-/// About what a value takes as JSON.
+/// The approximate size of a value in JSON.
 fn size_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

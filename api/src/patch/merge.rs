@@ -1,4 +1,4 @@
-//! JSON merge patch, RFC 7386: objects merge, `null` deletes, everything else replaces.
+//! JSON merge patch (RFC 7386): objects are merged, `null` deletes, other values replace.
 
 #[cfg(test)]
 mod tests;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::{PatchError, check_depth};
 
-/// What `object` is after `patch`.
+/// Applies a merge patch to `object`.
 ///
 /// # Errors
-/// When the patch is no JSON object: an object of the API can be replaced by nothing else.
+/// If the patch is not a JSON object.
 pub fn apply(mut object: Value, patch: &Value) -> Result<Value, PatchError> {
     check_depth(&object, patch)?;
     let Value::Object(changes) = patch else {
-        return Err(PatchError::Malformed("a JSON merge patch of an object is a JSON object".to_owned()));
+        return Err(PatchError::Malformed("a JSON merge patch must be a JSON object".to_owned()));
     };
     merge(&mut object, changes);
     Ok(object)

@@ -1,4 +1,4 @@
-//! Paths as text, and back.
+//! Tests of formatting and parsing paths.
 
 use super::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn a_path_says_where() {
 }
 
 #[test]
-fn text_reads_back() {
+fn text_round_trips() {
     for text in [
         "",
         "spec",
@@ -28,7 +28,7 @@ fn text_reads_back() {
     ] {
         assert_eq!(PathBuf::from(text).to_string(), text);
     }
-    // Whatever the text, reading it ends.
+    // Parsing terminates for any text.
     for text in ["..", "[", "a[", "a[b", "]", ".[0]", "é.é"] {
         assert!(PathBuf::from(text).steps().len() < 4, "{text}");
     }

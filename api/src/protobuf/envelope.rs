@@ -1,26 +1,26 @@
-//! What is around every object: four bytes that say what this is, and a message that says of which kind.
+//! The envelope of protobuf objects: magic bytes and a `runtime.Unknown` with the kind.
 
+use super::decoder::broken;
 use super::error::Error;
 use super::scalar::text;
-use super::walk::broken;
 use super::wire::{Reader, Wire};
 use super::{CONTENT_TYPE, shown};
 use crate::path::Path;
 
-/// How every body begins.
+/// The magic bytes at the start of each body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// An object that is still bytes.
+/// A decoded `runtime.Unknown`.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) api_version: &'a str,
     pub(super) kind: &'a str,
     pub(super) raw: &'a [u8],
-    /// The bytes are JSON, which says by itself of which kind it is.
+    /// True if `raw` is JSON.
     pub(super) is_json: bool,
 }
 
-/// Opens a `runtime.Unknown`.
+/// Decodes a `runtime.Unknown`.
 pub(super) fn open<'a>(body: &'a [u8], path: &Path<'_>) -> Result<Envelope<'a>, Error> {
     let mut reader = Reader::new(body.strip_prefix(MAGIC).ok_or(Error::Magic)?);
     let mut envelope = Envelope::default();

@@ -1,98 +1,98 @@
-//! What can be wrong with a body in protobuf: what, where, and what to do.
+//! Errors of protobuf bodies.
 
 use crate::path::PathBuf;
 
-/// Why a body is not read.
+/// The reasons to reject a body.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is something else.
+    /// The body is not Kubernetes protobuf.
     #[error(
-        "the body is no Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or its own content type"
+        "the body is not Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or set the right content type"
     )]
     Magic,
-    /// It is compressed within.
-    #[error("the object in the body is encoded as `{encoding}`; send it without a contentEncoding")]
+    /// The envelope has a contentEncoding.
+    #[error("the object in the body has the contentEncoding `{encoding}`; send it without a contentEncoding")]
     Encoding {
-        /// What the envelope says.
+        /// The contentEncoding.
         encoding: String,
     },
-    /// The envelope holds neither protobuf nor JSON.
+    /// The content is neither protobuf nor JSON.
     #[error("the object in the body is `{content_type}`; send {} or application/json", super::CONTENT_TYPE)]
     ContentType {
-        /// What the envelope says.
+        /// The contentType.
         content_type: String,
     },
-    /// The kind is not in the table: one of a CustomResourceDefinition, or misspelt, or not said.
-    #[error("`{api_version}` has no `{kind}` that can be sent in protobuf; send it as application/json")]
+    /// The kind has no protobuf message: a custom resource, or an unknown or missing kind.
+    #[error("`{api_version}` has no kind `{kind}` that can be sent as protobuf; send it as application/json")]
     UnknownKind {
-        /// The API version of the envelope.
+        /// The API version in the envelope.
         api_version: String,
-        /// The kind of the envelope.
+        /// The kind in the envelope.
         kind: String,
     },
-    /// The body ends in the middle of something.
+    /// The body ends too early.
     #[error("{}the message ends too early; send all of it", at(path))]
     Truncated {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// What should be a field number or a whole number is none.
-    #[error("{}the bytes are no protobuf; encode the object anew", at(path))]
+    /// A field number or integer is invalid.
+    #[error("{}the bytes are not valid protobuf; encode the object again", at(path))]
     Malformed {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// The field is written as a value of another type.
+    /// A field has the wrong wire type.
     #[error("{}expected {expected}, found {found}; use the types of Kubernetes' own .proto files", at(path))]
     WireType {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
-        /// What the field is.
+        /// The expected type.
         expected: &'static str,
-        /// What stands there.
+        /// The actual type.
         found: &'static str,
     },
-    /// Text that is no text.
-    #[error("{}the text is not UTF-8; encode it, or put it in a field for bytes", at(path))]
+    /// A string is not UTF-8.
+    #[error("{}the string is not UTF-8; encode it, or use a field of type bytes", at(path))]
     Text {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// A number that JSON has no way to write.
-    #[error("{}the number is not finite; leave it out", at(path))]
+    /// A number is NaN or infinite, which JSON cannot represent.
+    #[error("{}the number is not finite; omit it", at(path))]
     Number {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// A moment outside of the years 0 to 9999.
+    /// A time is outside of the years 0 to 9999.
     #[error("{}the time is out of range; give one of the years 0 to 9999", at(path))]
     Time {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// A value that is carried as JSON is none.
-    #[error("{}the value should be JSON and is not ({source}); correct it", at(path))]
+    /// A value that must be JSON is invalid.
+    #[error("{}the value is not valid JSON ({source}); correct it", at(path))]
     Json {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the JSON parser.
         source: serde_json::Error,
     },
-    /// Messages in messages in messages.
-    #[error("{}the object is nested more than {} deep; make it flatter", at(path), super::walk::MAX_DEPTH)]
+    /// The messages nest too deep.
+    #[error("{}the object nests deeper than {} levels; flatten it", at(path), super::decoder::MAX_DEPTH)]
     TooDeep {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
-    /// More values than any real object has.
-    #[error("{}the object holds more than {} values; split it", at(path), super::walk::MAX_VALUES)]
+    /// The body has too many values.
+    #[error("{}the object holds more than {} values; split it", at(path), super::decoder::MAX_VALUES)]
     TooMany {
-        /// Where in the object.
+        /// The path in the object.
         path: PathBuf,
     },
 }
 
-/// The path with what parts it from the rest; nothing for the object itself.
+/// The path as a prefix of the message; empty for the object itself.
 fn at(path: &PathBuf) -> String {
     if path.steps().is_empty() { String::new() } else { format!("{path}: ") }
 }

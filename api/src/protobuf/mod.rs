@@ -1,36 +1,36 @@
-//! Bodies in the protobuf of Kubernetes, as Go clients send them: read along the table of types, for every kind.
+//! Decodes and [encodes](encode) the protobuf format of Kubernetes for all built-in kinds.
 
+mod decoder;
+pub mod encode;
 mod envelope;
 mod error;
 mod scalar;
 #[cfg(test)]
 mod tests;
-mod walk;
 mod wire;
 
 use serde_json::{Map, Value};
 
+use self::decoder::Decoder;
 pub use self::error::Error;
-use self::walk::Walk;
 use crate::path::Path;
 use crate::schema::all;
 
-/// The content type of such a body.
+/// The content type of protobuf bodies.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// Decodes a whole body into the object as JSON would have it, with its `apiVersion` and `kind`.
+/// Decodes a body to the JSON of the object, with `apiVersion` and `kind`.
 ///
-/// Go writes every field that is not a pointer, so nothing is kept of a zero that JSON would leave out. Fields that
-/// are not known are passed over, as protobuf has it.
+/// Go writes zero values of fields that are not pointers; they are left out as in JSON. Unknown fields are ignored.
 ///
 /// # Errors
-/// When the body is not such a message, or of a kind that only JSON has.
+/// If the body is invalid, or its kind has no protobuf message.
 pub fn decode(body: &[u8]) -> Result<Value, Error> {
-    object(body, &mut Walk::default(), &Path::ROOT, 0)
+    object(body, &mut Decoder::default(), &Path::ROOT, 0)
 }
 
-/// Decodes a body that may stand within another one, `depth` messages deep.
-fn object(body: &[u8], walk: &mut Walk, path: &Path<'_>, depth: usize) -> Result<Value, Error> {
+/// Decodes a body that may be nested in another one, at message depth `depth`.
+fn object(body: &[u8], decoder: &mut Decoder, path: &Path<'_>, depth: usize) -> Result<Value, Error> {
     let envelope = envelope::open(body, path)?;
     if envelope.is_json {
         return scalar::json(envelope.raw, path);
@@ -42,11 +42,11 @@ fn object(body: &[u8], walk: &mut Walk, path: &Path<'_>, depth: usize) -> Result
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
-    walk.message(of, envelope.raw, &mut object, path, depth)?;
+    decoder.message(of, envelope.raw, &mut object, path, depth)?;
     Ok(Value::Object(object))
 }
 
-/// As much of a name as a message shows.
+/// A name, truncated for messages.
 fn shown(name: &str) -> String {
     name.chars().take(100).collect()
 }

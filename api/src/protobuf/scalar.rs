@@ -1,23 +1,23 @@
-//! Values without fields of their own in JSON: text, numbers, and the messages that stand for a text or a number.
+//! Decodes scalars: strings, numbers, and messages that are a string or a number in JSON.
 
 use base64::Engine as _;
 use serde_json::Value;
 
+use super::decoder::broken;
 use super::error::Error;
-use super::walk::broken;
 use super::wire::{Reader, Wire};
 use crate::path::Path;
 use crate::schema::Kind;
 
-/// The first and last second that RFC 3339 can write.
+/// The first and last second that RFC 3339 can represent.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
-/// Reads a value; an empty time is `null`.
+/// Decodes a value. An empty time is `null`.
 pub(super) fn value(of: &Kind, wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     match of {
         Kind::String => Ok(text(wire, path)?.into()),
         Kind::Bool => Ok((number(wire, path)? != 0).into()),
-        // Like Go, which cuts what is too large.
+        // Truncated as in Go.
         Kind::Int32 => Ok((number(wire, path)? as i32).into()),
         Kind::Int64 => Ok(number(wire, path)?.into()),
         Kind::Double => double(wire, path),
@@ -26,12 +26,12 @@ pub(super) fn value(of: &Kind, wire: Wire<'_>, path: &Path<'_>) -> Result<Value,
         Kind::IntOrString => int_or_string(wire, path),
         Kind::Time => time(wire, false, path),
         Kind::MicroTime => time(wire, true, path),
-        // These are read where there is a table for their parts.
+        // The caller decodes these types.
         Kind::Any | Kind::Object(_) | Kind::OneOf(_) | Kind::List(_) | Kind::Map(_) => Ok(Value::Null),
     }
 }
 
-/// Text, bytes or a message.
+/// The bytes of a string, bytes or message field.
 pub(super) fn bytes<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Error> {
     match wire {
         Wire::Bytes(bytes) => Ok(bytes),
@@ -39,12 +39,12 @@ pub(super) fn bytes<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Err
     }
 }
 
-/// Text.
+/// A string.
 pub(super) fn text<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a str, Error> {
     std::str::from_utf8(bytes(wire, path)?).map_err(|_| Error::Text { path: path.to_owned() })
 }
 
-/// The bytes of the first field of a message, which stand for all of it.
+/// The bytes of field 1 of a message.
 pub(super) fn first<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Error> {
     let mut found: &[u8] = &[];
     for_each(wire, path, |number, wire| {
@@ -56,7 +56,7 @@ pub(super) fn first<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Err
     Ok(found)
 }
 
-/// A value that is carried as JSON.
+/// A value that is encoded as JSON.
 pub(super) fn json(raw: &[u8], path: &Path<'_>) -> Result<Value, Error> {
     serde_json::from_slice(raw).map_err(|source| Error::Json { path: path.to_owned(), source })
 }
@@ -71,7 +71,7 @@ fn number(wire: Wire<'_>, path: &Path<'_>) -> Result<i64, Error> {
 fn double(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     let Wire::Fixed64(bits) = wire else { return Err(wrong("a number of eight bytes", wire, path)) };
     let number = f64::from_bits(bits);
-    // JSON from Go has no fraction where there is none; beyond 2^53 there is no exact whole number.
+    // Integral values are written without a fraction, as Go does. Beyond 2^53 they are not exact.
     if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 {
         return Ok((number as i64).into());
     }
@@ -80,7 +80,7 @@ fn double(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     Ok(Value::Number(number))
 }
 
-/// A message of its text. No text is nothing, which Go writes as `0`.
+/// A quantity is a message with its text. No text is `0`.
 fn quantity(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     match text(Wire::Bytes(first(wire, path)?), path)? {
         "" => Ok("0".into()),
@@ -88,22 +88,22 @@ fn quantity(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     }
 }
 
-/// A message that says which of the two it is, and both.
+/// A message with a type, an integer and a string.
 fn int_or_string(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
-    let (mut is_text, mut whole, mut said) = (false, 0, "");
+    let (mut is_text, mut whole, mut string) = (false, 0, "");
     for_each(wire, path, |field, wire| {
         match field {
             1 => is_text = number(wire, path)? == 1,
             2 => whole = number(wire, path)? as i32,
-            3 => said = text(wire, path)?,
+            3 => string = text(wire, path)?,
             _ => {}
         }
         Ok(())
     })?;
-    Ok(if is_text { said.into() } else { whole.into() })
+    Ok(if is_text { string.into() } else { whole.into() })
 }
 
-/// A message of seconds since 1970 and billionths: an empty one is no time. Kubernetes keeps whole seconds of a time.
+/// A message with seconds since 1970 and nanoseconds; an empty one is `null`. A Time has no fractional seconds.
 fn time(wire: Wire<'_>, micros: bool, path: &Path<'_>) -> Result<Value, Error> {
     if bytes(wire, path)?.is_empty() {
         return Ok(Value::Null);

@@ -1,4 +1,4 @@
-//! Bodies as Go writes them, and bodies that nobody should.
+//! Tests of bodies as Go writes them, and of invalid bodies.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::walk::{MAX_DEPTH, MAX_VALUES};
+use super::decoder::{MAX_DEPTH, MAX_VALUES};
 use super::{Error, decode};
 
-/// A field: its number and what it holds.
+/// A field with its number and value.
 fn field(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
     let value = value.as_ref();
     [varint(number << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
@@ -43,7 +43,7 @@ fn body_of_type(api_version: &str, kind: &str, raw: &[u8], encoding: &str, conte
     [b"k8s\0".to_vec(), message(&fields)].concat()
 }
 
-/// The fields of a decoded object, without what the envelope says.
+/// Decodes an object and compares its fields, without `apiVersion` and `kind`.
 fn check(api_version: &str, kind: &str, raw: &[Vec<u8>], expected: Value) {
     let mut decoded = decode(&body(api_version, kind, &message(raw))).unwrap();
     let fields = decoded.as_object_mut().unwrap();
@@ -105,7 +105,7 @@ fn a_pod_as_go_writes_it() {
                 "securityContext": {"privileged": false, "runAsUser": 0, "readOnlyRootFilesystem": false},
                 "tty": true,
             }],
-            // These are pointers in Go, so they were meant.
+            // These fields are pointers in Go, so zero values are kept.
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": false,
             "nodeSelector": {"disk": "ssd"},
@@ -226,7 +226,7 @@ fn the_schema_of_a_custom_resource() {
 
 #[test]
 fn the_rules_of_protobuf() {
-    // Numbers without tags, and with; negative numbers; unknown numbers; groups of old.
+    // Packed and unpacked lists, negative numbers, unknown fields, and groups.
     let group =
         [varint(99 << 3 | 3), number(1, 7), varint(98 << 3 | 3), varint(98 << 3 | 4), varint(99 << 3 | 4)]
             .concat();
@@ -243,7 +243,7 @@ fn the_rules_of_protobuf() {
         &[field(14, message(&context))],
         json!({"securityContext": {"supplementalGroups": [1, 300, -1]}}),
     );
-    // The same message again adds to it, the same value again replaces it.
+    // A repeated message is merged, a repeated scalar replaces the first one.
     check_pod_spec(
         &[
             field(14, number(2, 3)),
@@ -276,7 +276,7 @@ fn lists_options_and_json_within() {
     let text = object.to_string();
     let in_json = body_of_type("example.com/v1", "Any", text.as_bytes(), "", "application/json");
     assert_eq!(decode(&in_json).unwrap(), object);
-    // An object in an object brings its own envelope.
+    // A nested object has its own envelope.
     let inner = body("v1", "ConfigMap", &field(1, field(1, "a")));
     check(
         "apps/v1",
@@ -287,24 +287,24 @@ fn lists_options_and_json_within() {
 }
 
 #[test]
-fn errors_say_what_where_and_what_to_do() {
+fn errors_have_path_and_remedy() {
     let pod = |spec: &[Vec<u8>]| body("v1", "Pod", &field(2, message(spec)));
     check_error(
         b"{}",
-        "the body is no Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or its own content type",
+        "the body is not Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or set the right content type",
     );
     check_error(
         b"",
-        "the body is no Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or its own content type",
+        "the body is not Kubernetes protobuf, which begins with `k8s` and a zero byte; send JSON, or set the right content type",
     );
-    check_error(b"k8s\0", "`` has no `` that can be sent in protobuf; send it as application/json");
+    check_error(b"k8s\0", "`` has no kind `` that can be sent as protobuf; send it as application/json");
     check_error(
         &body("example.com/v1", "Thing", b""),
-        "`example.com/v1` has no `Thing` that can be sent in protobuf; send it as application/json",
+        "`example.com/v1` has no kind `Thing` that can be sent as protobuf; send it as application/json",
     );
     check_error(
         &body_of_type("v1", "Pod", b"", "gzip", ""),
-        "the object in the body is encoded as `gzip`; send it without a contentEncoding",
+        "the object in the body has the contentEncoding `gzip`; send it without a contentEncoding",
     );
     check_error(
         &body_of_type("v1", "Pod", b"", "", "text/plain"),
@@ -321,20 +321,20 @@ fn errors_say_what_where_and_what_to_do() {
     );
     check_error(
         &container(&[field(2, [0xff])]),
-        "spec.containers[1].image: the text is not UTF-8; encode it, or put it in a field for bytes",
+        "spec.containers[1].image: the string is not UTF-8; encode it, or use a field of type bytes",
     );
-    // A length that promises more than there is costs nothing.
+    // A length beyond the end of the bytes allocates nothing.
     check_error(
         &container(&[[varint(2 << 3 | 2), varint(u64::MAX >> 1)].concat()]),
         "spec.containers[1]: the message ends too early; send all of it",
     );
     check_error(
         &container(&[vec![0]]),
-        "spec.containers[1]: the bytes are no protobuf; encode the object anew",
+        "spec.containers[1]: the bytes are not valid protobuf; encode the object again",
     );
     check_error(
         &container(&[vec![0xff; 11]]),
-        "spec.containers[1]: the bytes are no protobuf; encode the object anew",
+        "spec.containers[1]: the bytes are not valid protobuf; encode the object again",
     );
     let created = |time: Vec<u8>| body("v1", "Pod", &field(1, field(8, time)));
     check_error(
@@ -343,7 +343,7 @@ fn errors_say_what_where_and_what_to_do() {
     );
     check_error(
         &body("apps/v1", "ControllerRevision", &field(2, field(1, "{"))),
-        "data: the value should be JSON and is not (EOF while parsing an object at line 1 column 1); correct it",
+        "data: the value is not valid JSON (EOF while parsing an object at line 1 column 1); correct it",
     );
     let selector = field(7, message(&[field(1, "key"), number(2, 1)]));
     check_error(
@@ -391,9 +391,9 @@ proptest! {
         ];
         for body in bodies {
             if let Err(error) = decode(&body) {
-                let mut said = String::new();
-                write!(said, "{error}").unwrap();
-                prop_assert!(said.contains(';'), "says what to do: {}", said);
+                let mut messages = String::new();
+                write!(messages, "{error}").unwrap();
+                prop_assert!(messages.contains(';'), "says what to do: {}", messages);
             }
         }
     }

@@ -1,35 +1,35 @@
-//! The bytes of protobuf: numbered values, one after the other.
+//! Reads the protobuf wire format.
 
-/// Reads one message, field by field; never more than the bytes that are there.
+/// Reads the fields of one message.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// A value as it is written.
+/// An encoded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wire<'a> {
-    /// A whole number or a bool.
+    /// An integer or a boolean.
     Varint(u64),
-    /// Eight bytes, such as a double.
+    /// An 8-byte number.
     Fixed64(u64),
-    /// Text, bytes, a message, or numbers without their tags.
+    /// A string, bytes, a message, or a packed list.
     Bytes(&'a [u8]),
-    /// Four bytes, which no type of Kubernetes has.
+    /// A 4-byte number, which Kubernetes does not use.
     Fixed32,
 }
 
-/// Why the bytes are no message.
+/// The error for invalid bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// They end in the middle of a value.
+pub(super) enum WireError {
+    /// The bytes end within a value.
     Truncated,
-    /// A number is too long, or a tag is none.
+    /// A varint is too long, or a tag is invalid.
     Malformed,
 }
 
 impl Wire<'_> {
-    /// What it is, for messages.
+    /// The type for error messages.
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Varint(_) => "a whole number or a bool",
@@ -41,18 +41,18 @@ impl Wire<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins to read a message.
+    /// Creates a reader for the bytes of a message.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The next field and its number, until there are no more. Groups, which Kubernetes never used, are passed over.
-    pub(super) fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>, Broken> {
+    /// The next field with its number; `None` at the end. Groups, which Kubernetes never used, are skipped.
+    pub(super) fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>, WireError> {
         let mut groups = 0_usize;
         while !self.rest.is_empty() {
             let tag = self.varint()?;
             let number =
-                u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Broken::Malformed)?;
+                u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(WireError::Malformed)?;
             let value = match tag & 7 {
                 0 => Wire::Varint(self.varint()?),
                 1 => Wire::Fixed64(u64::from_le_bytes(self.array()?)),
@@ -62,24 +62,24 @@ impl<'a> Reader<'a> {
                     continue;
                 }
                 4 => {
-                    groups = groups.checked_sub(1).ok_or(Broken::Malformed)?;
+                    groups = groups.checked_sub(1).ok_or(WireError::Malformed)?;
                     continue;
                 }
                 5 => {
                     self.array::<4>()?;
                     Wire::Fixed32
                 }
-                _ => return Err(Broken::Malformed),
+                _ => return Err(WireError::Malformed),
             };
             if groups == 0 {
                 return Ok(Some((number, value)));
             }
         }
-        if groups > 0 { Err(Broken::Truncated) } else { Ok(None) }
+        if groups > 0 { Err(WireError::Truncated) } else { Ok(None) }
     }
 
-    /// The next of the numbers that stand in a list without tags.
-    pub(super) fn packed(&mut self, are_doubles: bool) -> Result<Option<Wire<'a>>, Broken> {
+    /// The next element of a packed list.
+    pub(super) fn packed(&mut self, are_doubles: bool) -> Result<Option<Wire<'a>>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -90,13 +90,13 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn varint(&mut self) -> Result<u64, Broken> {
+    fn varint(&mut self) -> Result<u64, WireError> {
         let mut value = 0_u64;
         for (position, byte) in self.rest.iter().enumerate() {
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte holds the last bit.
+            // The tenth byte holds only one bit.
             if position == 9 && bits > 1 {
-                return Err(Broken::Malformed);
+                return Err(WireError::Malformed);
             }
             value |= bits << (7 * position);
             if byte & 0x80 == 0 {
@@ -104,21 +104,21 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
             if position == 9 {
-                return Err(Broken::Malformed);
+                return Err(WireError::Malformed);
             }
         }
-        Err(Broken::Truncated)
+        Err(WireError::Truncated)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Broken> {
-        let length = usize::try_from(self.varint()?).map_err(|_| Broken::Truncated)?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Broken::Truncated)?;
+    fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| WireError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(WireError::Truncated)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
-        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(Broken::Truncated)?;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
         self.rest = rest;
         Ok(*bytes)
     }

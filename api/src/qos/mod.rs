@@ -1,4 +1,4 @@
-//! How dear a Pod is to its node when memory runs short.
+//! The quality of service class of a Pod.
 
 #[cfg(test)]
 mod tests;
@@ -7,19 +7,19 @@ use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 
 use crate::resources::{ResourceList, list};
 
-/// The quality of service class of a Pod.
+/// The quality of service class. It determines the order of eviction under memory pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QosClass {
-    /// Asks for nothing, goes first.
+    /// No requests or limits; evicted first.
     BestEffort,
-    /// Asks for something.
+    /// Some requests or limits.
     Burstable,
-    /// Asks for exactly what it is limited to, cpu and memory, in every container; goes last.
+    /// Requests equal limits for cpu and memory in all containers; evicted last.
     Guaranteed,
 }
 
 impl QosClass {
-    /// As `status.qosClass` spells it.
+    /// The value of `status.qosClass`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BestEffort => "BestEffort",
@@ -29,7 +29,7 @@ impl QosClass {
     }
 }
 
-/// The class of a Pod; only cpu and memory count, and only amounts above nothing.
+/// The class of a Pod. Only cpu and memory amounts above 0 count.
 pub fn class(spec: &PodSpec) -> QosClass {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let of_pod = spec.resources.as_ref().map(|resources| vec![Some(resources)]);

@@ -1,4 +1,4 @@
-//! Classes of Pods.
+//! Tests of QoS classes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::class;

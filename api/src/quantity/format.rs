@@ -1,4 +1,4 @@
-//! Writing an amount the one canonical way: no fraction, the largest suffix that loses nothing.
+//! Formats a quantity in canonical form: without a fraction, with the largest possible suffix.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl fmt::Display for Quantity {
             }
             Format::DecimalSi | Format::BinarySi => {
                 let (number, power) = divide(self.nanos, 1000, DECIMAL.len() - 1);
-                // Nothing has no size: `0`, not `0E`.
+                // Zero has no suffix.
                 let power = if number == 0 { 3 } else { power };
                 write!(f, "{number}{}", DECIMAL[power])
             }
@@ -33,7 +33,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Divides by `base` as often as nothing is lost, at most `limit` times.
+/// Divides by `base` while there is no remainder, at most `limit` times.
 fn divide(mut number: i128, base: i128, limit: usize) -> (i128, usize) {
     let mut power = 0;
     while power < limit && number % base == 0 {

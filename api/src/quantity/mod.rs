@@ -1,4 +1,4 @@
-//! Amounts of a resource, exact to a billionth: `100m`, `1.5Gi`, `12e6`.
+//! Resource quantities, exact to a billionth: `100m`, `1.5Gi`, `12e6`.
 
 mod format;
 mod parse;
@@ -11,24 +11,24 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 pub use self::parse::QuantityError;
 
-/// Billionths in one.
+/// Billionths per unit.
 const NANOS: i128 = 1_000_000_000;
-/// Largest whole amount; larger ones are cut to it, as the API does.
+/// Largest amount in units; larger ones are capped, as in the API.
 const MAX: i128 = i64::MAX as i128;
 
-/// How an amount was written, and will be written again.
+/// The notation of a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Powers of a thousand: `k`, `M`, `G`.
+    /// Powers of 1000: `k`, `M`, `G`.
     #[default]
     DecimalSi,
-    /// Powers of 1,024: `Ki`, `Mi`, `Gi`.
+    /// Powers of 1024: `Ki`, `Mi`, `Gi`.
     BinarySi,
     /// Powers of ten: `12e6`.
     DecimalExponent,
 }
 
-/// An amount. Two amounts are equal when they are as large, however they are written.
+/// A quantity. Equality ignores the notation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nanos: i128,
@@ -36,28 +36,28 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
-    /// So many whole units, such as bytes or cores.
+    /// Creates a quantity of whole units, such as bytes or cores.
     pub fn from_units(units: i64, format: Format) -> Self {
         Self { nanos: i128::from(units) * NANOS, format }
     }
 
-    /// So many thousandths, such as millicores.
+    /// Creates a quantity of thousandths, such as millicores.
     pub fn from_milli(milli: i64) -> Self {
         Self { nanos: i128::from(milli) * (NANOS / 1000), format: Format::DecimalSi }
     }
 
-    /// Reads what an API object holds.
+    /// Parses the quantity of an API object.
     ///
     /// # Errors
-    /// When the text is not an amount.
+    /// If the text is not a quantity.
     pub fn of(text: &Text) -> Result<Self, QuantityError> {
         text.0.parse()
     }
 
-    /// Whole units (bytes, cores), rounded away from zero so that a little is never nothing.
+    /// Whole units (bytes, cores), rounded away from zero.
     pub fn units(self) -> i64 {
         self.scaled(NANOS)
     }
@@ -73,49 +73,49 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// True for amounts without a fraction.
+    /// True if there is no fraction.
     pub fn is_whole(self) -> bool {
         self.nanos % NANOS == 0
     }
 
-    /// True for amounts that are exact in thousandths.
+    /// True if the amount is a whole number of thousandths.
     pub fn is_whole_milli(self) -> bool {
         self.nanos % (NANOS / 1000) == 0
     }
 
-    /// True for less than nothing.
+    /// True below zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// True for nothing.
+    /// True for zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    /// How the amount is written.
+    /// The notation.
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// The same amount without a finer part than thousandths, rounded away from zero.
+    /// Rounds to thousandths, away from zero.
     pub fn rounded_to_milli(self) -> Self {
         Self { nanos: i128::from(self.milli()) * (NANOS / 1000), ..self }
     }
 
-    /// The sum, cut to what an amount may hold; written like `self`, or like `other` when `self` is nothing.
+    /// The sum, capped to the valid range, in the notation of `self`, or of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         let nanos = self.nanos.saturating_add(other.nanos).clamp(-MAX * NANOS, MAX * NANOS);
         Self { nanos, format }
     }
 
-    /// The difference, cut to what an amount may hold; written like `self`.
+    /// The difference, capped to the valid range, in the notation of `self`.
     pub fn minus(self, other: Self) -> Self {
         Self { format: self.format, ..self.plus(Self { nanos: -other.nanos, ..other }) }
     }
 
-    /// The text of an API object.
+    /// The quantity for an API object.
     pub fn to_text(self) -> Text {
         Text(self.to_string())
     }

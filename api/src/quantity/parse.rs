@@ -1,24 +1,38 @@
-//! Reading an amount: sign, digits with at most one point, suffix.
+//! Parses a quantity: sign, digits with an optional point, suffix.
 
 use std::str::FromStr;
 
 use super::{Format, MAX, NANOS, Quantity};
 
-/// A text that is not an amount.
+/// The text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// No digits where digits must stand.
+    /// There are no digits.
     #[error("is not a number")]
     NotANumber,
-    /// Digits, and then something that is no known suffix.
+    /// The suffix is unknown.
     #[error("has an unknown suffix")]
     Suffix,
+    /// The text is too long.
+    #[error("has more than {MAX_BYTES} characters")]
+    TooLong,
+    /// The exponent is out of range.
+    #[error("has an exponent beyond {MAX_EXPONENT}")]
+    Exponent,
 }
+
+/// Limit in bytes; any valid amount needs fewer.
+const MAX_BYTES: usize = 256;
+/// Largest decimal exponent, positive or negative: that of a 64-bit float.
+const MAX_EXPONENT: i64 = 308;
 
 impl FromStr for Quantity {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
+        if text.len() > MAX_BYTES {
+            return Err(QuantityError::TooLong);
+        }
         let (negative, unsigned) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -41,7 +55,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// What a suffix multiplies by: a power of ten or of two.
+/// The multiplier of a suffix: a power of ten or of two.
 enum Scale {
     Ten(i64),
     Two(u32),
@@ -67,16 +81,19 @@ fn scale(suffix: &str) -> Result<(Scale, Format), QuantityError> {
         "Ei" => (Scale::Two(60), Format::BinarySi),
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
-            let exponent = exponent.parse().map_err(|_| QuantityError::Suffix)?;
+            let exponent: i64 = exponent.parse().map_err(|_| QuantityError::Suffix)?;
+            if exponent.saturating_abs() > MAX_EXPONENT {
+                return Err(QuantityError::Exponent);
+            }
             (Scale::Ten(exponent), Format::DecimalExponent)
         }
     };
     Ok((scale, format))
 }
 
-/// `whole.fraction * 10^exponent` in billionths, rounded up; anything beyond the largest amount comes out as more than that.
+/// `whole.fraction * 10^exponent` in billionths, rounded up. Capped above the largest amount.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> i128 {
-    // Digits left of this many places from the start of `whole` are whole billionths.
+    // The number of digits that are whole billionths.
     let places = (whole.len() as i64).saturating_add(exponent).saturating_add(9);
     let mut nanos: i128 = 0;
     let mut rest = false;
@@ -89,7 +106,7 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> i128 {
         }
         position += 1;
     }
-    // Zeros that the text leaves out; 40 of them exceed any amount already.
+    // Append the missing zeros; 40 of them exceed any valid amount.
     for _ in 0..places.saturating_sub(position).clamp(0, 40) {
         nanos = nanos.saturating_mul(10).min(i128::MAX / 16);
     }
@@ -104,7 +121,7 @@ fn binary_nanos(whole: &str, fraction: &str, shift: u32) -> i128 {
         units = units.saturating_mul(10).saturating_add(i128::from(byte - b'0')).min(MAX);
     }
     let mut nanos = units.saturating_mul(scale).min(MAX).saturating_mul(NANOS);
-    // From the last digit to the first, a tenth each time: cutting at every step equals cutting once at the end.
+    // From the last digit to the first; truncating at each step gives the same result as truncating once.
     let mut part: i128 = 0;
     let mut rest = false;
     for byte in fraction.bytes().rev() {

@@ -1,4 +1,4 @@
-//! Sums over whole Pods.
+//! Tests of the resources of whole Pods.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -9,7 +9,7 @@ fn spec(text: &str) -> PodSpec {
     serde_json::from_str(text).unwrap()
 }
 
-fn said(list: &ResourceList) -> String {
+fn messages(list: &ResourceList) -> String {
     list.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -20,8 +20,8 @@ fn containers_add_up() {
             {"name":"a","resources":{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{"memory":"1Gi"}}},
             {"name":"b","resources":{"requests":{"cpu":"0.5"},"limits":{"memory":"1Gi","cpu":"2"}}}]}"#,
     );
-    assert_eq!(said(&pod_requests(&spec)), "cpu=600m memory=1Gi");
-    assert_eq!(said(&pod_limits(&spec)), "cpu=2 memory=2Gi");
+    assert_eq!(messages(&pod_requests(&spec)), "cpu=600m memory=1Gi");
+    assert_eq!(messages(&pod_limits(&spec)), "cpu=2 memory=2Gi");
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn init_containers_run_one_at_a_time_beside_the_sidecars_before_them() {
               {"name":"side","restartPolicy":"Always","resources":{"requests":{"cpu":"2"}}},
               {"name":"last","resources":{"requests":{"cpu":"2"}}}]}"#,
     );
-    // first: 3; side: 2; last beside side: 4; running: 1 + 2.
-    assert_eq!(said(&pod_requests(&spec)), "cpu=4 memory=1Mi");
+    // first: 3; side: 2; last with side: 4; running: 1 + 2.
+    assert_eq!(messages(&pod_requests(&spec)), "cpu=4 memory=1Mi");
 }
 
 #[test]
@@ -43,17 +43,17 @@ fn overhead_widens_limits_and_makes_none() {
         r#"{"overhead":{"cpu":"250m","memory":"64Mi"},
             "containers":[{"name":"a","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}"#,
     );
-    assert_eq!(said(&pod_requests(&spec)), "cpu=1250m memory=64Mi");
-    assert_eq!(said(&pod_limits(&spec)), "cpu=1250m");
+    assert_eq!(messages(&pod_requests(&spec)), "cpu=1250m memory=64Mi");
+    assert_eq!(messages(&pod_limits(&spec)), "cpu=1250m");
 }
 
 #[test]
-fn what_the_pod_states_wins() {
+fn pod_level_resources_override() {
     let spec = spec(
         r#"{"resources":{"requests":{"cpu":"5"}},
             "containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"1Mi"}}}]}"#,
     );
-    assert_eq!(said(&pod_requests(&spec)), "cpu=5 memory=1Mi");
+    assert_eq!(messages(&pod_requests(&spec)), "cpu=5 memory=1Mi");
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn a_stored_spec_counts_like_one_that_was_read() {
         "initContainers": [{"name": "b", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, 7],
         "overhead": {"cpu": "100m"},
     });
-    let spec = super::slim_spec(spec.as_object().unwrap());
+    let spec = super::resources_spec(spec.as_object().unwrap());
     assert_eq!(super::pod_requests(&spec)["cpu"].to_string(), "1600m");
     assert_eq!(super::pod_requests(&spec)["memory"].to_string(), "1Gi");
     assert_eq!(super::pod_limits(&spec)["cpu"].to_string(), "2100m");
-    assert!(super::pod_requests(&super::slim_spec(&serde_json::Map::new())).is_empty());
+    assert!(super::pod_requests(&super::resources_spec(&serde_json::Map::new())).is_empty());
 }

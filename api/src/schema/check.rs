@@ -1,26 +1,32 @@
-//! Walks a value along its type: every unknown field and every wrong type at once, and small repairs on the way.
+//! Checks a value against its type, and reports all unknown fields and wrong types.
 
 use serde_json::{Map, Value};
 
 use super::suggest;
 use super::types::{Kind, Schema, Type};
 use super::{scalar, types};
-use crate::fault::{Aim, Faults};
+use crate::field_error::{FieldErrors, Target};
 use crate::path::Path;
 
-/// Checks that `value` is what `of` says, and notes everything that is not. Repairs what the API takes differently from
-/// the typed objects: `null` means absent, an amount may be a bare number, base64 may be broken into lines. What is
-/// wrong is taken out, so that the rest can still be read.
-pub fn check(schema: &'static Schema, of: &Kind, value: &mut Value, path: &Path<'_>, faults: &mut Faults) {
-    Walk { schema, faults }.value(of, value, path, None);
+/// Checks that `value` has the type `of`, and reports all errors. Normalizes what the API accepts in several forms:
+/// `null` is absent, a quantity may be a number, and base64 may have line breaks. Invalid values are removed, so that
+/// the rest can be deserialized.
+pub fn check(
+    schema: &'static Schema,
+    of: &Kind,
+    value: &mut Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    Walk { schema, errors }.value(of, value, path, None);
 }
 
 struct Walk<'f> {
     schema: &'static Schema,
-    faults: &'f mut Faults,
+    errors: &'f mut FieldErrors,
 }
 
-/// The types around a field, innermost first, to tell where a misplaced field belongs.
+/// The types around a field, innermost first, to find the right place of a misplaced field.
 struct Around<'a> {
     of: &'static Type,
     outer: Option<&'a Around<'a>>,
@@ -50,10 +56,10 @@ impl Walk<'_> {
             }
             (Kind::Object(_) | Kind::List(_) | Kind::Map(_), found) => {
                 let (what, remedy) = mismatch(of, found);
-                self.faults.add(path, what, remedy);
+                self.errors.add(path, what, remedy);
                 *value = Value::Null;
             }
-            (scalar, _) => scalar::check(scalar, value, path, self.faults),
+            (scalar, _) => scalar::check(scalar, value, path, self.errors),
         }
     }
 
@@ -73,7 +79,7 @@ impl Walk<'_> {
                 None => {
                     let what = format!("unknown field `{name}`");
                     let remedy = self.remedy_for_unknown(name, &around);
-                    self.faults.aim(&here, Aim::Name, what, remedy);
+                    self.errors.add_at(&here, Target::Name, what, remedy);
                     *value = Value::Null;
                 }
             }
@@ -82,8 +88,13 @@ impl Walk<'_> {
     }
 
     fn remedy_for_unknown(&self, name: &str, around: &Around<'_>) -> String {
-        if self.faults.are_full() {
+        if self.errors.is_full() {
             return String::new();
+        }
+        if let Some((.., field)) =
+            OTHER_NAMES.iter().find(|(of, wrong, _)| (*of, *wrong) == (around.of.name, name))
+        {
+            return format!("write `{field}`");
         }
         if let Some(near) = suggest::nearest(name, around.of.fields.iter().map(|(field, _)| *field)) {
             return format!("did you mean `{near}`?");
@@ -107,12 +118,22 @@ impl Walk<'_> {
     }
 }
 
-/// In the API `null` and absence are one.
+/// Fields with another name in similar types: type, wrong name, right name.
+const OTHER_NAMES: &[(&str, &str, &str)] = &[
+    ("SecretVolumeSource", "name", "secretName"),
+    ("SecretProjection", "secretName", "name"),
+    ("ConfigMapVolumeSource", "configMapName", "name"),
+    ("ConfigMapProjection", "configMapName", "name"),
+    ("PersistentVolumeClaimVolumeSource", "name", "claimName"),
+    ("PersistentVolumeClaimVolumeSource", "persistentVolumeClaimName", "claimName"),
+];
+
+/// `null` is the same as absent.
 fn remove_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null());
 }
 
-/// `what` and `remedy` for a value that is not the list, map or object it should be.
+/// The message and remedy for a value that is not the expected list, map or object.
 fn mismatch(of: &Kind, found: &Value) -> (String, String) {
     let what = format!("expected {}, found {}", of.described(), scalar::described(found));
     let remedy = match (of, found) {
@@ -128,7 +149,7 @@ fn mismatch(of: &Kind, found: &Value) -> (String, String) {
 }
 
 impl Kind {
-    /// The object type this is, or is made of.
+    /// The object type, or the object type of the elements.
     fn object(&self) -> Option<&'static str> {
         match self {
             Self::Object(name) => Some(name),
@@ -137,15 +158,15 @@ impl Kind {
         }
     }
 
-    /// One of it: `a list of strings`.
-    pub(super) fn described(&self) -> String {
+    /// A noun for messages, such as `a list of strings`.
+    pub(crate) fn described(&self) -> String {
         match self {
             Self::String => "a string".to_owned(),
             Self::Bool => "true or false".to_owned(),
             Self::Int32 | Self::Int64 => "a whole number".to_owned(),
             Self::Double => "a number".to_owned(),
             Self::IntOrString => "a whole number or a string".to_owned(),
-            Self::Quantity => "an amount".to_owned(),
+            Self::Quantity => "a quantity".to_owned(),
             Self::Time | Self::MicroTime => "a time".to_owned(),
             Self::Bytes => "a string in base64".to_owned(),
             Self::Any | Self::OneOf(_) => "anything".to_owned(),
@@ -162,7 +183,7 @@ impl Kind {
             Self::Int32 | Self::Int64 => "whole numbers".to_owned(),
             Self::Double => "numbers".to_owned(),
             Self::IntOrString => "whole numbers or strings".to_owned(),
-            Self::Quantity => "amounts".to_owned(),
+            Self::Quantity => "quantities".to_owned(),
             Self::Time | Self::MicroTime => "times".to_owned(),
             Self::Bytes => "strings in base64".to_owned(),
             Self::Any | Self::OneOf(_) => "anything".to_owned(),
@@ -179,6 +200,6 @@ fn described(type_name: &str) -> String {
 }
 
 /// Checks a value of the v1 type `name`.
-pub(crate) fn v1_object(name: &'static str, value: &mut Value, path: &Path<'_>, faults: &mut Faults) {
-    check(types::v1(), &Kind::Object(name), value, path, faults);
+pub(crate) fn v1_object(name: &'static str, value: &mut Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check(types::v1(), &Kind::Object(name), value, path, errors);
 }

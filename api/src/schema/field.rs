@@ -1,4 +1,4 @@
-//! One line of the table of all types: a field, how it is encoded, and how it is merged.
+//! One line of the type table: a field, its encoding, and its merge strategy.
 
 use serde_json::Value;
 
@@ -7,65 +7,65 @@ use super::types::Kind;
 /// A field of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name in JSON.
+    /// The JSON name.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of the value.
     pub kind: Kind,
-    /// The numbers of protobuf that lead to it from the type's message: several where a message is nested in its
-    /// parent and its JSON is not, none where protobuf does not have the field.
+    /// The protobuf field numbers that lead to the field. More than one if JSON inlines a nested message; none if the
+    /// field is not in protobuf.
     pub numbers: Box<[u32]>,
-    /// True when an object without it is not valid.
+    /// True if the field is required.
     pub required: bool,
-    /// True when nothing and zero (an empty text, `false`) are two things.
+    /// True if the Go field is a pointer, so that zero differs from absent.
     pub pointer: bool,
-    /// What it is when it is left out, for text that is a key of its list: server-side apply tells objects apart by it.
+    /// The default of a list key, which server-side apply needs to identify elements.
     pub default: Option<Value>,
-    /// What a strategic merge patch does to it.
+    /// The strategic merge patch strategy.
     pub patch: Patch,
-    /// What server-side apply owns of it.
+    /// The server-side apply strategy.
     pub apply: Apply,
 }
 
-/// What a strategic merge patch does to a field.
+/// How a strategic merge patch merges a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch {
-    /// Objects and maps are merged, everything else is replaced.
+    /// Objects and maps are merged, other values are replaced.
     #[default]
     Usual,
-    /// A list of objects: those with an equal value of the key are merged.
+    /// A list of objects, merged by this key.
     MergeBy(&'static str),
-    /// A list of objects as in [`Patch::MergeBy`], and an object that names `$retainKeys` keeps only these.
+    /// As [`Patch::MergeBy`]; objects with `$retainKeys` keep only those keys.
     MergeRetainKeysBy(&'static str),
-    /// A list of values without parts, which is merged as a set.
+    /// A list of scalars, merged as a set.
     MergeValues,
-    /// An object that is merged, and that keeps only the `$retainKeys` it names.
+    /// An object that is merged; with `$retainKeys`, it keeps only those keys.
     RetainKeys,
 }
 
-/// What server-side apply owns of a field.
+/// How server-side apply tracks the owners of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Apply {
-    /// Each part by itself: objects, maps and values without parts.
+    /// Each part separately.
     #[default]
     Granular,
-    /// All of it at once.
+    /// The whole value.
     Atomic,
-    /// Each value of the list.
+    /// Each value of a list.
     Set,
-    /// Each object of the list, told apart by these fields.
+    /// Each object of a list, identified by these keys.
     MapBy(Box<[String]>),
 }
 
 impl Field {
-    /// Reads a line such as `ports []core.v1.ContainerPort 6 map=containerPort,protocol merge=containerPort`. The table is part
-    /// of the program; tests read all of it.
+    /// Parses a line such as `ports []core.v1.ContainerPort 6 map=containerPort,protocol merge=containerPort`. The
+    /// table is part of the program; tests parse all of it.
     pub(super) fn parse(line: &'static str) -> Self {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
         let kind = Kind::parse(words.next().unwrap_or_default());
         let numbers =
             words.next().unwrap_or_default().split('.').filter_map(|number| number.parse().ok()).collect();
-        // A list is applied at once unless the table says otherwise.
+        // Lists are atomic unless the table says otherwise.
         let apply = if matches!(kind, Kind::List(_)) { Apply::Atomic } else { Apply::Granular };
         let mut field = Self {
             name,

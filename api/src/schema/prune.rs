@@ -1,26 +1,26 @@
-//! Takes out of an object what its kind does not have, as the API does with every typed object.
+//! Prunes unknown fields of built-in kinds.
 
 use serde_json::{Map, Value};
 
-use super::all::{Struct, all};
+use super::type_table::{Struct, all};
 use super::types::Kind;
 use crate::path::Path;
 
-/// Fields that are named at most; an object that has more is wrong as a whole.
-const NAMED: usize = 100;
+/// Limit for the number of pruned fields that are reported.
+const MAX_REPORTED: usize = 100;
 
-/// Takes out every field that the kind does not have and returns their paths (`spec.containers[0].imagee`), and without
-/// a word what is `null`, which is as good as absent. An object of a kind that is not built in is left alone.
+/// Removes all unknown fields and returns their paths (`spec.containers[0].imagee`). Nulls are removed silently. Custom
+/// resources stay unchanged.
 pub fn prune(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(of) = all().kind_of(api_version, kind) {
         fields(of, object, &Path::ROOT, &mut unknown);
     }
-    unknown.truncate(NAMED);
+    unknown.truncate(MAX_REPORTED);
     unknown
 }
 
-/// Takes out of metadata what no object has there, for kinds whose other fields are nobody's here.
+/// Prunes unknown fields of the metadata of a custom resource.
 pub(crate) fn prune_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
     if let (Some(of), Value::Object(metadata)) = (all().get("meta.v1.ObjectMeta"), metadata) {
         fields(of, metadata, path, unknown);

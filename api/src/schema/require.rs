@@ -1,19 +1,19 @@
-//! Writes down what a type cannot do without, as zero where nothing is said: clients read objects by these fields.
+//! Sets missing required fields to their zero value, because clients rely on them.
 
 use serde_json::{Map, Value};
 
-use super::all::{Struct, all};
+use super::type_table::{Struct, all};
 use super::types::Kind;
 
-/// Gives an object of the type of that name, and all within, the required fields that it does not have. What is of
-/// another type than its field stays as it is.
+/// Sets the missing required fields of an object of that type, and of all objects in it. Values of the wrong type stay
+/// unchanged.
 pub(crate) fn require(name: &str, object: &mut Map<String, Value>) {
     if let Some(of) = all().get(name) {
         fields(of, object);
     }
 }
 
-/// The same for the status of an object of a built-in kind, if it has one.
+/// As [`require`], for the status of an object of a built-in kind.
 pub(crate) fn require_status(object: &mut Map<String, Value>, api_version: &str, kind: &str) {
     let field = all().kind_of(api_version, kind).and_then(|of| of.field("status"));
     if let (Some(field), Some(status)) = (field, object.get_mut("status")) {
@@ -29,7 +29,7 @@ fn fields(of: &'static Struct, object: &mut Map<String, Value>) {
             object.insert(field.name.to_owned(), zero);
         }
     }
-    // Most values have no parts, and need not be looked up.
+    // Scalars need no lookup.
     for (name, value) in object.iter_mut().filter(|(_, value)| value.is_object() || value.is_array()) {
         if let Some(field) = of.field(name) {
             walk(&field.kind, value);
@@ -46,7 +46,7 @@ fn walk(kind: &'static Kind, value: &mut Value) {
     }
 }
 
-/// What says nothing; `None` where anything says something.
+/// The zero value of a type; `None` if it has none.
 fn zero(kind: &Kind) -> Option<Value> {
     match kind {
         Kind::String | Kind::Bytes => Some("".into()),

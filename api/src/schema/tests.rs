@@ -1,21 +1,21 @@
-//! Values that do not fit their type, and what is said about them.
+//! Tests of type errors and their remedies.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 
 use super::{nearest, v1, v1_object};
-use crate::fault::Faults;
+use crate::field_error::FieldErrors;
 use crate::path::Path;
 
 fn check(type_name: &'static str, mut value: Value, expected: &[&str]) -> Value {
-    let mut faults = Faults::default();
-    v1_object(type_name, &mut value, &Path::ROOT, &mut faults);
-    let said: Vec<String> = faults
+    let mut errors = FieldErrors::default();
+    v1_object(type_name, &mut value, &Path::ROOT, &mut errors);
+    let messages: Vec<String> = errors
         .into_vec()
         .iter()
-        .map(|fault| format!("{}: {}; {}", fault.path, fault.what, fault.remedy))
+        .map(|error| format!("{}: {}; {}", error.path, error.what, error.remedy))
         .collect();
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
     value
 }
 
@@ -57,7 +57,7 @@ fn all_mistakes_at_once() {
             "priority: 3000000000 is out of range; write a number from -2147483648 to 2147483647",
             "terminationGracePeriodSeconds: expected a whole number, found 1.5; round it",
             "volumes[0]: expected a Volume, found nothing; remove it, or write its fields, indented",
-            "volumes[1].emptyDir.sizeLimit: `1 GB` is no amount: it has an unknown suffix; did you mean `1G`?",
+            "volumes[1].emptyDir.sizeLimit: `1 GB` is not a quantity: it has an unknown suffix; did you mean `1G`?",
             "initContainers[0].command: expected a list of strings, found the string \"ls -l\"; write a list, even of one: `[...]`, or a line that starts with `- `",
             "initContainers[0].args[0]: expected a string, found a number; put it in quotes",
             "initContainers[0].restartPolicy: expected a string, found a list; remove the `- ` or the brackets",
@@ -82,7 +82,7 @@ fn a_misplaced_field_is_told_where_it_belongs() {
 }
 
 #[test]
-fn small_repairs() {
+fn values_are_normalized() {
     let repaired = check(
         "Pod",
         json!({"metadata": {"name": "a", "labels": null},
@@ -103,14 +103,14 @@ fn times_and_bytes() {
         "Secret",
         json!({"metadata": {"creationTimestamp": "yesterday", "deletionTimestamp": "2026-01-02T03:04:05Z"}, "data": {"k": "plain text"}}),
         &[
-            "metadata.creationTimestamp: `yesterday` is no time; write it like 2006-01-02T15:04:05Z",
+            "metadata.creationTimestamp: `yesterday` is not a time; write it like 2006-01-02T15:04:05Z",
             "data[k]: the value is not base64; encode it (`base64 -w0`), or write it as it is under `stringData` of a Secret or `data` of a ConfigMap",
         ],
     );
 }
 
 #[test]
-fn slips_and_no_slips() {
+fn misspellings() {
     let fields =
         || ["image", "imagePullPolicy", "name", "ports", "env", "envFrom", "tty", "hostPath"].into_iter();
     for (name, near) in [
@@ -128,5 +128,54 @@ fn slips_and_no_slips() {
         ("", None),
     ] {
         assert_eq!(nearest(name, fields()), near, "{name}");
+    }
+}
+
+#[test]
+fn suggested_quantities() {
+    for (text, meant) in [
+        ("128mb", Some("128Mi")),
+        ("128mib", Some("128Mi")),
+        ("128MB", Some("128M")),
+        ("128MiB", Some("128Mi")),
+        ("1g", Some("1Gi")),
+        ("64gb", Some("64Gi")),
+        ("1.5 gb", Some("1.5Gi")),
+        ("2t", Some("2Ti")),
+        ("10kb", Some("10Ki")),
+        ("10K", Some("10k")),
+        ("1 GB", Some("1G")),
+        ("500 m", Some("500m")),
+        ("many", None),
+        ("1 bushel", None),
+    ] {
+        let mut errors = FieldErrors::default();
+        let mut value = json!(text);
+        super::check::check(
+            super::types::v1(),
+            &super::types::Kind::Quantity,
+            &mut value,
+            &Path::ROOT,
+            &mut errors,
+        );
+        let error = errors.into_vec().remove(0);
+        let expected = meant
+            .map_or("write a number, perhaps with".to_owned(), |meant| format!("did you mean `{meant}`?"));
+        assert!(error.remedy.starts_with(&expected), "{text}: {}", error.remedy);
+    }
+}
+
+#[test]
+fn field_names_of_similar_types_are_suggested() {
+    for (source, field) in [
+        (json!({"secret": {"name": "x"}}), "secretName"),
+        (json!({"configMap": {"configMapName": "x"}}), "name"),
+        (json!({"persistentVolumeClaim": {"name": "x"}}), "claimName"),
+        (json!({"projected": {"sources": [{"secret": {"secretName": "x"}}]}}), "name"),
+    ] {
+        let mut errors = FieldErrors::default();
+        let mut value = json!({"volumes": [source]});
+        super::check::v1_object("PodSpec", &mut value, &Path::ROOT, &mut errors);
+        assert_eq!(errors.into_vec().remove(0).remedy, format!("write `{field}`"));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the table of types: one line a type, one indented line a field.
+//! Parses type tables: one line per type, one indented line per field.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,53 +9,53 @@ pub struct Schema {
     types: BTreeMap<&'static str, Type>,
 }
 
-/// An object type and its fields, in alphabetical order.
+/// An object type.
 #[derive(Debug)]
 pub struct Type {
     /// The name, such as `PodSpec`.
     pub name: &'static str,
-    /// Names and kinds of the fields.
+    /// The names and types of the fields, in alphabetical order.
     pub fields: Vec<(&'static str, Kind)>,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
+    /// A string.
     String,
-    /// `true` or `false`.
+    /// A boolean.
     Bool,
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A whole number of 64 bits.
+    /// A 64-bit integer.
     Int64,
-    /// A number, whole or not.
+    /// A floating-point number.
     Double,
-    /// A whole number of 32 bits, or text.
+    /// A 32-bit integer or a string.
     IntOrString,
-    /// An amount of a resource.
+    /// A resource quantity.
     Quantity,
-    /// A moment, in RFC 3339.
+    /// A time in RFC 3339, in seconds.
     Time,
-    /// A moment to the microsecond, in RFC 3339.
+    /// A time in RFC 3339, in microseconds.
     MicroTime,
-    /// Bytes, in base64.
+    /// Bytes in base64.
     Bytes,
-    /// Anything at all.
+    /// Any JSON value.
     Any,
     /// An object of that type.
     Object(&'static str),
-    /// What one of the fields of that type holds, in place of the object.
+    /// A union: the value of one of the fields of that type.
     OneOf(&'static str),
-    /// A list of the same.
+    /// A list.
     List(Box<Kind>),
-    /// A map from text to the same.
+    /// A map with string keys.
     Map(Box<Kind>),
 }
 
 impl Schema {
-    /// Reads tables, one on top of the other: later ones add types, and fields to types. The tables are part of the
-    /// program; what makes no sense in them is found by tests, and read as a type that is not there.
+    /// Parses tables; later ones add types, and fields to types. The tables are part of the program, and tests check
+    /// them. Invalid lines are treated as unknown types.
     pub fn parse(tables: &[&'static str]) -> Self {
         let mut types = BTreeMap::<&'static str, Type>::new();
         let mut current = "";
@@ -83,14 +83,14 @@ impl Schema {
         self.types.get(name)
     }
 
-    /// Every type, by name.
+    /// All types, sorted by name.
     pub fn types(&self) -> impl Iterator<Item = &Type> {
         self.types.values()
     }
 }
 
 impl Type {
-    /// The kind of the field `name`.
+    /// The type of the field `name`.
     pub fn field(&self, name: &str) -> Option<&Kind> {
         self.fields.iter().find(|(field, _)| *field == name).map(|(_, kind)| kind)
     }
@@ -124,7 +124,7 @@ impl Kind {
     }
 }
 
-/// Every type that a `v1` Pod, ConfigMap or Secret is made of.
+/// The types of `v1` Pods, ConfigMaps and Secrets.
 pub fn v1() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(&[include_str!("v1.txt")]));
     &SCHEMA

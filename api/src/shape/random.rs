@@ -1,4 +1,4 @@
-//! Random objects whose fields are often those of a sample, so that random input gets far.
+//! Generates random objects for tests, often with the fields of the sample types.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -47,20 +47,20 @@ fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> 
         .prop_map(|fields| Value::Object(fields.into_iter().collect()))
 }
 
-/// Any small value.
+/// A random small value.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     plain().prop_recursive(5, 24, 5, |inner| {
         prop_oneof![prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from), fields(inner)]
     })
 }
 
-/// Any small object.
+/// A random small object.
 pub(crate) fn any_object() -> impl Strategy<Value = Value> {
     fields(any_value())
 }
 
-/// The fields of a pod that a client may apply: containers with their ports, labels, finalizers, a node selector.
-/// With `twins`, ports of the same number for two protocols, which only server-side apply can tell apart.
+/// A random Pod with fields that clients apply. With `twins`, it has ports with equal numbers and different protocols,
+/// which only server-side apply distinguishes.
 pub(crate) fn any_pod(twins: bool) -> impl Strategy<Value = Value> {
     let some = |names: &[&'static str]| prop::sample::subsequence(names.to_vec(), 0..=names.len());
     let port = (80..83_u16, prop::option::of(prop::sample::select(vec!["TCP", "UDP"])));

@@ -1,4 +1,4 @@
-//! Parts of Pod, Deployment and Service, by hand, to try patches and applies on.
+//! Sample types for tests: parts of Pod, Deployment and Service.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Field, Form, List, Node, Patch, Shape};
 
-/// A type made by hand.
+/// A sample type.
 pub(crate) enum Sample {
     Scalar,
     Struct { atomic: bool, fields: Vec<(&'static str, Member)> },

@@ -1,14 +1,14 @@
-//! HorizontalPodAutoscalers: as many pods as their load asks for, within bounds.
+//! The strategy of HorizontalPodAutoscalers.
 
 use serde_json::{Value, json};
 
 use super::Json;
 use super::causes::Causes;
-use super::fill::{at, fill, fill_all};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{at, fill, fill_all};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 
-pub(super) static RULES: Rules = Rules {
+pub(super) static STRATEGY: KindStrategy = KindStrategy {
     default,
     check,
     status: |new, _, causes| {
@@ -16,10 +16,10 @@ pub(super) static RULES: Rules = Rules {
             causes.not_negative(&new.at("status").at(count));
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
-/// What a metric may be of, and the field that tells more.
+/// Metric source types and their fields.
 const KINDS: [(&str, &str); 5] = [
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -27,11 +27,11 @@ const KINDS: [(&str, &str); 5] = [
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// Load that is aimed at where nothing is said: percent of the requested processors.
+/// Default target utilization in percent of the requested CPU.
 const PERCENT: i64 = 80;
-/// Longest look back that smooths a decision, in seconds.
+/// Limit for the stabilization window in seconds, as in the API.
 const WINDOW_MAX_SECONDS: i64 = 3600;
-/// Longest period of a policy, in seconds.
+/// Limit for the period of a scaling policy in seconds, as in the API.
 const PERIOD_MAX_SECONDS: i64 = 1800;
 
 fn default(scaler: &mut Json) {
@@ -56,7 +56,7 @@ fn default(scaler: &mut Json) {
     }
 }
 
-fn check(scaler: &Place<'_, '_>, causes: &mut Causes) {
+fn check(scaler: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = scaler.at("spec");
     for field in ["kind", "name"] {
         let field = format!("scaleTargetRef.{field}");
@@ -88,7 +88,7 @@ fn check(scaler: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_metric(metric: &Place<'_, '_>, causes: &mut Causes) {
+fn check_metric(metric: &FieldValue<'_, '_>, causes: &mut Causes) {
     let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
     causes.one_of(&metric.at("type"), &known);
     for (kind, field) in KINDS {
@@ -108,7 +108,7 @@ fn check_metric(metric: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_target(target: &Place<'_, '_>, causes: &mut Causes) {
+fn check_target(target: &FieldValue<'_, '_>, causes: &mut Causes) {
     causes.one_of(&target.at("type"), &["Utilization", "Value", "AverageValue"]);
     let wanted = match target.at("type").text() {
         "Utilization" => "averageUtilization",

@@ -1,30 +1,30 @@
-//! One thing that is wrong with an object, as a `Status` tells it.
+//! The causes of an invalid object, as `metav1.StatusCause` in a `Status`.
 
-/// Why a value is refused: the reasons of `metav1.StatusCause` for fields.
+/// The reason of a cause; the `metav1.CauseType` values for fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is missing.
+    /// A required value is missing.
     Required,
-    /// It is there twice.
+    /// The value is a duplicate.
     Duplicate,
-    /// It is not what it has to be.
+    /// The value is invalid.
     Invalid,
-    /// It is none of the few that are known.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// It may not be set or changed.
+    /// The value must not be set or changed.
     Forbidden,
-    /// It is too long.
+    /// The value is too long.
     TooLong,
-    /// There are too many.
+    /// There are too many elements.
     TooMany,
-    /// It names something that is not there.
+    /// A referenced value does not exist.
     NotFound,
-    /// It is of another type.
+    /// The value has the wrong type.
     TypeInvalid,
 }
 
 impl Reason {
-    /// The word clients read.
+    /// The string in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -40,26 +40,26 @@ impl Reason {
     }
 }
 
-/// One thing that is wrong with an object.
+/// A cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Where: `spec.template.spec.containers[0].name`.
+    /// The field path, such as `spec.template.spec.containers[0].name`.
     pub field: String,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What is wrong, as people read it: `Invalid value: "x": must be ...`.
+    /// The message, such as `Invalid value: "x": must be ...`.
     pub message: String,
 }
 
 impl Cause {
-    /// A field that is missing; `why` says what for and may be empty.
+    /// A required field is missing. `why` may be empty.
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message =
             if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         Self { field: field.into(), reason: Reason::Required, message }
     }
 
-    /// A value that is not what it has to be.
+    /// A value is invalid.
     pub fn invalid(field: impl Into<String>, value: impl std::fmt::Display, why: &str) -> Self {
         Self {
             field: field.into(),
@@ -68,19 +68,19 @@ impl Cause {
         }
     }
 
-    /// A value that may not be set or changed.
+    /// A value must not be set or changed.
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self { field: field.into(), reason: Reason::Forbidden, message: format!("Forbidden: {why}") }
     }
 
-    /// A value that is none of the few that are known.
+    /// A value is not one of the supported values.
     pub fn not_supported(field: impl Into<String>, value: &str, known: &[&str]) -> Self {
         let known = known.iter().map(|known| format!("\"{known}\"")).collect::<Vec<_>>().join(", ");
         let message = format!("Unsupported value: \"{value}\": supported values: {known}");
         Self { field: field.into(), reason: Reason::NotSupported, message }
     }
 
-    /// A value that is there already.
+    /// A value is a duplicate.
     pub fn duplicate(field: impl Into<String>, value: impl std::fmt::Display) -> Self {
         Self { field: field.into(), reason: Reason::Duplicate, message: format!("Duplicate value: {value}") }
     }

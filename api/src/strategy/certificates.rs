@@ -1,17 +1,17 @@
-//! CertificateSigningRequests: a request that stays, an approval that is not taken back, a certificate that is issued once.
+//! The strategy of CertificateSigningRequests: the request is immutable, and approval and certificate are final.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::causes::Causes;
-use super::fill::{at, set};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{at, set};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::{Json, Part};
 use crate::validate::names;
 
-pub(super) static RULES: Rules = Rules {
+pub(super) static STRATEGY: KindStrategy = KindStrategy {
     prepare,
     check,
     update: |new, old, causes| {
@@ -19,17 +19,17 @@ pub(super) static RULES: Rules = Rules {
         conditions(new, old, Write::Other, causes);
     },
     status: |new, old, causes| conditions(new, old, Write::Status, causes),
-    sub: |part, new, old, causes| {
+    subresource: |part, new, old, causes| {
         if part == "approval" {
             conditions(new, old, Write::Approval, causes);
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
-/// Shortest life of a certificate that may be asked for, in seconds.
+/// Limit for `expirationSeconds`, as in the API.
 const LIFE_MIN_SECONDS: i64 = 600;
-/// What a certificate may be used for.
+/// Valid key usages.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -56,7 +56,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// Which part is written: each may change conditions and certificate in its way.
+/// The written part, which determines which conditions may be added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Approval,
@@ -69,7 +69,7 @@ fn prepare(request: &mut Json, before: Option<&Json>, part: &Part<'_>) {
         (Part::Main, None) => drop(request.remove("status")),
         (Part::Main, Some(before)) => {
             for part in ["spec", "status"] {
-                // Whatever is sent: the request is what it was.
+                // An update cannot change spec or status.
                 set(request, part, before.get(part).cloned());
             }
         }
@@ -85,7 +85,7 @@ fn prepare(request: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     }
 }
 
-fn check(request: &Place<'_, '_>, causes: &mut Causes) {
+fn check(request: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = request.at("spec");
     let body = spec.at("request");
     if causes.required(&body, "") {
@@ -120,7 +120,7 @@ fn check(request: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// True for a PEM block of the right name; what is in it is for the signer to judge.
+/// True for a PEM block of the right type. The signer checks its content.
 fn is_request(text: &str) -> bool {
     let Ok(bytes) = STANDARD.decode(text) else { return false };
     let Ok(text) = String::from_utf8(bytes) else { return false };
@@ -131,10 +131,11 @@ fn is_request(text: &str) -> bool {
     })
 }
 
-fn conditions(new: &Place<'_, '_>, old: &Place<'_, '_>, write: Write, causes: &mut Causes) {
+fn conditions(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, write: Write, causes: &mut Causes) {
     let (list, was) = (new.at("status.conditions"), old.at("status.conditions"));
-    let has =
-        |list: &Place<'_, '_>, kind: &str| list.items().any(|condition| condition.at("type").text() == kind);
+    let has = |list: &FieldValue<'_, '_>, kind: &str| {
+        list.items().any(|condition| condition.at("type").text() == kind)
+    };
     causes.unique(&list, "type");
     for condition in list.items() {
         causes.required(&condition.at("type"), "");

@@ -1,14 +1,14 @@
-//! PriorityClasses and RuntimeClasses: names for how urgent a pod is, and for what runs it.
+//! The strategies of PriorityClasses, RuntimeClasses and PodDisruptionBudgets.
 
 use super::causes::{Causes, LABEL};
-use super::fill::fill;
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::fill;
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 use crate::validate::names;
 
 /// PriorityClass.
-pub(super) static PRIORITY: Rules = Rules {
+pub(super) static PRIORITY: KindStrategy = KindStrategy {
     default: |class| fill(class, "preemptionPolicy", "PreemptLowerPriority"),
     check: check_priority,
     update: |new, old, causes| {
@@ -18,19 +18,20 @@ pub(super) static PRIORITY: Rules = Rules {
             }
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
 /// RuntimeClass.
-pub(super) static RUNTIME: Rules = Rules { check: check_runtime, frozen: &["handler"], ..NONE };
+pub(super) static RUNTIME: KindStrategy =
+    KindStrategy { check: check_runtime, immutable: &["handler"], ..NO_OP };
 
-/// The most urgent that users may be.
+/// Limit for the value of user-defined priority classes.
 const USER_MAX: i64 = 1_000_000_000;
-/// The classes that every cluster has.
+/// The built-in priority classes.
 const SYSTEM: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-fn check_priority(class: &Place<'_, '_>, causes: &mut Causes) {
+fn check_priority(class: &FieldValue<'_, '_>, causes: &mut Causes) {
     let name = class.at("metadata.name");
     let value = class.at("value");
     if name.text().starts_with("system-") {
@@ -47,7 +48,7 @@ fn check_priority(class: &Place<'_, '_>, causes: &mut Causes) {
     causes.one_of(&class.at("preemptionPolicy"), &["Never", "PreemptLowerPriority"]);
 }
 
-fn check_runtime(class: &Place<'_, '_>, causes: &mut Causes) {
+fn check_runtime(class: &FieldValue<'_, '_>, causes: &mut Causes) {
     let handler = class.at("handler");
     if handler.is_empty() {
         causes.invalid(&handler, LABEL);
@@ -61,15 +62,15 @@ fn check_runtime(class: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// PodDisruptionBudget: stands here because it, too, is a few lines about pods that others make.
-pub(super) static BUDGET: Rules = Rules {
+/// PodDisruptionBudget.
+pub(super) static BUDGET: KindStrategy = KindStrategy {
     check: |budget, causes| {
         let spec = budget.at("spec");
         if !spec.at("minAvailable").is_absent() && !spec.at("maxUnavailable").is_absent() {
             causes.invalid(&spec, "minAvailable and maxUnavailable cannot be both set");
         }
         for field in ["minAvailable", "maxUnavailable"] {
-            super::workloads::count_or_share(&spec.at(field), causes);
+            super::workloads::int_or_percent(&spec.at(field), causes);
         }
         selectors::check(&spec.at("selector"), causes);
         causes.any_of(&spec.at("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
@@ -79,5 +80,5 @@ pub(super) static BUDGET: Rules = Rules {
             causes.not_negative(&new.at("status").at(count));
         }
     },
-    ..NONE
+    ..NO_OP
 };

@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and ControllerRevisions: data that may be made to last.
+//! The strategies of ConfigMaps, Secrets and ControllerRevisions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,35 +7,35 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::causes::{Causes, IMMUTABLE};
-use super::fill::{fields_at, fill};
-use super::place::Place;
-use super::rules::{NONE, Rules};
-use super::{Json, found};
+use super::dotted::{fields_at, fill};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
+use super::{Json, from_field_error};
 use crate::validate;
 
 /// ConfigMap.
-pub(super) static CONFIG_MAP: Rules = Rules {
+pub(super) static CONFIG_MAP: KindStrategy = KindStrategy {
     check: |map, causes| check_config_map(map.fields().unwrap_or(&Json::new()), causes),
-    update: |new, old, causes| lasting(new, old, &["data", "binaryData"], causes),
-    ..NONE
+    update: |new, old, causes| immutable_data(new, old, &["data", "binaryData"], causes),
+    ..NO_OP
 };
 
 /// Secret.
-pub(super) static SECRET: Rules = Rules {
+pub(super) static SECRET: KindStrategy = KindStrategy {
     default: default_secret,
     check: |secret, causes| check_secret(secret.fields().unwrap_or(&Json::new()), causes),
     update: |new, old, causes| {
-        // Neither is shown what was there.
+        // The message must not contain the old or new value.
         if new.at("type").value() != old.at("type").value() {
             causes.invalid(&new.at("type"), IMMUTABLE);
         }
-        lasting(new, old, &["data"], causes);
+        immutable_data(new, old, &["data"], causes);
     },
-    ..NONE
+    ..NO_OP
 };
 
 /// ControllerRevision.
-pub(super) static REVISION: Rules = Rules {
+pub(super) static REVISION: KindStrategy = KindStrategy {
     check: |revision, causes| {
         if revision.at("data").is_absent() {
             causes.missing(&revision.at("data"), "data is mandatory");
@@ -43,10 +43,10 @@ pub(super) static REVISION: Rules = Rules {
         causes.not_negative(&revision.at("revision"));
     },
     update: |new, old, causes| causes.unchanged(&new.at("data"), &old.at("data")),
-    ..NONE
+    ..NO_OP
 };
 
-/// The type `Opaque`, and `stringData` encoded over `data`.
+/// Sets the type `Opaque`, and merges `stringData` into `data`.
 fn default_secret(secret: &mut Json) {
     fill(secret, "type", "Opaque");
     let Some(Value::Object(strings)) = secret.get("stringData").cloned() else { return };
@@ -63,30 +63,30 @@ fn default_secret(secret: &mut Json) {
 fn check_config_map(map: &Json, causes: &mut Causes) {
     match ConfigMap::deserialize(map) {
         Ok(typed) => {
-            for fault in validate::config_map_data(&typed) {
-                causes.push(found::cause(&fault, map));
+            for error in validate::config_map_data(&typed) {
+                causes.push(from_field_error::cause(&error, map));
             }
         }
-        Err(error) => causes.invalid(&Place::root(map).at("data"), &format!("cannot be read: {error}")),
+        Err(error) => causes.invalid(&FieldValue::root(map).at("data"), &format!("cannot be read: {error}")),
     }
 }
 
 fn check_secret(secret: &Json, causes: &mut Causes) {
     match Secret::deserialize(secret) {
         Ok(typed) => {
-            for fault in validate::secret_data(&typed) {
-                causes.push(found::cause(&fault, secret));
+            for error in validate::secret_data(&typed) {
+                causes.push(from_field_error::cause(&error, secret));
             }
         }
-        // The parser's words may hold what is secret.
+        // The error of the parser may contain secret data.
         Err(_) => {
             causes.push(super::Cause::invalid("data", "\"<secret contents redacted>\"", "cannot be read"))
         }
     }
 }
 
-/// What was made to last stays, and stays lasting.
-fn lasting(new: &Place<'_, '_>, old: &Place<'_, '_>, fields: &[&str], causes: &mut Causes) {
+/// Immutable objects stay immutable, and their data cannot change.
+fn immutable_data(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, fields: &[&str], causes: &mut Causes) {
     const WHY: &str = "field is immutable when `immutable` is set";
     if !old.at("immutable").is_true() {
         return;

@@ -1,17 +1,17 @@
-//! Events: what happened, to what; nothing that is rewritten later.
+//! The strategies of Events.
 
 use super::causes::Causes;
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 
-/// Event of the core group, as it always was.
-pub(super) static CORE: Rules = Rules { check: check_core, ..NONE };
+/// Event of the core group.
+pub(super) static CORE: KindStrategy = KindStrategy { check: check_core, ..NO_OP };
 
-/// Event of events.k8s.io, which says who reports and what was done.
-pub(super) static NEW: Rules = Rules {
+/// Event of events.k8s.io.
+pub(super) static NEW: KindStrategy = KindStrategy {
     check: check_new,
     create: create_new,
-    frozen: &[
+    immutable: &[
         "regarding",
         "related",
         "reason",
@@ -22,14 +22,14 @@ pub(super) static NEW: Rules = Rules {
         "reportingController",
         "reportingInstance",
     ],
-    ..NONE
+    ..NO_OP
 };
 
 const WORD_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-/// Events lie in the namespace of what they tell of; of what lies in none, in `default` or `kube-system`.
-fn check_core(event: &Place<'_, '_>, causes: &mut Causes) {
+/// An event is in the namespace of its object. For cluster-scoped objects, it is in `default` or `kube-system`.
+fn check_core(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (place, about) = (event.at("metadata.namespace").text(), event.at("involvedObject.namespace"));
     let fits = match about.text() {
         "" => matches!(place, "" | "default" | "kube-system"),
@@ -40,8 +40,8 @@ fn check_core(event: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// What the newer fields say is not said by the older ones as well.
-fn create_new(event: &Place<'_, '_>, causes: &mut Causes) {
+/// The deprecated fields must not be set.
+fn create_new(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     for field in [
         "deprecatedFirstTimestamp",
         "deprecatedLastTimestamp",
@@ -55,7 +55,7 @@ fn create_new(event: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_new(event: &Place<'_, '_>, causes: &mut Causes) {
+fn check_new(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (place, about) = (event.at("metadata.namespace").text(), event.at("regarding.namespace"));
     if !about.is_empty() && about.text() != place {
         causes.invalid(&about, "does not match event.namespace");

@@ -1,16 +1,16 @@
-//! Updates that say no more than that somebody is still there.
+//! Detects heartbeats: updates that change only a timestamp.
 
 use serde_json::{Map, Value};
 
 use super::Json;
 
-/// What every write changes of its object, whatever it is about.
-const OF_THE_WRITE: [&[&str]; 1] = [&["metadata", "resourceVersion"]];
+/// Metadata that every write changes.
+const CHANGED_BY_EVERY_WRITE: [&[&str]; 1] = [&["metadata", "resourceVersion"]];
 
-/// True when two objects differ in nothing but these fields and what every write changes; `*` stands for each item of a
-/// list.
+/// True if the objects differ only in these fields and in metadata that every write changes. `*` matches any list
+/// element.
 pub(super) fn differs_in(fields: &[&[&str]], before: &Json, after: &Json) -> bool {
-    let ignored: Vec<&[&str]> = OF_THE_WRITE.iter().chain(fields).copied().collect();
+    let ignored: Vec<&[&str]> = CHANGED_BY_EVERY_WRITE.iter().chain(fields).copied().collect();
     is_same_map(before, after, &ignored)
 }
 
@@ -35,7 +35,7 @@ fn is_same_map(before: &Map<String, Value>, after: &Map<String, Value>, ignored:
     after.iter().all(is_as_before) && before.keys().all(|name| after.contains_key(name) || is_ignored(name))
 }
 
-/// What is ignored of the value of that name.
+/// The ignored paths below the field `name`.
 fn below<'a>(ignored: &[&'a [&'a str]], name: &str) -> Vec<&'a [&'a str]> {
     let rest =
         |path: &&'a [&'a str]| path.split_first().filter(|(first, _)| **first == name).map(|(_, rest)| rest);

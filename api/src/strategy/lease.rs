@@ -1,14 +1,14 @@
-//! Leases: who holds something, and for how long.
+//! The strategy of Leases.
 
 use super::Json;
-use super::fill::{at, text};
+use super::dotted::{at, text};
 use super::heartbeat::differs_in;
-use super::rules::{NONE, Rules};
+use super::kind_strategy::{KindStrategy, NO_OP};
 
-/// Where each node has a lease that says it is alive. What other leases say, who leads, is decided by when.
-const OF_NODES: &str = "kube-node-lease";
+/// The namespace of node leases. Renewals of other leases, such as for leader election, are not heartbeats.
+const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
-pub(super) static RULES: Rules = Rules {
+pub(super) static STRATEGY: KindStrategy = KindStrategy {
     check: |lease, causes| {
         let spec = lease.at("spec");
         causes.positive(&spec.at("leaseDurationSeconds"));
@@ -20,13 +20,13 @@ pub(super) static RULES: Rules = Rules {
         }
     },
     heartbeat,
-    ..NONE
+    ..NO_OP
 };
 
-/// A node renews the lease it has.
+/// True if a node renews its lease.
 fn heartbeat(before: &Json, after: &Json) -> bool {
     let is_held = at(before, "spec.renewTime").is_some() && at(after, "spec.renewTime").is_some();
     is_held
-        && text(after, "metadata.namespace") == OF_NODES
+        && text(after, "metadata.namespace") == NODE_LEASE_NAMESPACE
         && differs_in(&[&["spec", "renewTime"]], before, after)
 }

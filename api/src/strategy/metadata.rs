@@ -1,21 +1,25 @@
-//! What metadata may hold, whatever the kind: names, labels, annotations, owners, finalizers.
+//! Validates the metadata of all kinds.
+
+use std::collections::HashSet;
 
 use super::causes::Causes;
-use super::place::Place;
+use super::field_value::FieldValue;
 use super::{Cause, Json};
 use crate::validate::names;
 
-/// All annotations of an object together, keys and values, in bytes.
+/// Limit for all annotations of an object, keys and values, in bytes.
 const ANNOTATIONS_MAX_BYTES: usize = 256 << 10;
-/// Characters of the name of a CronJob: the name of a Job has 11 more.
+/// Limit for the name of a CronJob: its Jobs append 11 characters.
 const CRON_JOB_NAME_MAX: usize = 52;
-/// Characters of a name that becomes the value of a label.
+/// Limit for the finalizers that an error names.
+const NAMED_MAX: usize = 100;
+/// Limit for names that are used as label values.
 const LABEL_MAX: usize = 63;
 
-/// Everything that is wrong with the metadata of an object of that kind, or with what the update changes of it.
+/// Validates the metadata of an object, and the changes of an update.
 pub fn metadata(object: &Json, before: Option<&Json>, group: &str, kind: &str) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let root = Place::root(object);
+    let root = FieldValue::root(object);
     let metadata = &root.at("metadata");
     name(group, kind, &metadata.at("name"), &mut causes);
     causes.label(&metadata.at("namespace"));
@@ -27,21 +31,21 @@ pub fn metadata(object: &Json, before: Option<&Json>, group: &str, kind: &str) -
         causes.qualified_name(&finalizer);
     }
     if let Some(before) = before {
-        let old = Place::root(before);
-        finalizers_of_the_doomed(metadata, &old.at("metadata"), &mut causes);
+        let old = FieldValue::root(before);
+        no_new_finalizers_while_deleting(metadata, &old.at("metadata"), &mut causes);
     }
     causes.into_vec()
 }
 
-/// Names become host names, labels or parts of URLs: each kind has its rule.
-fn name(group: &str, kind: &str, name: &Place<'_, '_>, causes: &mut Causes) {
+/// Each kind has its own rule for names.
+fn name(group: &str, kind: &str, name: &FieldValue<'_, '_>, causes: &mut Causes) {
     if !causes.required(name, "name or generateName is required") {
         return;
     }
     match (group, kind) {
         ("", "Namespace") | ("apps", "StatefulSet") => causes.label(name),
         ("", "Service") => causes.text(name, is_dns_1035, DNS_1035),
-        // These were never host names: colons and capitals are common in them.
+        // These names were never host names, and often contain colons and capital letters.
         ("rbac.authorization.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
         | ("certificates.k8s.io", "CertificateSigningRequest")
         | (_, "Event") => causes.path_segment(name),
@@ -66,8 +70,8 @@ fn is_dns_1035(name: &str) -> bool {
     names::is_dns_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// Notes keys and values that no label may have.
-pub(super) fn labels(labels: &Place<'_, '_>, causes: &mut Causes) {
+/// Validates labels.
+pub(super) fn labels(labels: &FieldValue<'_, '_>, causes: &mut Causes) {
     for (key, value) in labels.entries() {
         if !names::is_qualified_name(key) {
             causes.push(Cause::invalid(labels.path(), format!("\"{key}\""), KEY));
@@ -76,8 +80,8 @@ pub(super) fn labels(labels: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Notes keys that no annotation may have, and too many of them.
-pub(super) fn annotations(annotations: &Place<'_, '_>, causes: &mut Causes) {
+/// Validates the keys and the total size of annotations.
+pub(super) fn annotations(annotations: &FieldValue<'_, '_>, causes: &mut Causes) {
     let mut size_bytes = 0;
     for (key, value) in annotations.entries() {
         if !names::is_qualified_name(&key.to_lowercase()) {
@@ -96,7 +100,7 @@ pub(super) fn annotations(annotations: &Place<'_, '_>, causes: &mut Causes) {
 
 const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName'), after an optional DNS subdomain prefix and '/'";
 
-fn owners(owners: &Place<'_, '_>, causes: &mut Causes) {
+fn owners(owners: &FieldValue<'_, '_>, causes: &mut Causes) {
     let mut controller = None;
     for owner in owners.items() {
         for (field, why) in [
@@ -126,14 +130,15 @@ fn owners(owners: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// An object that is being deleted waits for the finalizers it has, and for no others.
-fn finalizers_of_the_doomed(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// No finalizers can be added to an object that is being deleted.
+fn no_new_finalizers_while_deleting(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     if old.at("deletionTimestamp").is_absent() {
         return;
     }
-    let old_list = old.at("finalizers");
+    let kept: HashSet<&str> = old.at("finalizers").items().map(|finalizer| finalizer.text()).collect();
     let added: Vec<&str> = (new.at("finalizers").items().map(|finalizer| finalizer.text()))
-        .filter(|finalizer| !old_list.items().any(|old| old.text() == *finalizer))
+        .filter(|finalizer| !kept.contains(finalizer))
+        .take(NAMED_MAX)
         .collect();
     if !added.is_empty() {
         let why = format!(

@@ -1,8 +1,9 @@
-//! What a kind does beyond being stored: what it fills in, what it decides, what it refuses.
+//! The strategies of built-in kinds: defaults, preparation and validation of objects before they are written.
 //!
-//! Pure: an object comes as the map it is stored as, so that fields this version does not know are kept. A kind without
-//! logic of its own has [`Plain`].
+//! All functions are pure. Objects are JSON maps, so that unknown fields are kept. Kinds without a strategy use
+//! [`Plain`].
 
+mod admission_policies;
 mod autoscaler;
 mod cause;
 mod causes;
@@ -10,20 +11,20 @@ mod certificates;
 mod classes;
 mod data;
 mod event;
-mod flow;
-mod found;
+mod field_value;
+mod flowcontrol;
+mod from_field_error;
 mod heartbeat;
+mod kind_strategy;
 mod lease;
-mod limits;
+mod limit_range;
 mod metadata;
 mod namespace;
 mod network;
 mod node;
-mod place;
 mod pod;
-mod policies;
+mod quota;
 mod rbac;
-mod rules;
 mod selectors;
 mod storage;
 mod template;
@@ -35,88 +36,101 @@ pub use metadata::metadata;
 pub use network::addresses;
 use serde_json::{Map, Value};
 
-use crate::fault::Fault;
-use crate::fill;
+use crate::dotted;
+use crate::field_error::FieldError;
 
-/// An object as it is stored and sent.
+/// A JSON object as stored and served.
 pub type Json = Map<String, Value>;
 
-/// Which part of an object a write is for.
+/// The part of an object that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// All but the status, where that has a path of its own.
+    /// The object without its status, or with it if there is no `status` subresource.
     Main,
-    /// The status alone.
+    /// The `status` subresource.
     Status,
-    /// Another part with a path of its own: `ephemeralcontainers`, `resize`, `approval`.
+    /// Another subresource, such as `ephemeralcontainers`, `resize` or `approval`.
     Sub(&'a str),
 }
 
-/// The logic of one kind. Metadata (names, UIDs, times, generations) is not its business, nor is what is of another type
-/// than its field: an object is fitted to its schema before it comes here.
-pub trait Strategy: Send + Sync {
-    /// Fills in what the client left out, on a create as on an update.
-    fn default(&self, _object: &mut Json) {}
+/// Limit for the bytes of JSON that defaults may add to one object; no larger object can be stored. Without it, a
+/// request with many empty list elements could grow by the default of each.
+pub const MAX_DEFAULT_BYTES: usize = 1536 * 1024;
 
-    /// Decides what is not the client's to decide: on a create `before` is `None`.
+/// The defaults would make an object too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the defaults of the schema would add more than {MAX_DEFAULT_BYTES} bytes")]
+pub struct DefaultsTooLarge;
+
+/// The strategy of a kind. The caller handles metadata (names, UIDs, timestamps, generation) and rejects values of the
+/// wrong type before.
+pub trait Strategy: Send + Sync {
+    /// Sets the defaults of missing fields on create and update.
+    ///
+    /// # Errors
+    /// If the defaults would make the object too large.
+    fn default(&self, _object: &mut Json) -> Result<(), DefaultsTooLarge> {
+        Ok(())
+    }
+
+    /// Resets fields that the client cannot set. On create, `before` is `None`.
     fn prepare(&self, _object: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {}
 
-    /// Everything that is wrong with an object that fits its schema, or with what the update changes.
+    /// Validates an object, or an update of it.
     fn validate(&self, _object: &Json, _before: Option<&Json>, _part: &Part<'_>) -> Vec<Cause> {
         Vec::new()
     }
 
-    /// What is allowed and unwise, for `Warning` headers.
+    /// Warnings for `Warning` headers.
     fn warnings(&self, _object: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// True when an update says no more than that somebody is still there: it comes again soon, so losing it costs nothing.
+    /// True if an update is a heartbeat. Losing one costs nothing, because the next one follows soon.
     fn is_heartbeat(&self, _before: &Json, _after: &Json) -> bool {
         false
     }
 }
 
-/// That values are of another type than their fields, found when the object was fitted to its schema. They are told
-/// alone: whoever validates would take them for absent.
-pub fn mistyped(faults: &[Fault], object: &Json) -> Vec<Cause> {
-    faults.iter().map(|fault| found::cause(fault, object)).collect()
+/// Converts type errors to causes. No other validation runs then, because it would treat these values as missing.
+pub fn mistyped(errors: &[FieldError], object: &Json) -> Vec<Cause> {
+    errors.iter().map(|error| from_field_error::cause(error, object)).collect()
 }
 
-/// A kind without logic of its own.
+/// The strategy of kinds without one of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
 impl Strategy for Plain {}
 
-/// The logic of a built-in kind; `group` is empty for the core one.
+/// The strategy of a built-in kind; `group` is empty for the core group.
 pub fn of(group: &str, kind: &str) -> &'static dyn Strategy {
     match (group, kind) {
-        ("", "Pod") => &pod::RULES,
-        ("", "PodTemplate") => &workloads::pod_template::RULES,
+        ("", "Pod") => &pod::STRATEGY,
+        ("", "PodTemplate") => &workloads::POD_TEMPLATE,
         ("", "ReplicationController") => &workloads::replicas::CONTROLLER,
         ("apps", "ReplicaSet") => &workloads::replicas::SET,
-        ("apps", "Deployment") => &workloads::deployment::RULES,
-        ("apps", "StatefulSet") => &workloads::stateful_set::RULES,
-        ("apps", "DaemonSet") => &workloads::daemon_set::RULES,
-        ("batch", "Job") => &workloads::job::RULES,
-        ("batch", "CronJob") => &workloads::cron_job::RULES,
-        ("", "Service") => &network::service::RULES,
+        ("apps", "Deployment") => &workloads::deployment::STRATEGY,
+        ("apps", "StatefulSet") => &workloads::stateful_set::STRATEGY,
+        ("apps", "DaemonSet") => &workloads::daemon_set::STRATEGY,
+        ("batch", "Job") => &workloads::job::STRATEGY,
+        ("batch", "CronJob") => &workloads::cron_job::STRATEGY,
+        ("", "Service") => &network::service::STRATEGY,
         ("", "Endpoints") => &network::endpoints::ENDPOINTS,
         ("discovery.k8s.io", "EndpointSlice") => &network::endpoints::SLICE,
         ("networking.k8s.io", "Ingress") => &network::ingress::INGRESS,
         ("networking.k8s.io", "IngressClass") => &network::ingress::CLASS,
-        ("networking.k8s.io", "NetworkPolicy") => &network::policy::RULES,
-        ("", "Namespace") => &namespace::RULES,
-        ("", "Node") => &node::RULES,
+        ("networking.k8s.io", "NetworkPolicy") => &network::network_policy::STRATEGY,
+        ("", "Namespace") => &namespace::STRATEGY,
+        ("", "Node") => &node::STRATEGY,
         ("", "ConfigMap") => &data::CONFIG_MAP,
         ("", "Secret") => &data::SECRET,
         ("apps", "ControllerRevision") => &data::REVISION,
         ("", "Event") => &event::CORE,
         ("events.k8s.io", "Event") => &event::NEW,
-        ("coordination.k8s.io", "Lease") => &lease::RULES,
-        ("", "LimitRange") => &limits::RANGE,
-        ("", "ResourceQuota") => &limits::QUOTA,
+        ("coordination.k8s.io", "Lease") => &lease::STRATEGY,
+        ("", "LimitRange") => &limit_range::RANGE,
+        ("", "ResourceQuota") => &quota::QUOTA,
         ("scheduling.k8s.io", "PriorityClass") => &classes::PRIORITY,
         ("node.k8s.io", "RuntimeClass") => &classes::RUNTIME,
         ("policy", "PodDisruptionBudget") => &classes::BUDGET,
@@ -124,26 +138,30 @@ pub fn of(group: &str, kind: &str) -> &'static dyn Strategy {
         ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::CLUSTER_ROLE,
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::BINDING,
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::CLUSTER_BINDING,
-        ("", "PersistentVolume") => &storage::volume::RULES,
-        ("", "PersistentVolumeClaim") => &storage::claim::RULES,
+        ("", "PersistentVolume") => &storage::volume::STRATEGY,
+        ("", "PersistentVolumeClaim") => &storage::claim::STRATEGY,
         ("storage.k8s.io", "StorageClass") => &storage::class::STORAGE,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::class::ATTRIBUTES,
         ("storage.k8s.io", "CSIDriver") => &storage::csi::DRIVER,
         ("storage.k8s.io", "CSINode") => &storage::csi::NODE,
         ("storage.k8s.io", "CSIStorageCapacity") => &storage::csi::CAPACITY,
-        ("storage.k8s.io", "VolumeAttachment") => &storage::attachment::RULES,
-        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaler::RULES,
-        ("certificates.k8s.io", "CertificateSigningRequest") => &certificates::RULES,
-        ("networking.k8s.io", "IPAddress") => &network::ranges::ADDRESS,
-        ("networking.k8s.io", "ServiceCIDR") => &network::ranges::RANGE,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::volume::ATTACHMENT,
+        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaler::STRATEGY,
+        ("certificates.k8s.io", "CertificateSigningRequest") => &certificates::STRATEGY,
+        ("networking.k8s.io", "IPAddress") => &network::service_cidr::ADDRESS,
+        ("networking.k8s.io", "ServiceCIDR") => &network::service_cidr::RANGE,
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => &webhooks::VALIDATING,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => &webhooks::MUTATING,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &policies::VALIDATING,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => &policies::VALIDATING_BINDING,
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &policies::MUTATING,
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &policies::MUTATING_BINDING,
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::SCHEMA,
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::LEVEL,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &admission_policies::VALIDATING,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            &admission_policies::VALIDATING_BINDING
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &admission_policies::MUTATING,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            &admission_policies::MUTATING_BINDING
+        }
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flowcontrol::SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flowcontrol::LEVEL,
         _ => &Plain,
     }
 }

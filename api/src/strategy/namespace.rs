@@ -1,18 +1,18 @@
-//! Namespaces: they carry their own name as a label, and wait for whoever empties them.
+//! The strategy of Namespaces.
 
 use serde_json::Value;
 
 use super::causes::Causes;
-use super::fill::{at, fields_at, set, text};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{at, fields_at, set, text};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::{Json, Part};
 
-pub(super) static RULES: Rules = Rules { default, prepare, check, status, ..NONE };
+pub(super) static STRATEGY: KindStrategy = KindStrategy { default, prepare, check, status, ..NO_OP };
 
-/// The label that selectors of namespaces find a name by.
+/// The label with the namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// What keeps a namespace until it is empty.
+/// The finalizer that keeps a namespace until its objects are deleted.
 const FINALIZER: &str = "kubernetes";
 
 fn default(namespace: &mut Json) {
@@ -25,7 +25,7 @@ fn default(namespace: &mut Json) {
     }
 }
 
-/// What is left to do, and how far it has come, is not for an update to say.
+/// Updates cannot change finalizers or status; subresources do.
 fn prepare(namespace: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     match (part, before) {
         (Part::Main, None) => {
@@ -47,13 +47,13 @@ fn prepare(namespace: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     }
 }
 
-fn check(namespace: &Place<'_, '_>, causes: &mut Causes) {
+fn check(namespace: &FieldValue<'_, '_>, causes: &mut Causes) {
     for finalizer in namespace.at("spec.finalizers").items() {
         causes.qualified_name(&finalizer);
     }
 }
 
-fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
+fn status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let phase = new.at("status.phase");
     let is_going = !new.at("metadata.deletionTimestamp").is_absent();
     match phase.text() {

@@ -1,15 +1,16 @@
-//! Nodes: what they repel, what they have, where their pods' addresses come from.
+//! The strategy of Nodes.
 
 use super::causes::Causes;
-use super::fill::{at, set, text};
+use super::dotted::{at, set, text};
+use super::field_value::FieldValue;
 use super::heartbeat::differs_in;
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::{Json, Part};
 
-pub(super) static RULES: Rules = Rules { prepare, check, create, update, status, heartbeat, ..NONE };
+pub(super) static STRATEGY: KindStrategy =
+    KindStrategy { prepare, check, create, update, status, heartbeat, ..NO_OP };
 
-/// The first range and the only range are the same fact.
+/// `podCIDR` is the first element of `podCIDRs`.
 fn prepare(node: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {
     let first = text(node, "spec.podCIDR").to_owned();
     if !first.is_empty() && at(node, "spec.podCIDRs").is_none() {
@@ -17,7 +18,7 @@ fn prepare(node: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {
     }
 }
 
-fn check(node: &Place<'_, '_>, causes: &mut Causes) {
+fn check(node: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = node.at("spec");
     let mut seen = std::collections::BTreeSet::new();
     for taint in spec.at("taints").items() {
@@ -38,13 +39,13 @@ fn check(node: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A new node may bring its status along.
-fn create(node: &Place<'_, '_>, causes: &mut Causes) {
+/// A new node may include its status.
+fn create(node: &FieldValue<'_, '_>, causes: &mut Causes) {
     status(node, node, causes);
 }
 
-/// What a node is, and which addresses its pods have, is said once.
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// The provider ID and the pod CIDRs can be set only once.
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     for field in ["podCIDRs", "providerID"] {
         let (new, old) =
             (&new.at("spec").at(field).value().clone(), old.at("spec").at(field).value().clone());
@@ -56,7 +57,7 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
+fn status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let status = new.at("status");
     for list in ["capacity", "allocatable"] {
         status.at(list).entries().for_each(|(_, amount)| causes.amount(&amount));
@@ -69,7 +70,7 @@ fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A node says again how it is, and it is as before.
+/// True if an update changes only the heartbeat times of conditions.
 fn heartbeat(before: &Json, after: &Json) -> bool {
     differs_in(&[&["status", "conditions", "*", "lastHeartbeatTime"]], before, after)
 }

@@ -1,24 +1,24 @@
-//! Roles and their bindings: rules that are whole, and references that stay.
+//! The strategies of Roles, ClusterRoles and their bindings.
 
 use serde_json::Value;
 
 use super::Json;
 use super::causes::Causes;
-use super::fill::{each, fill};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{each, fill};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Role.
-pub(super) static ROLE: Rules = Rules {
+pub(super) static ROLE: KindStrategy = KindStrategy {
     check: |role, causes| role.at("rules").items().for_each(|rule| check_rule(&rule, true, causes)),
-    ..NONE
+    ..NO_OP
 };
 
 /// ClusterRole.
-pub(super) static CLUSTER_ROLE: Rules = Rules {
+pub(super) static CLUSTER_ROLE: KindStrategy = KindStrategy {
     check: |role, causes| {
         role.at("rules").items().for_each(|rule| check_rule(&rule, false, causes));
         let aggregation = role.at("aggregationRule");
@@ -31,26 +31,26 @@ pub(super) static CLUSTER_ROLE: Rules = Rules {
             selectors.items().for_each(|selector| selectors::check(&selector, causes));
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
 /// RoleBinding.
-pub(super) static BINDING: Rules = Rules {
+pub(super) static BINDING: KindStrategy = KindStrategy {
     default: default_binding,
     check: |binding, causes| check_binding(binding, &["Role", "ClusterRole"], causes),
     update,
-    ..NONE
+    ..NO_OP
 };
 
 /// ClusterRoleBinding.
-pub(super) static CLUSTER_BINDING: Rules = Rules {
+pub(super) static CLUSTER_BINDING: KindStrategy = KindStrategy {
     default: default_binding,
     check: |binding, causes| check_binding(binding, &["ClusterRole"], causes),
     update,
-    ..NONE
+    ..NO_OP
 };
 
-/// Users and groups are of this group, accounts of the core one.
+/// Sets the API group of users and groups. Service accounts are in the core group.
 fn default_binding(binding: &mut Json) {
     fill(binding, "roleRef.apiGroup", GROUP);
     for subject in each(binding, "subjects") {
@@ -60,7 +60,7 @@ fn default_binding(binding: &mut Json) {
     }
 }
 
-fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, causes: &mut Causes) {
+fn check_rule(rule: &FieldValue<'_, '_>, is_namespaced: bool, causes: &mut Causes) {
     causes.required(&rule.at("verbs"), "verbs must contain at least one value");
     let (groups, resources) = (rule.at("apiGroups"), rule.at("resources"));
     let (names, urls) = (rule.at("resourceNames"), rule.at("nonResourceURLs"));
@@ -77,7 +77,7 @@ fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, causes: &mut Causes) {
     }
 }
 
-fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], causes: &mut Causes) {
+fn check_binding(binding: &FieldValue<'_, '_>, kinds: &[&str], causes: &mut Causes) {
     let role = binding.at("roleRef");
     causes.any_of(&role.at("apiGroup"), &[GROUP]);
     causes.one_of(&role.at("kind"), kinds);
@@ -101,7 +101,7 @@ fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], causes: &mut Causes) {
     }
 }
 
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     if new.at("roleRef").value() != old.at("roleRef").value() {
         causes.invalid(&new.at("roleRef"), "cannot change roleRef");
     }

@@ -1,14 +1,14 @@
-//! Selectors of labels as they stand in objects: whether they are right, and what they select.
+//! Validates and evaluates label selectors in JSON.
 
 use serde_json::Value;
 
 use super::Json;
 use super::causes::Causes;
+use super::field_value::FieldValue;
 use super::metadata;
-use super::place::Place;
 
-/// Notes what is wrong with a selector.
-pub(super) fn check(selector: &Place<'_, '_>, causes: &mut Causes) {
+/// Validates a selector.
+pub(super) fn check(selector: &FieldValue<'_, '_>, causes: &mut Causes) {
     metadata::labels(&selector.at("matchLabels"), causes);
     for expression in selector.at("matchExpressions").items() {
         let values = expression.at("values");
@@ -28,8 +28,8 @@ pub(super) fn check(selector: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Notes a selector that is wrong, missing, or selects everything.
-pub(super) fn check_some(selector: &Place<'_, '_>, what: &str, causes: &mut Causes) {
+/// Validates a selector that must exist and must not be empty.
+pub(super) fn check_required(selector: &FieldValue<'_, '_>, what: &str, causes: &mut Causes) {
     if selector.is_absent() {
         return causes.missing(selector, "");
     }
@@ -39,18 +39,18 @@ pub(super) fn check_some(selector: &Place<'_, '_>, what: &str, causes: &mut Caus
     }
 }
 
-/// True when a selector asks for nothing.
-pub(super) fn is_empty(selector: &Place<'_, '_>) -> bool {
+/// True for a selector without requirements.
+pub(super) fn is_empty(selector: &FieldValue<'_, '_>) -> bool {
     selector.at("matchLabels").is_empty() && selector.at("matchExpressions").is_empty()
 }
 
-/// True when the labels have what the selector asks for.
-pub(super) fn matches(selector: &Place<'_, '_>, labels: Option<&Json>) -> bool {
+/// True if the selector matches the labels.
+pub(super) fn matches(selector: &FieldValue<'_, '_>, labels: Option<&Json>) -> bool {
     let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
     let exact = selector.at("matchLabels");
     let exact = exact.entries().all(|(key, value)| label(key) == Some(value.text()));
     let expressions = selector.at("matchExpressions");
-    let holds = |expression: &Place<'_, '_>| {
+    let holds = |expression: &FieldValue<'_, '_>| {
         let found = label(expression.at("key").text());
         let values = expression.at("values");
         let is_listed = || values.items().any(|value| found == Some(value.text()));

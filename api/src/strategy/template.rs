@@ -1,4 +1,4 @@
-//! Pods in templates, and a pod's spec wherever it stands: filled in as JSON, typed once to be checked.
+//! Defaults and validation of pod specs and pod templates.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -6,19 +6,19 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::causes::Causes;
-use super::fill::{fields_at, object_at};
-use super::place::Place;
-use super::{Cause, Json, found, metadata};
-use crate::fault::Fault;
+use super::dotted::{fields_at, object_at};
+use super::field_value::FieldValue;
+use super::{Cause, Json, from_field_error, metadata};
+use crate::field_error::FieldError;
 use crate::path::PathBuf;
 use crate::{defaults, schema, validate};
 
-/// Fills in the spec of a Pod.
+/// Sets the defaults of a Pod's spec.
 pub(super) fn default_pod(pod: &mut Json) {
     default_by(pod, "spec", defaults::pod_spec);
 }
 
-/// Fills in the spec of a template's pods at a dotted path.
+/// Sets the defaults of the pod template spec at a dotted path.
 pub(super) fn default(object: &mut Json, path: &str) {
     default_by(object, path, defaults::template_spec);
 }
@@ -30,22 +30,22 @@ fn default_by(object: &mut Json, path: &str, fill_in: fn(&mut Map<String, Value>
     }
 }
 
-/// Notes everything that is wrong with the pod's spec in the fields of `pod`; they are the object itself, or a template
-/// at `path` in it. Ephemeral containers are left to the caller.
-pub(super) fn check_pod(pod: &Place<'_, '_>, path: &str, whole: &Json, causes: &mut Causes) {
-    let faults = match typed(pod) {
+/// Validates the pod spec in `pod`, which is the object `whole` itself or a template at `path` in it. Ephemeral
+/// containers are not validated here.
+pub(super) fn check_pod(pod: &FieldValue<'_, '_>, path: &str, whole: &Json, causes: &mut Causes) {
+    let errors = match typed(pod) {
         Ok(pod) => validate::pod_spec(&pod),
         Err(error) => return causes.invalid(&pod.at("spec"), &format!("cannot be read: {error}")),
     };
     let prefix = PathBuf::from(path);
-    for fault in faults {
-        let path = fault.path.under(&prefix);
-        causes.push(found::cause(&Fault { path, ..fault }, whole));
+    for error in errors {
+        let path = error.path.under(&prefix);
+        causes.push(from_field_error::cause(&FieldError { path, ..error }, whole));
     }
 }
 
-/// The pod as the typed checks take it: its spec and annotations.
-pub(super) fn typed(pod: &Place<'_, '_>) -> Result<Pod, serde_json::Error> {
+/// Deserializes the spec and annotations for validation.
+pub(super) fn typed(pod: &FieldValue<'_, '_>) -> Result<Pod, serde_json::Error> {
     let mut spec = Option::<PodSpec>::deserialize(pod.at("spec").value())?;
     if let Some(spec) = &mut spec {
         spec.ephemeral_containers = None;
@@ -56,19 +56,19 @@ pub(super) fn typed(pod: &Place<'_, '_>) -> Result<Pod, serde_json::Error> {
     Ok(Pod { metadata, spec, ..Pod::default() })
 }
 
-/// What a controller asks of the template of its pods.
-pub(super) struct Wanted {
-    /// The kind, for messages.
+/// The requirements of a controller for its pod template.
+pub(super) struct TemplateRules {
+    /// The kind for messages.
     pub kind: &'static str,
-    /// The restart policies that make sense.
+    /// The supported restart policies.
     pub restart_policies: &'static [&'static str],
-    /// True when pods may have a deadline.
+    /// True if pods may have `activeDeadlineSeconds`.
     pub deadline: bool,
 }
 
-/// Notes everything that is wrong with a template at the dotted path of `object`.
-pub(super) fn check(object: &Json, path: &str, wanted: &Wanted, causes: &mut Causes) {
-    let root = Place::root(object);
+/// Validates the pod template at a dotted path of `object`.
+pub(super) fn check(object: &Json, path: &str, wanted: &TemplateRules, causes: &mut Causes) {
+    let root = FieldValue::root(object);
     let template = &root.at(path);
     metadata::labels(&template.at("metadata.labels"), causes);
     metadata::annotations(&template.at("metadata.annotations"), causes);
@@ -77,7 +77,7 @@ pub(super) fn check(object: &Json, path: &str, wanted: &Wanted, causes: &mut Cau
     causes.absent(&spec.at("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     let policy = spec.at("restartPolicy");
     if policy.text() == "Always" && !wanted.restart_policies.contains(&"Always") {
-        // It is the default, so most likely nothing was said at all.
+        // `Always` is the default, so the client probably omitted the policy.
         let known: Vec<String> = wanted.restart_policies.iter().map(|known| format!("\"{known}\"")).collect();
         causes.missing(&policy, &format!("valid values: {}", known.join(", ")));
     } else if !policy.is_empty() && !wanted.restart_policies.contains(&policy.text()) {
@@ -89,7 +89,7 @@ pub(super) fn check(object: &Json, path: &str, wanted: &Wanted, causes: &mut Cau
     }
 }
 
-/// The labels of the template at a dotted path, made where there are none.
+/// The labels of the template at a dotted path, created if they are missing.
 pub(super) fn labels<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Map<String, Value>> {
     fields_at(object, &format!("{path}.metadata.labels"))
 }

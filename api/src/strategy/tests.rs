@@ -1,16 +1,18 @@
-//! Strategies by what a client gets back: what an object becomes, and what is said of it.
+//! Tests of strategies through the functions that the API server calls.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod governance;
 mod kinds;
+mod large;
 mod metadata;
+mod quotas;
 
 use serde_json::Value;
 
 use super::{Cause, Json, Part, mistyped, of};
 use crate::schema;
 
-/// The kind's strategy over one object, as the API calls it.
+/// An object with the strategy of its kind.
 pub(super) struct Case {
     group: String,
     kind: String,
@@ -20,14 +22,14 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// A new object, defaulted and prepared.
+    /// A new object with defaults, prepared.
     pub fn new(object: Value) -> Self {
         let mut case = Self::raw(object, None);
         case.prepare(&Part::Main);
         case
     }
 
-    /// An update of the object that is there by what `change` makes of it.
+    /// An update of an existing object with `change`.
     pub fn update(before: &Json, part: &Part<'_>, change: impl FnOnce(&mut Value)) -> Self {
         let mut object = Value::Object(before.clone());
         change(&mut object);
@@ -45,47 +47,47 @@ impl Case {
 
     fn prepare(&mut self, part: &Part<'_>) {
         let strategy = of(&self.group, &self.kind);
-        schema::fit(&mut self.object, &self.version, &self.kind);
-        strategy.default(&mut self.object);
+        schema::normalize(&mut self.object, &self.version, &self.kind);
+        strategy.default(&mut self.object).unwrap();
         strategy.prepare(&mut self.object, self.before.as_ref(), part);
         let once = self.object.clone();
-        strategy.default(&mut self.object);
+        strategy.default(&mut self.object).unwrap();
         assert_eq!(once, self.object, "defaults are idempotent");
     }
 
-    /// What is said of the object.
+    /// The causes of the object.
     pub fn causes(&self, part: &Part<'_>) -> Vec<Cause> {
-        let faults = schema::fit(&mut self.object.clone(), &self.version, &self.kind);
-        match &*faults {
+        let errors = schema::normalize(&mut self.object.clone(), &self.version, &self.kind);
+        match &*errors {
             [] => of(&self.group, &self.kind).validate(&self.object, self.before.as_ref(), part),
-            faults => mistyped(faults, &self.object),
+            errors => mistyped(errors, &self.object),
         }
     }
 
-    /// What is said of it, a line a cause.
-    pub fn said(&self, part: &Part<'_>) -> Vec<String> {
+    /// The causes as `field: message`.
+    pub fn messages(&self, part: &Part<'_>) -> Vec<String> {
         self.causes(part).iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
     }
 
-    /// What stands at a pointer.
+    /// The value at a JSON pointer.
     pub fn at(&self, pointer: &str) -> Value {
         Value::Object(self.object.clone()).pointer(pointer).cloned().unwrap_or_default()
     }
 }
 
-/// An object with `change` made to it is refused with the cause at `field`, whose message holds `words`.
+/// Expects that an object with `change` is rejected with a cause at `field` whose message contains `words`.
 #[track_caller]
 pub(super) fn refused(object: &Value, change: impl FnOnce(&mut Value), field: &str, words: &str) {
     let mut object = object.clone();
     change(&mut object);
-    let said = Case::new(object).said(&Part::Main);
+    let messages = Case::new(object).messages(&Part::Main);
     assert!(
-        said.iter().any(|line| line.starts_with(&format!("{field}: ")) && line.contains(words)),
-        "{said:#?}"
+        messages.iter().any(|line| line.starts_with(&format!("{field}: ")) && line.contains(words)),
+        "{messages:#?}"
     );
 }
 
-/// A change to an object is refused likewise; without a field it is allowed.
+/// Expects that an update is rejected likewise, or accepted if `field` is empty.
 #[track_caller]
 pub(super) fn change(
     before: &Json,
@@ -94,21 +96,21 @@ pub(super) fn change(
     field: &str,
     words: &str,
 ) {
-    let said = Case::update(before, part, change).said(part);
+    let messages = Case::update(before, part, change).messages(part);
     if field.is_empty() {
-        assert_eq!(said, [] as [&str; 0]);
+        assert_eq!(messages, [] as [&str; 0]);
         return;
     }
     assert!(
-        said.iter().any(|line| line.starts_with(&format!("{field}: ")) && line.contains(words)),
-        "{said:#?}"
+        messages.iter().any(|line| line.starts_with(&format!("{field}: ")) && line.contains(words)),
+        "{messages:#?}"
     );
 }
 
-/// An object that is there already.
+/// An existing object.
 #[track_caller]
 pub(super) fn stored(object: &Value) -> Json {
     let case = Case::new(object.clone());
-    assert_eq!(case.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(case.messages(&Part::Main), [] as [&str; 0]);
     case.object
 }

@@ -1,24 +1,26 @@
-//! Webhook configurations: whom to ask before an object is written.
+//! The strategies of webhook configurations.
 
 use serde_json::{Value, json};
 
 use super::Json;
 use super::causes::Causes;
-use super::fill::{at, each, fill, fill_all};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{at, each, fill, fill_all};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 use crate::validate::names;
 
 /// ValidatingWebhookConfiguration.
-pub(super) static VALIDATING: Rules = Rules { default: |config| default(config, false), check, ..NONE };
+pub(super) static VALIDATING: KindStrategy =
+    KindStrategy { default: |config| default(config, false), check, ..NO_OP };
 
 /// MutatingWebhookConfiguration.
-pub(super) static MUTATING: Rules = Rules { default: |config| default(config, true), check, ..NONE };
+pub(super) static MUTATING: KindStrategy =
+    KindStrategy { default: |config| default(config, true), check, ..NO_OP };
 
-/// Longest wait for an answer, in seconds.
+/// Limit for the timeout of a webhook in seconds, as in the API.
 const TIMEOUT_MAX_SECONDS: i64 = 30;
-/// The versions of a review that can be sent.
+/// The supported AdmissionReview versions.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 fn default(config: &mut Json, is_mutating: bool) {
@@ -43,7 +45,7 @@ fn default(config: &mut Json, is_mutating: bool) {
     }
 }
 
-fn check(config: &Place<'_, '_>, causes: &mut Causes) {
+fn check(config: &FieldValue<'_, '_>, causes: &mut Causes) {
     let webhooks = config.at("webhooks");
     causes.unique(&webhooks, "name");
     for webhook in webhooks.items() {
@@ -51,7 +53,7 @@ fn check(config: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_webhook(webhook: &Place<'_, '_>, causes: &mut Causes) {
+fn check_webhook(webhook: &FieldValue<'_, '_>, causes: &mut Causes) {
     if causes.required(&webhook.at("name"), "") {
         let is_full = |name: &str| names::is_dns_subdomain(name) && name.split('.').count() >= 3;
         causes.text(
@@ -78,7 +80,7 @@ fn check_webhook(webhook: &Place<'_, '_>, causes: &mut Causes) {
     client(&webhook.at("clientConfig"), causes);
 }
 
-pub(super) fn check_rule(rule: &Place<'_, '_>, causes: &mut Causes) {
+pub(super) fn check_rule(rule: &FieldValue<'_, '_>, causes: &mut Causes) {
     let operations = rule.at("operations");
     causes.required(&operations, "");
     for operation in operations.items() {
@@ -97,7 +99,7 @@ pub(super) fn check_rule(rule: &Place<'_, '_>, causes: &mut Causes) {
     causes.any_of(&rule.at("scope"), &["*", "Cluster", "Namespaced"]);
 }
 
-fn client(config: &Place<'_, '_>, causes: &mut Causes) {
+fn client(config: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (url, service) = (config.at("url"), config.at("service"));
     match (url.is_absent(), service.is_absent()) {
         (true, true) | (false, false) => causes.missing(config, "exactly one of url or service is required"),

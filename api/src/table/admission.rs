@@ -1,15 +1,15 @@
-//! Who has a say in what is written: webhooks, and policies with their bindings.
+//! Printer columns of webhook configurations, admission policies and their bindings.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, Column, Columns, NAME, Object, age, at, field, list, name, number, or_unset, shown, text};
 
-const PARAMETERS: Column = shown("ParamKind", "Of what kind its parameters are.");
+const PARAMETERS: Column = shown("ParamKind", "The kind of the parameters.");
 
 /// ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
 pub const WEBHOOK_CONFIGURATIONS: Columns = Columns {
-    heads: &[NAME, number("Webhooks", "How many webhooks it has."), AGE],
+    heads: &[NAME, number("Webhooks", "The number of webhooks."), AGE],
     cells: |object, now| {
         let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
         vec![name(object), webhooks.into(), age::of(object, now)]
@@ -18,22 +18,22 @@ pub const WEBHOOK_CONFIGURATIONS: Columns = Columns {
 
 /// ValidatingAdmissionPolicies.
 pub const VALIDATING_POLICIES: Columns = Columns {
-    heads: &[NAME, number("Validations", "How many rules it has."), PARAMETERS, AGE],
+    heads: &[NAME, number("Validations", "The number of rules."), PARAMETERS, AGE],
     cells: |object, now| policy(object, "validations", now),
 };
 
 /// MutatingAdmissionPolicies.
 pub const MUTATING_POLICIES: Columns = Columns {
-    heads: &[NAME, number("Mutations", "How many rules it has."), PARAMETERS, AGE],
+    heads: &[NAME, number("Mutations", "The number of rules."), PARAMETERS, AGE],
     cells: |object, now| policy(object, "mutations", now),
 };
 
-/// What binds either kind of policy.
+/// Bindings of both kinds of policies.
 pub const BINDINGS_OF_POLICIES: Columns = Columns {
     heads: &[
         NAME,
-        shown("PolicyName", "Which policy it puts in force."),
-        shown("ParamRef", "With which parameters."),
+        shown("PolicyName", "The policy that is bound."),
+        shown("ParamRef", "The parameters."),
         AGE,
     ],
     cells: binding,

@@ -1,4 +1,4 @@
-//! Times as ages: `5m`, `3d4h`.
+//! Formats times as ages: `5m`, `3d4h`.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(super) fn of(object: &Object, now: Timestamp) -> Value {
     since(text(object, "metadata", "creationTimestamp"), now).into()
 }
 
-/// How long ago a moment was, `<unknown>` when the text is none.
+/// The time since a moment; `<unknown>` if the text is not a time.
 pub(super) fn since(moment: &str, now: Timestamp) -> String {
     match moment.parse::<Timestamp>() {
         Ok(moment) => duration(now.duration_since(moment).as_secs()),
@@ -23,7 +23,7 @@ pub(super) fn since(moment: &str, now: Timestamp) -> String {
     }
 }
 
-/// A duration in at most two units: the finer, the shorter it is. Clocks may differ by a second.
+/// A duration in at most two units. -1 second is accepted because of clock skew.
 pub fn duration(seconds: i64) -> String {
     match seconds {
         ..-1 => "<invalid>".to_owned(),

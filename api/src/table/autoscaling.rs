@@ -1,22 +1,22 @@
-//! HorizontalPodAutoscalers: what they watch, and what they have come to.
+//! Printer columns of HorizontalPodAutoscalers.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, Columns, NAME, NONE, Object, age, at, count, field, list, name, plain, shown, text_at};
 
-/// How many metrics one cell shows.
-const MOST: usize = 2;
+/// Limit for the metrics in one cell.
+const MAX_METRICS: usize = 2;
 
 /// HorizontalPodAutoscalers.
 pub const AUTOSCALERS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Reference", "What it makes larger and smaller."),
-        shown("Targets", "What it sees of what it wants to see."),
-        shown("MinPods", "At least so many pods."),
-        shown("MaxPods", "At most so many pods."),
-        shown("Replicas", "How many there are."),
+        shown("Reference", "The scaled object."),
+        shown("Targets", "The current and target metrics."),
+        shown("MinPods", "The minimum number of replicas."),
+        shown("MaxPods", "The maximum number of replicas."),
+        shown("Replicas", "The current number of replicas."),
         AGE,
     ],
     cells,
@@ -43,12 +43,14 @@ fn metrics(object: &Object) -> String {
         .collect();
     match all.len() {
         0 => NONE.to_owned(),
-        many if many > MOST => format!("{} + {} more...", all[..MOST].join(", "), many - MOST),
+        many if many > MAX_METRICS => {
+            format!("{} + {} more...", all[..MAX_METRICS].join(", "), many - MAX_METRICS)
+        }
         _ => all.join(", "),
     }
 }
 
-/// `cpu: 40%/80%`; `seen` is what was found of it last.
+/// A metric with its current and target value: `cpu: 40%/80%`.
 fn metric(wanted: &Value, seen: Option<&Value>) -> String {
     let (source, named) = match field(wanted, "type") {
         "Resource" => ("resource", true),
@@ -63,7 +65,7 @@ fn metric(wanted: &Value, seen: Option<&Value>) -> String {
     let now = |of: &str| current.and_then(|current| current.get(of)).map(plain);
     let wants = |of: &str| target.and_then(|target| target.get(of)).map(plain);
     let unknown = || "<unknown>".to_owned();
-    let said = if let Some(value) = wants("averageUtilization") {
+    let values = if let Some(value) = wants("averageUtilization") {
         let now = now("averageUtilization").map_or_else(unknown, |now| format!("{now}%"));
         format!("{now}/{value}%")
     } else if let Some(value) = wants("averageValue") {
@@ -74,7 +76,7 @@ fn metric(wanted: &Value, seen: Option<&Value>) -> String {
         format!("{}/{value}", now("value").unwrap_or_else(unknown))
     };
     match wanted.get(source).map(|source| field(source, "name")) {
-        Some(name) if named => format!("{name}: {said}"),
-        _ => said,
+        Some(name) if named => format!("{name}: {values}"),
+        _ => values,
     }
 }

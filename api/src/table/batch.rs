@@ -1,4 +1,4 @@
-//! Jobs and CronJobs: how far they are, and for how long.
+//! Printer columns of Jobs and CronJobs.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,9 +13,9 @@ use super::{
 pub const JOBS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Status", "In one word, how it fares."),
-        shown("Completions", "How many pods have succeeded, of how many that should."),
-        shown("Duration", "How long it has run."),
+        shown("Status", "The status."),
+        shown("Completions", "The number of succeeded pods and of desired completions."),
+        shown("Duration", "The time since the start, or until completion."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -28,11 +28,11 @@ pub const JOBS: Columns = Columns {
 pub const CRON_JOBS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Schedule", "When it makes jobs."),
-        shown("Timezone", "Where the schedule is read."),
-        flag("Suspend", "Whether it rests."),
-        number("Active", "How many of its jobs run."),
-        shown("Last Schedule", "How long ago it last made one."),
+        shown("Schedule", "The cron schedule."),
+        shown("Timezone", "The time zone of the schedule."),
+        flag("Suspend", "Whether the CronJob is suspended."),
+        number("Active", "The number of running Jobs."),
+        shown("Last Schedule", "The time since a Job was last created."),
         AGE,
         CONTAINERS,
         IMAGES,

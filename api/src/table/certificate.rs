@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: who asks for what, and what became of it.
+//! Printer columns of CertificateSigningRequests.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,10 +10,10 @@ pub const SIGNING_REQUESTS: Columns = Columns {
     heads: &[
         NAME,
         AGE,
-        shown("SignerName", "Who is to sign it."),
-        shown("Requestor", "Who asks."),
-        shown("RequestedDuration", "For how long."),
-        shown("Condition", "What became of it."),
+        shown("SignerName", "The name of the signer."),
+        shown("Requestor", "The user that created the request."),
+        shown("RequestedDuration", "The requested lifetime of the certificate."),
+        shown("Condition", "The state of the request."),
     ],
     cells,
 };
@@ -40,6 +40,10 @@ fn state(object: &Object) -> String {
     .to_owned();
     if has("Failed") {
         state.push_str(",Failed");
+    }
+    // Not in the table of the stock server: another machine uses the node's name.
+    if has("NodeNameInUse") {
+        state.push_str(",NodeNameInUse");
     }
     if !text(object, "status", "certificate").is_empty() {
         state.push_str(",Issued");

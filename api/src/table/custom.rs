@@ -1,4 +1,4 @@
-//! Columns of kinds that are defined at run time, as their definitions describe them.
+//! Printer columns of custom resources (`additionalPrinterColumns`).
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,31 +6,31 @@ use serde_json::Value;
 use super::json_path::JsonPath;
 use super::{Object, age, text};
 
-/// One column of such a kind, `additionalPrinterColumns`.
+/// A printer column of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomColumn {
-    /// Its head.
+    /// The column header.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// More about the kind.
+    /// The OpenAPI format.
     pub format: String,
-    /// What stands in it.
+    /// The description of the column.
     pub description: String,
-    /// 0 is always shown, more only with `-o wide`.
+    /// 0 for columns that are always shown; higher ones are shown with `-o wide`.
     pub priority: i32,
-    /// Where in the object it is found.
+    /// The path of the value.
     pub json_path: JsonPath,
 }
 
-/// How objects of such a kind are printed: the name, and what its definition names.
+/// The printer columns of a custom resource, after the name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Custom {
+pub struct CustomColumns {
     columns: Vec<CustomColumn>,
 }
 
-impl Custom {
-    /// These columns after the name; the age when there are none.
+impl CustomColumns {
+    /// Creates the columns; the age if there are none.
     pub fn new(mut columns: Vec<CustomColumn>) -> Self {
         if columns.is_empty() {
             let at = ["metadata", "creationTimestamp"];
@@ -51,7 +51,7 @@ impl Custom {
         &self.columns
     }
 
-    /// The cells of one object: its name, and one for each column. A column that leads nowhere is `null`.
+    /// The cells of an object: its name, and one cell per column. A missing value is `null`.
     pub fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
         let name = text(object, "metadata", "name").into();
         let whole = Value::Object(object.clone());
@@ -63,7 +63,7 @@ impl Custom {
     }
 }
 
-/// What a column of that kind shows; a value of another kind shows as nothing.
+/// The cell of a column. A value of another type is shown as `null`.
 fn cell(kind: &str, first: &Value, all: &[&Value], now: Timestamp) -> Value {
     match (kind, first) {
         ("integer", Value::Number(number)) => {

@@ -1,4 +1,4 @@
-//! Devices: claims on them, and slices of what nodes have.
+//! Printer columns of ResourceClaims and ResourceSlices.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{AGE, Columns, NAME, Object, age, at, list, name, shown, text, text_a
 
 /// ResourceClaims.
 pub const RESOURCE_CLAIMS: Columns = Columns {
-    heads: &[NAME, shown("State", "Whether it has its devices, and whether they are in use."), AGE],
+    heads: &[NAME, shown("State", "Whether devices are allocated and reserved."), AGE],
     cells: |object, now| vec![name(object), state(object).into(), age::of(object, now)],
 };
 
@@ -14,9 +14,9 @@ pub const RESOURCE_CLAIMS: Columns = Columns {
 pub const RESOURCE_SLICES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Node", "Where the devices are."),
-        shown("Driver", "Whose they are."),
-        shown("Pool", "To which pool they belong."),
+        shown("Node", "The node of the devices."),
+        shown("Driver", "The driver of the devices."),
+        shown("Pool", "The pool of the devices."),
         AGE,
     ],
     cells: |object, now| {

@@ -1,4 +1,4 @@
-//! Events: when, what, about whom.
+//! Printer columns of Events.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,15 +8,15 @@ use super::{Column, Columns, NAME, Object, age, name, number, shown, text, wide}
 /// Events.
 pub const EVENTS: Columns = Columns {
     heads: &[
-        shown("Last Seen", "How long ago it happened last."),
+        shown("Last Seen", "The time since the last occurrence."),
         shown("Type", "Normal or Warning."),
-        shown("Reason", "In one word, what happened."),
-        shown("Object", "To what."),
-        wide("Subobject", "To which part of it."),
-        wide("Source", "Who says so."),
+        shown("Reason", "The reason of the event."),
+        shown("Object", "The object of the event."),
+        wide("Subobject", "The part of the object."),
+        wide("Source", "The component that reported the event."),
         shown("Message", "What happened."),
-        wide("First Seen", "How long ago it happened first."),
-        Column { priority: 1, ..number("Count", "How often it happened.") },
+        wide("First Seen", "The time since the first occurrence."),
+        Column { priority: 1, ..number("Count", "The number of occurrences.") },
         Column { priority: 1, ..NAME },
     ],
     cells,
@@ -25,7 +25,7 @@ pub const EVENTS: Columns = Columns {
 fn cells(event: &Object, now: Timestamp) -> Vec<Value> {
     let top = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default();
     let series = |field: &str| event.get("series").and_then(|series| series.get(field));
-    // An event of the newer API has one precise moment instead of a first and a last.
+    // Events of events.k8s.io have one exact time instead of a first and a last one.
     let first = first_of([top("firstTimestamp"), top("eventTime")]);
     let last_of_series = series("lastObservedTime").and_then(Value::as_str).unwrap_or_default();
     let last = first_of([last_of_series, top("lastTimestamp"), first]);

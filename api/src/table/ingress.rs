@@ -1,4 +1,4 @@
-//! Ways in and out: Ingresses and their classes, NetworkPolicies, and the addresses of Services.
+//! Printer columns of Ingresses, IngressClasses, NetworkPolicies, IPAddresses and ServiceCIDRs.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,17 +9,17 @@ use super::{
     text,
 };
 
-/// How many hosts one cell shows.
-const MOST: usize = 3;
+/// Limit for the hosts in one cell.
+const MAX_HOSTS: usize = 3;
 
 /// Ingresses.
 pub const INGRESSES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Class", "Who carries it out."),
-        shown("Hosts", "Which names it answers to."),
-        shown("Address", "Where it can be reached."),
-        shown("Ports", "At which ports."),
+        shown("Class", "The IngressClass."),
+        shown("Hosts", "The host names."),
+        shown("Address", "The addresses of the load balancer."),
+        shown("Ports", "The ports."),
         AGE,
     ],
     cells: ingress,
@@ -29,8 +29,8 @@ pub const INGRESSES: Columns = Columns {
 pub const INGRESS_CLASSES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Controller", "Who carries out Ingresses of the class."),
-        shown("Parameters", "What that one goes by."),
+        shown("Controller", "The controller of the class."),
+        shown("Parameters", "The parameters of the class."),
         AGE,
     ],
     cells: ingress_class,
@@ -38,7 +38,7 @@ pub const INGRESS_CLASSES: Columns = Columns {
 
 /// NetworkPolicies.
 pub const NETWORK_POLICIES: Columns = Columns {
-    heads: &[NAME, shown("Pod-Selector", "Whose traffic it rules."), AGE],
+    heads: &[NAME, shown("Pod-Selector", "The pods to which the policy applies."), AGE],
     cells: |object, now| {
         vec![name(object), selector(at(object, &["spec", "podSelector"])).into(), age::of(object, now)]
     },
@@ -46,13 +46,13 @@ pub const NETWORK_POLICIES: Columns = Columns {
 
 /// IPAddresses.
 pub const IP_ADDRESSES: Columns = Columns {
-    heads: &[NAME, shown("ParentRef", "Whose address it is.")],
+    heads: &[NAME, shown("ParentRef", "The object that uses the address.")],
     cells: |object, _| vec![name(object), or_none(&parent(object))],
 };
 
 /// ServiceCIDRs.
 pub const SERVICE_CIDRS: Columns = Columns {
-    heads: &[NAME, shown("CIDRs", "From which Services get addresses."), AGE],
+    heads: &[NAME, shown("CIDRs", "The address ranges for cluster IPs."), AGE],
     cells: |object, now| {
         let ranges: Vec<String> = list(object, "spec", "cidrs").iter().map(plain).collect();
         vec![name(object), ranges.join(",").into(), age::of(object, now)]
@@ -65,7 +65,7 @@ fn ingress(object: &Object, now: Timestamp) -> Vec<Value> {
         .filter(|host| !host.is_empty())
         .map(str::to_owned)
         .collect();
-    let hosts = if hosts.is_empty() { "*".to_owned() } else { at_most(&hosts, MOST) };
+    let hosts = if hosts.is_empty() { "*".to_owned() } else { at_most(&hosts, MAX_HOSTS) };
     let ports = if list(object, "spec", "tls").is_empty() { "80" } else { "80, 443" };
     vec![
         name(object),
@@ -86,7 +86,7 @@ fn ingress_class(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, "spec", "controller").into(), parameters.into(), age::of(object, now)]
 }
 
-/// `services/shop/web`.
+/// The parent of an IPAddress, such as `services/shop/web`.
 fn parent(object: &Object) -> String {
     let Some(parent) = at(object, &["spec", "parentRef"]) else { return String::new() };
     let resource = match field(parent, "group") {

@@ -1,21 +1,21 @@
-//! JSONPath as CustomResourceDefinitions may use it: names, indexes, wildcards, `..`, slices and simple filters.
+//! JSONPath for CustomResourceDefinitions: names, indices, wildcards, `..`, slices and simple filters.
 
 use serde_json::Value;
 
-/// How many steps a path may have, and how many values one step may lead to: paths come from users.
+/// Limits for the steps of a path and the values of each step, because users write the paths.
 const MAX_STEPS: usize = 64;
 const MAX_VALUES: usize = 10_000;
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// A path that makes no sense.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{path}\" is no JSONPath: {what}")]
-pub struct NoPath {
+#[error("\"{path}\" is not a valid JSONPath: {what}")]
+pub struct JsonPathError {
     path: String,
     what: &'static str,
 }
@@ -47,21 +47,21 @@ enum Test {
 }
 
 impl JsonPath {
-    /// Reads a path such as `.status.conditions[?(@.type=="Ready")].status`, with or without braces around it.
+    /// Parses a path such as `.status.conditions[?(@.type=="Ready")].status`, with or without braces.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, NoPath> {
+    /// If the path is invalid or not supported.
+    pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         let inner = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text);
-        steps(inner).map_err(|what| NoPath { path: text.to_owned(), what })
+        steps(inner).map_err(|what| JsonPathError { path: text.to_owned(), what })
     }
 
-    /// The path through these names.
+    /// Creates a path from field names.
     pub fn of_names(names: &[&str]) -> Self {
         Self { steps: names.iter().map(|name| Step::Name((*name).to_owned())).collect() }
     }
 
-    /// Everything the path leads to, in order.
+    /// All values at the path, in order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         self.steps.iter().fold(vec![root], |found, step| {
             let mut next = Vec::new();
@@ -110,7 +110,7 @@ fn steps(mut rest: &str) -> Result<JsonPath, &'static str> {
     Ok(JsonPath { steps })
 }
 
-/// A name up to the next step; `\` takes the next character as it is.
+/// Parses a name up to the next step; `\` escapes a character.
 fn name(text: &str) -> Result<(String, &str), &'static str> {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -118,24 +118,24 @@ fn name(text: &str) -> Result<(String, &str), &'static str> {
         match chars.next() {
             None => break text.len(),
             Some((at, '.' | '[')) => break at,
-            Some((_, '\\')) => name.push(chars.next().ok_or("it ends in a backslash")?.1),
+            Some((_, '\\')) => name.push(chars.next().ok_or("it ends with a backslash")?.1),
             Some((_, char)) => name.push(char),
         }
     };
     if name.is_empty() { Err("a name is empty") } else { Ok((name, &text[end..])) }
 }
 
-/// What stands in brackets, after the first of them.
+/// Parses the content of brackets, after the opening one.
 fn brackets(text: &str) -> Result<(Step, &str), &'static str> {
     if let Some(filter) = text.strip_prefix("?(") {
-        let end = outside_quotes(filter, ")]").ok_or("a filter has no end")?;
+        let end = outside_quotes(filter, ")]").ok_or("a filter is not closed")?;
         return Ok((self::filter(filter[..end].trim())?, &filter[end + 2..]));
     }
-    let end = outside_quotes(text, "]").ok_or("a bracket has no end")?;
+    let end = outside_quotes(text, "]").ok_or("a bracket is not closed")?;
     let (inner, rest) = (text[..end].trim(), &text[end + 1..]);
     let number = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| "a bracket holds neither a number, a name nor a filter"),
+        text => text.parse().map(Some).map_err(|_| "a bracket must contain a number, a name or a filter"),
     };
     let step = match inner.split_once(':') {
         _ if inner == "*" => Step::All,
@@ -158,9 +158,9 @@ fn filter(text: &str) -> Result<Step, &'static str> {
     if !text.starts_with('@') {
         return Err("a filter begins with \"@\"");
     }
-    // A filter in a filter would be read by going deeper, and nobody needs one.
+    // Nested filters are not supported, because parsing them would be recursive.
     if text.contains("?(") {
-        return Err("a filter stands in a filter");
+        return Err("nested filters are not supported");
     }
     let found = TESTS.into_iter().filter_map(|(sign, test)| Some((outside_quotes(text, sign)?, sign, test)));
     match found.min_by_key(|(at, sign, _)| (*at, usize::MAX - sign.len())) {
@@ -169,14 +169,14 @@ fn filter(text: &str) -> Result<Step, &'static str> {
             let right = text[at + sign.len()..].trim();
             let value = match quoted(right) {
                 Some(text) => Value::String(text),
-                None => serde_json::from_str(right).map_err(|_| "a filter compares with no value")?,
+                None => serde_json::from_str(right).map_err(|_| "a filter compares with an invalid value")?,
             };
             Ok(Step::Filter { path: steps(text[..at].trim())?, test: Some((test, value)) })
         }
     }
 }
 
-/// Where something stands that is not in quotes.
+/// The first position of a text outside of quotes.
 fn outside_quotes(text: &str, wanted: &str) -> Option<usize> {
     let mut quote = None;
     for (at, char) in text.char_indices() {
@@ -232,7 +232,7 @@ impl Step {
     }
 }
 
-/// A place in a list; negative ones count from its end.
+/// An index into a list; negative indices count from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     if index < 0 {
         length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)

@@ -1,4 +1,4 @@
-//! Objects as people read them: the columns that kubectl prints, cell by cell.
+//! Printer columns: the tables that `kubectl get` shows.
 
 mod admission;
 mod age;
@@ -7,17 +7,14 @@ mod batch;
 mod certificate;
 mod cluster;
 mod custom;
-mod data;
 mod device;
 mod event;
-mod extension;
-mod flow;
+mod flowcontrol;
 mod ingress;
 mod json_path;
 mod node;
 mod pod;
 mod quota;
-mod rbac;
 mod service;
 mod storage;
 mod template;
@@ -37,19 +34,19 @@ pub use self::age::duration;
 pub use self::autoscaling::AUTOSCALERS;
 pub use self::batch::{CRON_JOBS, JOBS};
 pub use self::certificate::SIGNING_REQUESTS;
-pub use self::cluster::{LEASES, NAMESPACES, PRIORITY_CLASSES, RUNTIME_CLASSES, SERVICE_ACCOUNTS};
-pub use self::custom::{Custom, CustomColumn};
-pub use self::data::{CONFIG_MAPS, SECRETS};
+pub use self::cluster::{
+    API_SERVICES, COMPONENT_STATUSES, CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, ROLE_BINDINGS,
+    RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS,
+};
+pub use self::custom::{CustomColumn, CustomColumns};
 pub use self::device::{RESOURCE_CLAIMS, RESOURCE_SLICES};
 pub use self::event::EVENTS;
-pub use self::extension::API_SERVICES;
-pub use self::flow::{FLOW_SCHEMAS, PRIORITY_LEVELS};
+pub use self::flowcontrol::{FLOW_SCHEMAS, PRIORITY_LEVELS};
 pub use self::ingress::{INGRESS_CLASSES, INGRESSES, IP_ADDRESSES, NETWORK_POLICIES, SERVICE_CIDRS};
 pub use self::json_path::JsonPath;
 pub use self::node::NODES;
 pub use self::pod::PODS;
 pub use self::quota::{DISRUPTION_BUDGETS, RESOURCE_QUOTAS};
-pub use self::rbac::ROLE_BINDINGS;
 pub use self::service::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
 pub use self::storage::{
     ATTACHMENTS, ATTRIBUTES_CLASSES, CSI_DRIVERS, CSI_NODES, STORAGE_CAPACITIES, STORAGE_CLASSES,
@@ -61,54 +58,54 @@ pub use self::workload::{
     CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS,
 };
 
-/// An object as it is served.
+/// An object as served.
 pub type Object = Map<String, Value>;
 
-/// One column.
+/// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its head.
+    /// The column header.
     pub name: &'static str,
     /// `string`, `integer` or `boolean`.
     pub kind: &'static str,
-    /// More about the kind: `name` for the object's name, else empty.
+    /// The OpenAPI format: `name` for the name of the object, otherwise empty.
     pub format: &'static str,
-    /// What stands in it, in a few words.
+    /// The description of the column.
     pub description: &'static str,
-    /// 0 is always shown, 1 only with `-o wide`.
+    /// 0 for columns that are always shown; 1 for those with `-o wide`.
     pub priority: i32,
 }
 
-/// How objects of one built-in resource are printed.
+/// The printer columns of a built-in resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
-    /// The heads.
+    /// The column definitions.
     pub heads: &'static [Column],
-    /// The cells of one object, as many as there are heads.
+    /// Returns the cells of an object, one per column.
     pub cells: fn(&Object, Timestamp) -> Vec<Value>,
 }
 
 impl Columns {
-    /// The columns of a resource that is defined at run time, by whoever defined it.
-    pub fn custom(columns: Vec<CustomColumn>) -> Custom {
-        Custom::new(columns)
+    /// The printer columns of a custom resource.
+    pub fn custom(columns: Vec<CustomColumn>) -> CustomColumns {
+        CustomColumns::new(columns)
     }
 }
 
-/// What is left when nothing better is known.
+/// The columns of kinds without columns of their own.
 pub const NAME_AND_AGE: Columns =
     Columns { heads: &[NAME, AGE], cells: |object, now| vec![name(object), age::of(object, now)] };
 
-/// The name, and when it was made: what is shown of kinds that say little in a line.
+/// The name and the creation time, for kinds with little other information.
 pub const NAME_AND_CREATED: Columns = Columns {
-    heads: &[NAME, shown("Created At", "When it was made.")],
+    heads: &[NAME, shown("Created At", "The creation time.")],
     cells: |object, _| vec![name(object), text(object, "metadata", "creationTimestamp").into()],
 };
 
-/// What every table begins with.
+/// The first column of most tables.
 pub const NAME: Column =
-    Column { name: "Name", kind: "string", format: "name", description: "What it is called.", priority: 0 };
-const AGE: Column = shown("Age", "How long ago it was made.");
+    Column { name: "Name", kind: "string", format: "name", description: "The name.", priority: 0 };
+const AGE: Column = shown("Age", "The time since creation.");
 
 const fn shown(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 0 }
@@ -126,25 +123,25 @@ const fn flag(name: &'static str, description: &'static str) -> Column {
     Column { kind: "boolean", ..shown(name, description) }
 }
 
-/// What stands in a cell that has nothing to say.
+/// The text of an empty cell.
 const NONE: &str = "<none>";
 
 fn name(object: &Object) -> Value {
     text(object, "metadata", "name").into()
 }
 
-/// The text at `outer.inner`; empty when there is none.
+/// The string at `outer.inner`; empty if it is missing.
 fn text<'a>(object: &'a Object, outer: &str, inner: &str) -> &'a str {
     object.get(outer).and_then(|outer| outer.get(inner)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at `outer.inner`; empty when there is none.
+/// The list at `outer.inner`; empty if it is missing.
 fn list<'a>(object: &'a Object, outer: &str, inner: &str) -> &'a [Value] {
     let list = object.get(outer).and_then(|outer| outer.get(inner)).and_then(Value::as_array);
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The text of a field; empty when there is none.
+/// The string in a field; empty if it is missing.
 fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
@@ -161,38 +158,38 @@ fn or_none(text: &str) -> Value {
     if text.is_empty() { NONE.into() } else { text.into() }
 }
 
-/// What a path of names leads to.
+/// The value at a path.
 fn at<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(object.get(*first)?, |value, name| value.get(name))
 }
 
-/// The number at a path; 0 when there is none.
+/// The integer at a path; 0 if it is missing.
 fn count(object: &Object, path: &[&str]) -> i64 {
     at(object, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The text at a path; empty when there is none.
+/// The string at a path; empty if it is missing.
 fn text_at<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at a path; empty when there is none.
+/// The list at a path; empty if it is missing.
 fn list_at<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
     at(object, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What is there, or that it is not set.
+/// The text, or `<unset>` if it is empty.
 fn or_unset(text: &str) -> Value {
     if text.is_empty() { "<unset>".into() } else { text.into() }
 }
 
-/// A value as text: text as it is, numbers and flags as they are written.
+/// A scalar as text.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// At most so many of the texts, and how many more there are.
+/// At most `most` texts, and the number of the others.
 fn at_most(texts: &[String], most: usize) -> String {
     match texts.len() {
         0 => String::new(),
@@ -201,7 +198,7 @@ fn at_most(texts: &[String], most: usize) -> String {
     }
 }
 
-/// `a=1,b=2`, or that there are none.
+/// Labels such as `a=1,b=2`, or `<none>`.
 fn labels(value: Option<&Value>) -> String {
     let mut pairs: Vec<String> = (value.and_then(Value::as_object).into_iter().flatten())
         .map(|(key, value)| format!("{key}={}", plain(value)))
@@ -210,7 +207,7 @@ fn labels(value: Option<&Value>) -> String {
     if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
 }
 
-/// A label selector as people type it: `app=web,tier in (a,b),!old`; empty selects everything.
+/// A label selector in kubectl notation, such as `app=web,tier in (a,b),!old`.
 fn selector(value: Option<&Value>) -> String {
     let Some(value) = value else { return NONE.to_owned() };
     let mut parts: Vec<(String, String)> = (value.get("matchLabels").and_then(Value::as_object))

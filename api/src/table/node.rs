@@ -1,4 +1,4 @@
-//! Nodes: whether they are ready, what they are for, what they run.
+//! Printer columns of Nodes.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,15 +9,15 @@ use super::{AGE, Columns, NAME, NONE, Object, age, condition, field, list, name,
 pub const NODES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Status", "Whether it is ready for pods, and may be given any."),
-        shown("Roles", "What it is for."),
+        shown("Status", "Whether the node is ready and schedulable."),
+        shown("Roles", "The type."),
         AGE,
-        shown("Version", "That of its kubelet."),
-        wide("Internal-IP", "Its address for other nodes."),
-        wide("External-IP", "Its address for everybody."),
-        wide("OS-Image", "Its operating system."),
-        wide("Kernel-Version", "Its kernel."),
-        wide("Container-Runtime", "What runs its containers."),
+        shown("Version", "The kubelet version."),
+        wide("Internal-IP", "The internal IP address."),
+        wide("External-IP", "The external IP address."),
+        wide("OS-Image", "The operating system."),
+        wide("Kernel-Version", "The kernel version."),
+        wide("Container-Runtime", "The container runtime."),
     ],
     cells,
 };
@@ -56,7 +56,7 @@ fn status(node: &Object) -> String {
     }
 }
 
-/// From labels: `node-role.kubernetes.io/ROLE`, or the older `kubernetes.io/role: ROLE`.
+/// Roles from the labels `node-role.kubernetes.io/ROLE` and `kubernetes.io/role`.
 fn roles(node: &Object) -> String {
     let labels = node.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let mut roles: Vec<&str> = (labels.into_iter().flatten())

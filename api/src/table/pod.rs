@@ -1,4 +1,4 @@
-//! Pods: how many containers are ready, and in one word how the pod fares.
+//! Printer columns of Pods.
 
 use std::collections::HashSet;
 
@@ -13,14 +13,14 @@ use super::{
 pub const PODS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Ready", "How many of its containers are ready."),
-        shown("Status", "In one word, how it fares."),
-        shown("Restarts", "How often its containers were started again."),
+        shown("Ready", "The number of ready containers."),
+        shown("Status", "The status."),
+        shown("Restarts", "The number of container restarts."),
         AGE,
-        wide("IP", "Its address."),
-        wide("Node", "Where it runs."),
-        wide("Nominated Node", "Where it will run once others have made room."),
-        wide("Readiness Gates", "How many of its further conditions hold."),
+        wide("IP", "The pod IP."),
+        wide("Node", "The node of the pod."),
+        wide("Nominated Node", "The node on which preemption makes room for the pod."),
+        wide("Readiness Gates", "The number of readiness gates that are true."),
     ],
     cells,
 };
@@ -52,9 +52,9 @@ fn gates(pod: &Object) -> String {
     format!("{open}/{}", gates.len())
 }
 
-/// What one line says of a pod.
+/// The status of a pod in one line.
 struct Summary {
-    /// Containers that are ready, of those that should be.
+    /// Number of ready containers; `containers` is the total.
     ready: usize,
     containers: usize,
     reason: String,
@@ -86,7 +86,7 @@ impl Summary {
         summary
     }
 
-    /// Counts init containers up to the first one that is not done; true when there is one.
+    /// Counts init containers up to the first one that is not complete. Returns true if there is one.
     fn init_containers(&mut self, pod: &Object, sidecars: &HashSet<&str>) -> bool {
         let statuses = list(pod, "status", "initContainerStatuses");
         for (index, status) in statuses.iter().enumerate() {
@@ -112,7 +112,7 @@ impl Summary {
         false
     }
 
-    /// Restarts of init containers are over and done with; those of sidecars count on.
+    /// After initialization, only the restarts of sidecars and main containers count.
     fn main_containers(&mut self, pod: &Object, sidecars: &HashSet<&str>) {
         (self.restarts, self.last_restart) = (0, None);
         for status in list(pod, "status", "initContainerStatuses") {
@@ -135,7 +135,7 @@ impl Summary {
                 State::Running => {}
             }
         }
-        // One container has ended well while another still runs: the pod does not count as completed.
+        // A pod is not completed while one of its containers is running.
         if running && self.reason == "Completed" {
             let ready = condition(pod, "Ready") == Some("True");
             self.reason = if ready { "Running" } else { "NotReady" }.to_owned();
@@ -159,7 +159,7 @@ impl Summary {
     }
 }
 
-/// Names of init containers that stay up.
+/// The names of restartable init containers.
 fn sidecars(pod: &Object) -> HashSet<&str> {
     let containers = list(pod, "spec", "initContainers").iter();
     containers
@@ -181,7 +181,7 @@ fn phase_or_reason(pod: &Object) -> String {
     }
 }
 
-/// How a container is.
+/// The state of a container.
 #[derive(Clone, Copy)]
 enum State<'a> {
     Waiting { reason: &'a str },
@@ -190,7 +190,7 @@ enum State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// A status without a state is one of a container that waits, nobody knows for what.
+    /// A container status without a state counts as waiting.
     fn of(status: &'a Value) -> Self {
         let state =
             |name: &str| status.get("state").and_then(|state| state.get(name)).filter(|s| !s.is_null());
@@ -205,7 +205,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Why it ended, or waits.
+    /// The reason of a terminated or waiting container.
     fn word(self) -> String {
         match self {
             Self::Terminated { reason: "", signal: 0, exit_code } => format!("ExitCode:{exit_code}"),

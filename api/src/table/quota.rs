@@ -1,4 +1,4 @@
-//! Limits: ResourceQuotas and PodDisruptionBudgets.
+//! Printer columns of ResourceQuotas and PodDisruptionBudgets.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use super::{AGE, Columns, NAME, Object, age, at, count, name, number, plain, sho
 pub const RESOURCE_QUOTAS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Request", "How much is in use of what may be."),
-        shown("Limit", "How much is promised of what may be."),
+        shown("Request", "The used and the hard requests."),
+        shown("Limit", "The used and the hard limits."),
         AGE,
     ],
     cells: resource_quota,
@@ -20,9 +20,9 @@ pub const RESOURCE_QUOTAS: Columns = Columns {
 pub const DISRUPTION_BUDGETS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Min Available", "How many pods must be left."),
-        shown("Max Unavailable", "How many pods may be missing."),
-        number("Allowed Disruptions", "How many pods may go now."),
+        shown("Min Available", "The minimum number of available pods."),
+        shown("Max Unavailable", "The maximum number of unavailable pods."),
+        number("Allowed Disruptions", "The number of pods that can be evicted now."),
         AGE,
     ],
     cells: disruption_budget,
@@ -36,8 +36,8 @@ fn resource_quota(object: &Object, now: Timestamp) -> Vec<Value> {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (resource, hard) in hard {
         let used = at(object, &["status", "used", resource]).map_or_else(|| "0".to_owned(), plain);
-        let said = format!("{resource}: {used}/{hard}");
-        if resource.starts_with("limits.") { limits.push(said) } else { requests.push(said) }
+        let usage = format!("{resource}: {used}/{hard}");
+        if resource.starts_with("limits.") { limits.push(usage) } else { requests.push(usage) }
     }
     vec![name(object), requests.join(", ").into(), limits.join(", ").into(), age::of(object, now)]
 }

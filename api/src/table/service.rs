@@ -1,4 +1,4 @@
-//! Services, and the addresses behind them.
+//! Printer columns of Services, Endpoints and EndpointSlices.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,33 +8,33 @@ use super::{
     or_unset, plain, shown, text, wide,
 };
 
-/// How many addresses one cell shows.
-const MOST: usize = 3;
+/// Limit for the addresses in one cell.
+const MAX_ADDRESSES: usize = 3;
 
 /// Services.
 pub const SERVICES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Type", "From where it can be reached."),
-        shown("Cluster-IP", "Its address in the cluster."),
-        shown("External-IP", "Its addresses for everybody."),
-        shown("Port(s)", "Its ports, and those of nodes that lead to it."),
+        shown("Type", "The type of the Service."),
+        shown("Cluster-IP", "The cluster IP."),
+        shown("External-IP", "The external IP addresses."),
+        shown("Port(s)", "The ports, with their node ports."),
         AGE,
-        wide("Selector", "Which pods are behind it."),
+        wide("Selector", "The label selector of the pods."),
     ],
     cells: service,
 };
 
 /// Endpoints.
 pub const ENDPOINTS: Columns =
-    Columns { heads: &[NAME, shown("Endpoints", "Addresses and ports."), AGE], cells: endpoints };
+    Columns { heads: &[NAME, shown("Endpoints", "The addresses and ports."), AGE], cells: endpoints };
 
 /// EndpointSlices.
 pub const ENDPOINT_SLICES: Columns = Columns {
     heads: &[
         NAME,
-        shown("AddressType", "What kind of addresses these are."),
-        shown("Ports", "Their ports."),
+        shown("AddressType", "The type of the addresses."),
+        shown("Ports", "The ports."),
         shown("Endpoints", "The addresses."),
         AGE,
     ],
@@ -68,7 +68,7 @@ fn external(object: &Object) -> String {
     }
 }
 
-/// Addresses or names of load balancers, each once.
+/// The distinct addresses or host names of load balancers.
 pub(super) fn balancers(object: &Object) -> String {
     let all = list_at(object, &["status", "loadBalancer", "ingress"]);
     let mut found: Vec<&str> = (all.iter())
@@ -111,7 +111,7 @@ fn endpoints(object: &Object, now: Timestamp) -> Vec<Value> {
             }));
         }
     }
-    vec![name(object), or_none(&at_most(&all, MOST)), age::of(object, now)]
+    vec![name(object), or_none(&at_most(&all, MAX_ADDRESSES)), age::of(object, now)]
 }
 
 fn endpoint_slice(object: &Object, now: Timestamp) -> Vec<Value> {
@@ -126,8 +126,8 @@ fn endpoint_slice(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
         object.get("addressType").and_then(Value::as_str).unwrap_or_default().into(),
-        or_unset(&at_most(&ports, MOST)),
-        or_unset(&at_most(&addresses, MOST)),
+        or_unset(&at_most(&ports, MAX_ADDRESSES)),
+        or_unset(&at_most(&addresses, MAX_ADDRESSES)),
         age::of(object, now),
     ]
 }

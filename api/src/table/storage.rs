@@ -1,4 +1,4 @@
-//! Storage: classes, drivers, and what is attached where.
+//! Printer columns of storage classes, CSI kinds and VolumeAttachments.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use super::{
 pub const STORAGE_CLASSES: Columns = Columns {
     heads: &[
         NAME,
-        shown("Provisioner", "Who makes volumes of the class."),
-        shown("ReclaimPolicy", "What becomes of a volume when its claim goes."),
-        shown("VolumeBindingMode", "When a claim gets its volume."),
-        flag("AllowVolumeExpansion", "Whether a volume may grow."),
+        shown("Provisioner", "The provisioner of volumes."),
+        shown("ReclaimPolicy", "The policy for volumes when the claim is deleted."),
+        shown("VolumeBindingMode", "When claims are bound."),
+        flag("AllowVolumeExpansion", "Whether volumes can be expanded."),
         AGE,
     ],
     cells: storage_class,
@@ -23,7 +23,7 @@ pub const STORAGE_CLASSES: Columns = Columns {
 
 /// VolumeAttributesClasses.
 pub const ATTRIBUTES_CLASSES: Columns = Columns {
-    heads: &[NAME, shown("DriverName", "Whose driver understands it."), AGE],
+    heads: &[NAME, shown("DriverName", "The driver of the class."), AGE],
     cells: |object, now| {
         let named = named(object, &["volumeattributesclass.alpha.kubernetes.io/is-default-class"]);
         vec![named, top(object, "driverName").into(), age::of(object, now)]
@@ -32,7 +32,7 @@ pub const ATTRIBUTES_CLASSES: Columns = Columns {
 
 /// CSINodes.
 pub const CSI_NODES: Columns = Columns {
-    heads: &[NAME, number("Drivers", "How many drivers the node has."), AGE],
+    heads: &[NAME, number("Drivers", "The number of drivers on the node."), AGE],
     cells: |object, now| {
         vec![name(object), list(object, "spec", "drivers").len().into(), age::of(object, now)]
     },
@@ -42,12 +42,12 @@ pub const CSI_NODES: Columns = Columns {
 pub const CSI_DRIVERS: Columns = Columns {
     heads: &[
         NAME,
-        flag("AttachRequired", "Whether volumes are attached before they are mounted."),
-        flag("PodInfoOnMount", "Whether it is told of the pod."),
-        flag("StorageCapacity", "Whether it says how much there is left."),
-        shown("TokenRequests", "For whom it needs tokens of the pod."),
-        flag("RequiresRepublish", "Whether it wants to be called again and again."),
-        shown("Modes", "Which kinds of volumes it has."),
+        flag("AttachRequired", "Whether volumes must be attached before mounting."),
+        flag("PodInfoOnMount", "Whether the driver receives pod information."),
+        flag("StorageCapacity", "Whether the driver reports storage capacity."),
+        shown("TokenRequests", "The audiences of the pod's tokens for the driver."),
+        flag("RequiresRepublish", "Whether volumes are republished periodically."),
+        shown("Modes", "The volume lifecycle modes."),
         AGE,
     ],
     cells: csi_driver,
@@ -57,8 +57,8 @@ pub const CSI_DRIVERS: Columns = Columns {
 pub const STORAGE_CAPACITIES: Columns = Columns {
     heads: &[
         NAME,
-        shown("StorageClassName", "Of which class."),
-        shown("Capacity", "How much there is left."),
+        shown("StorageClassName", "The storage class."),
+        shown("Capacity", "The available capacity."),
     ],
     cells: |object, _| {
         vec![name(object), top(object, "storageClassName").into(), top(object, "capacity").into()]
@@ -69,10 +69,10 @@ pub const STORAGE_CAPACITIES: Columns = Columns {
 pub const ATTACHMENTS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Attacher", "Who attaches it."),
-        shown("PV", "Which volume."),
-        shown("Node", "Where to."),
-        flag("Attached", "Whether it is there."),
+        shown("Attacher", "The driver that attaches the volume."),
+        shown("PV", "The volume."),
+        shown("Node", "The node."),
+        flag("Attached", "Whether the volume is attached."),
         AGE,
     ],
     cells: attachment,
@@ -82,7 +82,7 @@ fn top<'a>(object: &'a Object, field: &str) -> &'a str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The name, and whether it is what everybody gets who names no class.
+/// The name, with `(default)` for the default class.
 fn named(object: &Object, annotations: &[&str]) -> Value {
     let is_default = |name: &&str| text_at(object, &["metadata", "annotations", name]) == "true";
     let name = text(object, "metadata", "name");
@@ -92,7 +92,7 @@ fn named(object: &Object, annotations: &[&str]) -> Value {
 fn storage_class(object: &Object, now: Timestamp) -> Vec<Value> {
     let or = |field: &str, usual: &str| match top(object, field) {
         "" => Value::from(usual),
-        said => said.into(),
+        value => value.into(),
     };
     let annotations =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];

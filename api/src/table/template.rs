@@ -1,23 +1,23 @@
-//! Pod templates, and what other tables show of the template they make pods of.
+//! Printer columns of PodTemplates, and columns that workloads share.
 
 use serde_json::Value;
 
 use super::{Column, Columns, NAME, Object, field, labels, list_at, name, shown, wide};
 
-/// Containers of the template.
+/// The container names of the pod template.
 pub(super) const CONTAINERS: Column = wide("Containers", "The names of the containers.");
-/// Their images.
+/// The images of the pod template.
 pub(super) const IMAGES: Column = wide("Images", "The images of the containers.");
-/// Which pods are meant.
-pub(super) const SELECTOR: Column = wide("Selector", "Which pods belong to it.");
+/// The label selector.
+pub(super) const SELECTOR: Column = wide("Selector", "The label selector of the pods.");
 
-/// Pod templates.
+/// PodTemplates.
 pub const POD_TEMPLATES: Columns = Columns {
     heads: &[
         NAME,
         Column { priority: 0, ..CONTAINERS },
         Column { priority: 0, ..IMAGES },
-        shown("Pod Labels", "The labels of pods made of it."),
+        shown("Pod Labels", "The labels of the pods."),
     ],
     cells: |object, _| pod_template(object),
 };
@@ -28,7 +28,7 @@ fn pod_template(object: &Object) -> Vec<Value> {
     vec![name(object), containers, images, pod_labels.into()]
 }
 
-/// Names and images of the containers at a path.
+/// The names and images of the containers at a path.
 pub(super) fn containers(object: &Object, path: &[&str]) -> [Value; 2] {
     let of = |what: &str| {
         let each: Vec<&str> = list_at(object, path).iter().map(|container| field(container, what)).collect();

@@ -1,4 +1,4 @@
-//! Objects and their lines.
+//! Tests of printer columns.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod custom;
@@ -12,7 +12,7 @@ use super::{CONFIG_MAPS, Columns, EVENTS, NODES, PODS, SECRETS, duration};
 const NOW: &str = "2026-01-01T12:00:00Z";
 const CREATED: &str = "2026-01-01T11:55:00Z";
 
-/// The line of an object, all columns, joined by ` | `.
+/// All cells of an object, joined by ` | `.
 fn line(columns: Columns, object: Value) -> String {
     let Value::Object(object) = object else { return String::new() };
     let cells = (columns.cells)(&object, NOW.parse::<Timestamp>().unwrap());
@@ -21,7 +21,7 @@ fn line(columns: Columns, object: Value) -> String {
     texts.collect::<Vec<_>>().join(" | ")
 }
 
-/// The first four columns of a pod: name, ready, status, restarts.
+/// Checks the first four columns of a pod: name, ready, status, restarts.
 #[track_caller]
 fn pod(spec: Value, status: Value, expected: &str) {
     let object =
@@ -48,7 +48,7 @@ fn a_pod_that_runs() {
 }
 
 #[test]
-fn the_first_container_in_trouble_speaks_for_the_pod() {
+fn the_first_failing_container_sets_the_status() {
     let waiting = |reason: &str| json!({"ready": false, "state": {"waiting": {"reason": reason}}});
     let running = json!({"ready": true, "state": {"running": {}}});
     pod(two_containers(), json!({"phase": "Pending"}), "a | 0/2 | Pending | 0");

@@ -1,4 +1,4 @@
-//! What nodes and pods use (`metrics.k8s.io`).
+//! Printer columns of resource metrics (`metrics.k8s.io`).
 
 use serde_json::Value;
 
@@ -26,9 +26,9 @@ pub const POD_METRICS: Columns = Columns {
 
 const HEADS: &[super::Column] = &[
     NAME,
-    shown("cpu", "Processors, on average over the window."),
-    shown("memory", "Bytes at the end of the window."),
-    shown("Window", "How long it was counted."),
+    shown("cpu", "The average CPU usage in cores."),
+    shown("memory", "The memory usage in bytes."),
+    shown("Window", "The measurement window."),
 ];
 
 fn sum(usage: &[&Value], of: &str) -> Value {

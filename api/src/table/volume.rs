@@ -1,4 +1,4 @@
-//! PersistentVolumes and the claims on them.
+//! Printer columns of PersistentVolumes and PersistentVolumeClaims.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use super::{
     AGE, Column, Columns, NAME, Object, age, list, name, or_unset, plain, shown, text, text_at, wide,
 };
 
-/// The annotation that named the class before there was a field for it.
+/// The annotation of the storage class, before there was a field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-const CAPACITY: Column = shown("Capacity", "How much it holds.");
-const ACCESS_MODES: Column = shown("Access Modes", "How many may use it, and how.");
-const CLASS: Column = shown("StorageClass", "What kind of storage it is.");
-const ATTRIBUTES_CLASS: Column = shown("VolumeAttributesClass", "What the storage is told beyond that.");
-const VOLUME_MODE: Column = wide("VolumeMode", "Whether it has a file system.");
+const CAPACITY: Column = shown("Capacity", "The storage capacity.");
+const ACCESS_MODES: Column = shown("Access Modes", "The access modes.");
+const CLASS: Column = shown("StorageClass", "The storage class.");
+const ATTRIBUTES_CLASS: Column = shown("VolumeAttributesClass", "The volume attributes class.");
+const VOLUME_MODE: Column = wide("VolumeMode", "The volume mode.");
 
 /// PersistentVolumes.
 pub const VOLUMES: Columns = Columns {
@@ -21,12 +21,12 @@ pub const VOLUMES: Columns = Columns {
         NAME,
         CAPACITY,
         ACCESS_MODES,
-        shown("Reclaim Policy", "What becomes of it when its claim goes."),
-        shown("Status", "Whether it is free."),
-        shown("Claim", "Whose it is."),
+        shown("Reclaim Policy", "The policy when the claim is deleted."),
+        shown("Status", "The phase of the volume."),
+        shown("Claim", "The bound claim."),
         CLASS,
         ATTRIBUTES_CLASS,
-        shown("Reason", "Why it is in that state."),
+        shown("Reason", "The reason for the status."),
         AGE,
         VOLUME_MODE,
     ],
@@ -37,8 +37,8 @@ pub const VOLUMES: Columns = Columns {
 pub const VOLUME_CLAIMS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Status", "Whether it has a volume."),
-        shown("Volume", "Which one."),
+        shown("Status", "The phase of the claim."),
+        shown("Volume", "The bound volume."),
         CAPACITY,
         ACCESS_MODES,
         CLASS,
@@ -71,7 +71,7 @@ fn volume(object: &Object, now: Timestamp) -> Vec<Value> {
 
 fn claim(object: &Object, now: Timestamp) -> Vec<Value> {
     let volume = text(object, "spec", "volumeName");
-    // Until there is a volume, nobody knows what it will be like.
+    // Capacity and access modes are known only after binding.
     let (modes, capacity) = match volume {
         "" => (String::new(), ""),
         _ => {
@@ -106,7 +106,7 @@ fn class(object: &Object) -> &str {
     }
 }
 
-/// In the order in which everybody writes them.
+/// Access modes in the usual order.
 fn access_modes(modes: &[Value]) -> String {
     let modes: Vec<String> = modes.iter().map(plain).collect();
     let short = [

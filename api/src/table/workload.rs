@@ -1,4 +1,4 @@
-//! What keeps pods running: Deployments, ReplicaSets, StatefulSets, DaemonSets, and their like.
+//! Printer columns of workload kinds.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,12 +10,12 @@ use super::{
 };
 
 const TEMPLATE: &[&str] = &["spec", "template", "spec", "containers"];
-const DESIRED: Column = number("Desired", "How many pods there should be.");
-const CURRENT: Column = number("Current", "How many pods there are.");
-const READY: Column = number("Ready", "How many pods are ready.");
-const UP_TO_DATE: Column = number("Up-to-date", "How many pods are of the present template.");
-const AVAILABLE: Column = number("Available", "How many pods have been ready for long enough.");
-const READY_OF: Column = shown("Ready", "How many pods are ready, of how many there should be.");
+const DESIRED: Column = number("Desired", "The desired number of pods.");
+const CURRENT: Column = number("Current", "The number of pods.");
+const READY: Column = number("Ready", "The number of ready pods.");
+const UP_TO_DATE: Column = number("Up-to-date", "The number of pods of the current template.");
+const AVAILABLE: Column = number("Available", "The number of pods that have been ready for minReadySeconds.");
+const READY_OF: Column = shown("Ready", "The number of ready pods and of desired pods.");
 
 /// Deployments.
 pub const DEPLOYMENTS: Columns = Columns {
@@ -43,12 +43,12 @@ pub const STATEFUL_SETS: Columns =
 pub const DAEMON_SETS: Columns = Columns {
     heads: &[
         NAME,
-        number("Desired", "How many nodes should have a pod."),
-        number("Current", "How many of them have one."),
-        number("Ready", "How many of these are ready."),
+        number("Desired", "The desired number of nodes with a pod."),
+        number("Current", "The number of nodes with a pod."),
+        number("Ready", "The number of nodes with a ready pod."),
         UP_TO_DATE,
         AVAILABLE,
-        shown("Node Selector", "Which nodes should have a pod."),
+        shown("Node Selector", "The node selector of the pods."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -61,8 +61,8 @@ pub const DAEMON_SETS: Columns = Columns {
 pub const CONTROLLER_REVISIONS: Columns = Columns {
     heads: &[
         NAME,
-        shown("Controller", "Whose state it keeps."),
-        shown("Revision", "Which state, counted up."),
+        shown("Controller", "The controller of the revision."),
+        shown("Revision", "The revision number."),
         AGE,
     ],
     cells: controller_revision,
@@ -129,7 +129,7 @@ fn controller_revision(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(object), controller(object).into(), revision.into(), age::of(object, now)]
 }
 
-/// Who controls the object, as `daemonset.apps/logs`.
+/// The controller of the object, such as `daemonset.apps/logs`.
 fn controller(object: &Object) -> String {
     let mut owners = list(object, "metadata", "ownerReferences").iter();
     let owner = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));

@@ -1,68 +1,65 @@
-//! Names, namespaces, labels and annotations.
+//! Validates names, namespaces, labels, annotations and finalizers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::names::{
     dns_label, dns_subdomain, is_qualified_name, label_value, not_negative, qualified_name, required,
 };
-use crate::fault::{Aim, Faults};
+use crate::field_error::{FieldErrors, Target};
 use crate::path::Path;
 
-/// All annotations of an object together, keys and values, in bytes.
+/// Limit for all annotations of an object, keys and values, in bytes.
 const ANNOTATIONS_MAX_BYTES: usize = 256 << 10;
 
-pub(super) fn check(metadata: &ObjectMeta, faults: &mut Faults) {
+pub(super) fn check(metadata: &ObjectMeta, errors: &mut FieldErrors) {
     let path = &Path::ROOT.field("metadata");
     match metadata.name.as_deref().unwrap_or_default() {
         "" if metadata.generate_name.is_some() => {
             let remedy = "write `name` instead: the object is the same each time the manifest is read";
-            faults.add(
-                &path.field("generateName"),
-                "an object of a manifest needs a name of its own",
-                remedy,
-            );
+            errors.add(&path.field("generateName"), "an object in a manifest needs a fixed name", remedy);
         }
-        "" => required(&path.field("name"), "give the object a name", faults),
-        name => dns_subdomain(name, &path.field("name"), faults),
+        "" => required(&path.field("name"), "give the object a name", errors),
+        name => dns_subdomain(name, &path.field("name"), errors),
     }
     if let Some(namespace) = &metadata.namespace {
-        dns_label(namespace, &path.field("namespace"), faults);
+        dns_label(namespace, &path.field("namespace"), errors);
     }
     let labels_path = path.field("labels");
     for (key, value) in metadata.labels.iter().flatten() {
-        key_of(key, &labels_path, faults);
-        label_value(value, &labels_path.key(key), faults);
+        key_of(key, &labels_path, errors);
+        label_value(value, &labels_path.key(key), errors);
     }
-    annotations(metadata, &path.field("annotations"), faults);
+    annotations(metadata, &path.field("annotations"), errors);
     let finalizers_path = path.field("finalizers");
     for (index, finalizer) in metadata.finalizers.iter().flatten().enumerate() {
-        qualified_name(finalizer, &finalizers_path.index(index), faults);
+        qualified_name(finalizer, &finalizers_path.index(index), errors);
     }
     if let Some(generation) = metadata.generation {
-        not_negative(generation, &path.field("generation"), faults);
+        not_negative(generation, &path.field("generation"), errors);
     }
 }
 
-/// A wrong key is wrong where it stands, whatever its value.
-fn key_of(key: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports an invalid key at the position of the key.
+fn key_of(key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !is_qualified_name(key) {
-        faults.aim(
+        errors.add_at(
             &path.key(key),
-            Aim::Name,
-            "the key may hold letters, digits, `-`, `_` and `.`, at most 63, perhaps with `example.com/` in front",
+            Target::Name,
+            "the key may hold letters, digits, `-`, `_` and `.`, at most 63, optionally with a prefix such as `example.com/`",
             "begin and end it with a letter or digit, and use no other characters",
         );
     }
 }
 
-fn annotations(metadata: &ObjectMeta, path: &Path<'_>, faults: &mut Faults) {
+fn annotations(metadata: &ObjectMeta, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut size_bytes = 0;
     for (key, value) in metadata.annotations.iter().flatten() {
-        key_of(&key.to_lowercase(), path, faults);
+        key_of(&key.to_lowercase(), path, errors);
         size_bytes += key.len() + value.len();
     }
     if size_bytes > ANNOTATIONS_MAX_BYTES {
-        let what = format!("annotations hold {size_bytes} bytes, {ANNOTATIONS_MAX_BYTES} are allowed");
-        faults.add(path, what, "put large data into a ConfigMap");
+        let what =
+            format!("annotations have {size_bytes} bytes, but at most {ANNOTATIONS_MAX_BYTES} are allowed");
+        errors.add(path, what, "put large data into a ConfigMap");
     }
 }

@@ -1,4 +1,4 @@
-//! What a well-formed object may still get wrong, as creating it through the API would say.
+//! Validates typed objects of manifests, with the rules of the API.
 
 mod container;
 mod containers;
@@ -26,11 +26,11 @@ pub(crate) use self::names::REQUIRED;
 pub(crate) use self::pod::APPARMOR_PREFIX;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 
-use crate::fault::{Fault, Faults};
+use crate::field_error::{FieldError, FieldErrors};
 use crate::object::Object;
 
-/// Everything that is wrong with a defaulted object.
-pub fn object(object: &Object) -> Vec<Fault> {
+/// Validates an object with defaults.
+pub fn object(object: &Object) -> Vec<FieldError> {
     match object {
         Object::Pod(inner) => pod(inner),
         Object::ConfigMap(inner) => config_map(inner),
@@ -38,47 +38,47 @@ pub fn object(object: &Object) -> Vec<Fault> {
     }
 }
 
-/// Everything that is wrong with a defaulted Pod.
-pub fn pod(pod: &Pod) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    metadata::check(&pod.metadata, &mut faults);
-    pod::check(pod, &mut faults);
-    faults.into_vec()
+/// Validates a Pod with defaults.
+pub fn pod(pod: &Pod) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    metadata::check(&pod.metadata, &mut errors);
+    pod::check(pod, &mut errors);
+    errors.into_vec()
 }
 
-/// Everything that is wrong with the spec of a defaulted Pod, or of a template of one, which need not have a name.
-pub fn pod_spec(pod: &Pod) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    pod::check(pod, &mut faults);
-    faults.into_vec()
+/// Validates the spec of a Pod or a pod template with defaults, without its metadata.
+pub fn pod_spec(pod: &Pod) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    pod::check(pod, &mut errors);
+    errors.into_vec()
 }
 
-/// Everything that is wrong with what a ConfigMap holds.
-pub fn config_map_data(config_map: &ConfigMap) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    data::config_map(config_map, &mut faults);
-    faults.into_vec()
+/// Validates the data of a ConfigMap.
+pub fn config_map_data(config_map: &ConfigMap) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    data::config_map(config_map, &mut errors);
+    errors.into_vec()
 }
 
-/// Everything that is wrong with what a defaulted Secret holds.
-pub fn secret_data(secret: &Secret) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    data::secret(secret, &mut faults);
-    faults.into_vec()
+/// Validates the data of a Secret with defaults.
+pub fn secret_data(secret: &Secret) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    data::secret(secret, &mut errors);
+    errors.into_vec()
 }
 
-/// Everything that is wrong with a ConfigMap.
-pub fn config_map(config_map: &ConfigMap) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    metadata::check(&config_map.metadata, &mut faults);
-    data::config_map(config_map, &mut faults);
-    faults.into_vec()
+/// Validates a ConfigMap.
+pub fn config_map(config_map: &ConfigMap) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    metadata::check(&config_map.metadata, &mut errors);
+    data::config_map(config_map, &mut errors);
+    errors.into_vec()
 }
 
-/// Everything that is wrong with a defaulted Secret.
-pub fn secret(secret: &Secret) -> Vec<Fault> {
-    let mut faults = Faults::default();
-    metadata::check(&secret.metadata, &mut faults);
-    data::secret(secret, &mut faults);
-    faults.into_vec()
+/// Validates a Secret with defaults.
+pub fn secret(secret: &Secret) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    metadata::check(&secret.metadata, &mut errors);
+    data::secret(secret, &mut errors);
+    errors.into_vec()
 }

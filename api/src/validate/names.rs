@@ -1,6 +1,6 @@
-//! What may be called what: DNS labels, label keys and values, keys of data, ports, paths.
+//! Validates names: DNS labels, label keys and values, data keys, port names and paths.
 
-use crate::fault::{Faults, Why};
+use crate::field_error::{ErrorType, FieldErrors};
 use crate::path::Path;
 use crate::schema::nearest;
 
@@ -9,7 +9,7 @@ const SUBDOMAIN_MAX: usize = 253;
 const DATA_KEY_MAX: usize = 253;
 const PORT_NAME_MAX: usize = 15;
 
-/// A name of at most 63 lower case letters, digits and `-`.
+/// True for a DNS label (RFC 1123): at most 63 lower-case letters, digits and `-`.
 pub(crate) fn is_dns_label(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty()
@@ -19,12 +19,13 @@ pub(crate) fn is_dns_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// Names like DNS labels, apart from their length, joined by `.`; at most 253 characters.
+/// True for a DNS subdomain (RFC 1123): labels joined by `.`, at most 253 characters. The length of a single label is
+/// not limited.
 pub fn is_dns_subdomain(name: &str) -> bool {
     is_subdomain(name, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// As a subdomain, with `_` as well: search paths of resolvers may hold it.
+/// As [`is_dns_subdomain`], but with `_`, for DNS search paths.
 pub(crate) fn is_dns_search(name: &str) -> bool {
     is_subdomain(name, |byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
@@ -38,7 +39,7 @@ fn is_subdomain(name: &str, inside: impl Fn(u8) -> bool) -> bool {
     name.len() <= SUBDOMAIN_MAX && name.split('.').all(part)
 }
 
-/// The key of a label: `name` or `prefix/name`.
+/// True for a label key: `name` or `prefix/name`.
 pub(crate) fn is_qualified_name(name: &str) -> bool {
     match name.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_text(name),
@@ -46,7 +47,7 @@ pub(crate) fn is_qualified_name(name: &str) -> bool {
     }
 }
 
-/// The value of a label: as a label's key without a prefix, or empty.
+/// True for a label value; it may be empty.
 pub(crate) fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_text(value)
 }
@@ -60,7 +61,7 @@ fn is_label_text(text: &str) -> bool {
         && ends(text.bytes().last())
 }
 
-/// A key of a ConfigMap or a Secret: it becomes a file name.
+/// True for a key of a ConfigMap or Secret, which must be a valid file name.
 pub(crate) fn is_data_key(key: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !key.is_empty()
@@ -70,12 +71,12 @@ pub(crate) fn is_data_key(key: &str) -> bool {
         && !key.starts_with("..")
 }
 
-/// The name of an environment variable: any printable ASCII but `=`.
+/// True for the name of an environment variable: printable ASCII except `=`.
 pub(crate) fn is_env_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }
 
-/// The name of a port: at most 15 lower case letters, digits and single `-`, at least one letter.
+/// True for a port name: at most 15 lower-case letters, digits and single `-`, with at least one letter.
 pub(crate) fn is_port_name(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=PORT_NAME_MAX).contains(&name.len())
@@ -86,56 +87,56 @@ pub(crate) fn is_port_name(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// The name of an HTTP header.
+/// True for the name of an HTTP header.
 pub(crate) fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// True when one of the elements of a path is `..`.
-pub(super) fn steps_back(path: &str) -> bool {
+/// True if a path contains `..`.
+pub(super) fn has_parent_element(path: &str) -> bool {
     path.split('/').any(|element| element == "..")
 }
 
-/// Notes a name that is no DNS label, with one that is.
-pub(super) fn dns_label(name: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports a name that is not a DNS label.
+pub(super) fn dns_label(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !is_dns_label(name) {
         let what = format!(
-            "`{}` is no name here: only lower case letters, digits and `-`, at most 63 of them",
+            "`{}` is not a valid name: only lower case letters, digits and `-`, at most 63 of them",
             shown(name)
         );
-        faults.because(path, Why::DnsLabel, what, rename(name, LABEL_MAX, false));
+        errors.add_typed(path, ErrorType::DnsLabel, what, rename(name, LABEL_MAX, false));
     }
 }
 
-/// Notes a name that is no DNS subdomain, with one that is.
-pub(super) fn dns_subdomain(name: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports a name that is not a DNS subdomain.
+pub(super) fn dns_subdomain(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !is_dns_subdomain(name) {
         let what = format!(
-            "`{}` is no name here: only lower case letters, digits, `-` and `.`, at most 253 of them",
+            "`{}` is not a valid name: only lower case letters, digits, `-` and `.`, at most 253 of them",
             shown(name)
         );
-        faults.because(path, Why::DnsSubdomain, what, rename(name, SUBDOMAIN_MAX, true));
+        errors.add_typed(path, ErrorType::DnsSubdomain, what, rename(name, SUBDOMAIN_MAX, true));
     }
 }
 
-/// Notes a key of a label or of an annotation that is none.
-pub(super) fn qualified_name(name: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports an invalid key of a label or annotation.
+pub(super) fn qualified_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !is_qualified_name(name) {
-        faults.add(
+        errors.add(
             path,
-            format!("`{}` is no key: letters, digits, `-`, `_` and `.`, at most 63, perhaps with `example.com/` in front", shown(name)),
+            format!("`{}` is not a valid key: letters, digits, `-`, `_` and `.`, at most 63, optionally with a prefix such as `example.com/`", shown(name)),
             "begin and end it with a letter or digit, and use no other characters",
         );
     }
 }
 
-/// Notes a value that no label may have.
-pub(super) fn label_value(value: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports an invalid label value.
+pub(super) fn label_value(value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if !is_label_value(value) {
-        faults.add(
+        errors.add(
             path,
             format!(
-                "`{}` is no value of a label: letters, digits, `-`, `_` and `.`, at most 63",
+                "`{}` is not a valid label value: letters, digits, `-`, `_` and `.`, at most 63",
                 shown(value)
             ),
             "shorten it, or put it into an annotation",
@@ -143,39 +144,39 @@ pub(super) fn label_value(value: &str, path: &Path<'_>, faults: &mut Faults) {
     }
 }
 
-/// Notes a path that leaves the directory it is meant for.
-pub(super) fn local_path(local: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports an absolute path, and a path with `..`.
+pub(super) fn local_path(local: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if local.starts_with('/') {
-        faults.add(path, format!("`{}` must be a relative path", shown(local)), "remove the `/` in front");
+        errors.add(path, format!("`{}` must be a relative path", shown(local)), "remove the `/` in front");
     }
-    no_steps_back(local, path, faults);
+    no_parent_element(local, path, errors);
 }
 
-/// As [`local_path`], and without the names that volumes keep for themselves.
-pub(super) fn local_file(local: &str, path: &Path<'_>, faults: &mut Faults) {
-    local_path(local, path, faults);
-    if local.starts_with("..") && !steps_back(local) {
-        faults.add(path, format!("`{}` must not begin with `..`", shown(local)), "name it differently");
-    }
-}
-
-/// Notes a path with a `..` in it.
-pub(super) fn no_steps_back(local: &str, path: &Path<'_>, faults: &mut Faults) {
-    if steps_back(local) {
-        faults.add(path, format!("`{}` must not hold `..`", shown(local)), "write the path out");
+/// As [`local_path`], and rejects file names that begin with `..`, which volumes reserve.
+pub(super) fn local_file(local: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    local_path(local, path, errors);
+    if local.starts_with("..") && !has_parent_element(local) {
+        errors.add(path, format!("`{}` must not begin with `..`", shown(local)), "name it differently");
     }
 }
 
-/// What is said of a field that must be there and is not.
+/// Reports a path with `..`.
+pub(super) fn no_parent_element(local: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if has_parent_element(local) {
+        errors.add(path, format!("`{}` must not contain `..`", shown(local)), "write the path out");
+    }
+}
+
+/// The message for a missing required field.
 pub(crate) const REQUIRED: &str = "is required";
 
-/// Notes a field that must be there; `remedy` says what to add.
-pub(super) fn required(path: &Path<'_>, remedy: &str, faults: &mut Faults) {
-    faults.because(path, Why::Required, REQUIRED, remedy);
+/// Reports a missing required field; `remedy` tells what to add.
+pub(super) fn required(path: &Path<'_>, remedy: &str, errors: &mut FieldErrors) {
+    errors.add_typed(path, ErrorType::Required, REQUIRED, remedy);
 }
 
-/// Notes a text that is none of the ones a field knows.
-pub(super) fn one_of(value: &str, known: &[&str], path: &Path<'_>, faults: &mut Faults) {
+/// Reports a value that is not one of the known values.
+pub(super) fn one_of(value: &str, known: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     if known.contains(&value) {
         return;
     }
@@ -185,15 +186,15 @@ pub(super) fn one_of(value: &str, known: &[&str], path: &Path<'_>, faults: &mut 
         None => "write one of these".to_owned(),
     };
     let named: Vec<&str> = known.iter().copied().filter(|known| !known.is_empty()).collect();
-    let what = format!("`{}` is none of {}", shown(value), named.join(", "));
+    let what = format!("`{}` is not one of {}", shown(value), named.join(", "));
     let known = named.into_iter().map(str::to_owned).collect();
-    faults.because(path, Why::NoneOf(known), what, remedy);
+    errors.add_typed(path, ErrorType::NoneOf(known), what, remedy);
 }
 
-/// Notes a number outside of `least` to `most`.
-pub(super) fn within(number: i64, least: i64, most: i64, path: &Path<'_>, faults: &mut Faults) {
+/// Reports a number outside of a range.
+pub(super) fn within(number: i64, least: i64, most: i64, path: &Path<'_>, errors: &mut FieldErrors) {
     if !(least..=most).contains(&number) {
-        faults.add(
+        errors.add(
             path,
             format!("{number} is out of range"),
             format!("write a number from {least} to {most}"),
@@ -201,26 +202,30 @@ pub(super) fn within(number: i64, least: i64, most: i64, path: &Path<'_>, faults
     }
 }
 
-/// Notes a negative number.
-pub(super) fn not_negative(number: i64, path: &Path<'_>, faults: &mut Faults) {
+/// Reports a negative number.
+pub(super) fn not_negative(number: i64, path: &Path<'_>, errors: &mut FieldErrors) {
     if number < 0 {
-        faults.add(path, format!("{number} is negative"), "write 0 or more");
+        errors.add(path, format!("{number} is negative"), "write 0 or more");
     }
 }
 
-/// Notes a port number that is none.
-pub(super) fn port_number(number: i32, path: &Path<'_>, faults: &mut Faults) {
-    within(i64::from(number), 1, 65535, path, faults);
+/// Reports an invalid port number.
+pub(super) fn port_number(number: i32, path: &Path<'_>, errors: &mut FieldErrors) {
+    within(i64::from(number), 1, 65535, path, errors);
 }
 
-/// Notes a text that is no IP address.
-pub(super) fn ip_address(text: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Reports a text that is not an IP address.
+pub(super) fn ip_address(text: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if text.parse::<std::net::IpAddr>().is_err() {
-        faults.add(path, format!("`{}` is no IP address", shown(text)), "write it like 10.0.0.1 or fd00::1");
+        errors.add(
+            path,
+            format!("`{}` is not an IP address", shown(text)),
+            "write it like 10.0.0.1 or fd00::1",
+        );
     }
 }
 
-/// A text, short enough for a message.
+/// A text, truncated for messages.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(LABEL_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -228,7 +233,7 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-/// The remedy for a name: the nearest one that is allowed.
+/// The remedy for an invalid name: the most similar valid name.
 fn rename(name: &str, longest: usize, dots: bool) -> String {
     let folded: String = (name.chars().flat_map(char::to_lowercase))
         .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || (dots && c == '.') { c } else { '-' })

@@ -1,4 +1,4 @@
-//! Volumes that gather several sources into one directory.
+//! Validates projected and downward API volumes.
 
 use std::collections::BTreeSet;
 
@@ -8,32 +8,37 @@ use k8s_openapi::api::core::v1::{
 
 use super::names::{required, within};
 use super::{env, selectors, volumes};
-use crate::fault::Faults;
+use crate::field_error::FieldErrors;
 use crate::path::Path;
 
-/// Fields of a Pod that a file may show, apart from single labels and annotations.
+/// Pod fields for files, besides single labels and annotations.
 const FILE_FIELDS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
-/// Shortest and longest life of a token, in seconds.
+/// Limits for the lifetime of a token in seconds.
 const TOKEN_MIN_SECONDS: i64 = 600;
 const TOKEN_MAX_SECONDS: i64 = 1 << 32;
 
-pub(super) fn check(projected: &ProjectedVolumeSource, spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
-    volumes::mode(projected.default_mode, &path.field("defaultMode"), faults);
+pub(super) fn check(
+    projected: &ProjectedVolumeSource,
+    spec: &PodSpec,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    volumes::mode(projected.default_mode, &path.field("defaultMode"), errors);
     let sources_path = &path.field("sources");
     let mut files = BTreeSet::new();
     for (index, source) in projected.sources.iter().flatten().enumerate() {
         let path = &sources_path.index(index);
-        check_source(source, spec, path, faults);
+        check_source(source, spec, path, errors);
         for file in named_files(source) {
             if !file.is_empty() && !files.insert(file) {
-                faults.add(path, format!("two sources make the file `{file}`"), "give each its own path");
+                errors.add(path, format!("two sources write the file `{file}`"), "give each its own path");
             }
         }
     }
 }
 
-/// Files that a source names; those that follow from the keys of an object are not known yet.
+/// The file paths that a source names. Files that follow from keys of an object are not known here.
 fn named_files(source: &VolumeProjection) -> Vec<&str> {
     let secret = source.secret.iter().flat_map(|secret| secret.items.iter().flatten());
     let config_map = source.config_map.iter().flat_map(|config_map| config_map.items.iter().flatten());
@@ -46,7 +51,7 @@ fn named_files(source: &VolumeProjection) -> Vec<&str> {
         .collect()
 }
 
-fn check_source(source: &VolumeProjection, spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
+fn check_source(source: &VolumeProjection, spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     let set = [
         source.secret.is_some(),
         source.config_map.is_some(),
@@ -56,69 +61,80 @@ fn check_source(source: &VolumeProjection, spec: &PodSpec, path: &Path<'_>, faul
         source.pod_certificate.is_some(),
     ];
     match set.into_iter().filter(|set| *set).count() {
-        0 => required(path, "add secret, configMap, downwardAPI or serviceAccountToken", faults),
+        0 => required(path, "add secret, configMap or downwardAPI", errors),
         1 => {}
-        _ => faults.add(path, "there are several sources in one", "make an element of each"),
+        _ => errors.add(path, "there are several sources in one", "make an element of each"),
     }
     if let Some(secret) = &source.secret {
         let path = &path.field("secret");
         if secret.name.is_empty() {
-            required(&path.field("name"), "add the name of a Secret", faults);
+            required(&path.field("name"), "add the name of a Secret", errors);
         }
-        volumes::items(secret.items.as_deref(), path, faults);
+        volumes::items(secret.items.as_deref(), path, errors);
     }
     if let Some(config_map) = &source.config_map {
         let path = &path.field("configMap");
         if config_map.name.is_empty() {
-            required(&path.field("name"), "add the name of a ConfigMap", faults);
+            required(&path.field("name"), "add the name of a ConfigMap", errors);
         }
-        volumes::items(config_map.items.as_deref(), path, faults);
+        volumes::items(config_map.items.as_deref(), path, errors);
     }
     if let Some(downward_api) = &source.downward_api {
-        downward_files(downward_api.items.as_deref(), &path.field("downwardAPI"), faults);
+        downward_files(downward_api.items.as_deref(), &path.field("downwardAPI"), errors);
     }
     if let Some(token) = &source.service_account_token {
-        check_token(token, spec, &path.field("serviceAccountToken"), faults);
+        check_token(token, spec, &path.field("serviceAccountToken"), errors);
     }
     if let Some(bundle) = &source.cluster_trust_bundle {
         let path = &path.field("clusterTrustBundle");
-        volumes::file_path(&bundle.path, &path.field("path"), faults);
+        volumes::file_path(&bundle.path, &path.field("path"), errors);
         match (&bundle.name, &bundle.signer_name) {
-            (None, None) => required(path, "add name or signerName", faults),
-            (Some(_), Some(_)) => {
-                faults.add(path, "there are a name and a signer's name", "keep one of them")
-            }
+            (None, None) => required(path, "add name or signerName", errors),
+            (Some(_), Some(_)) => errors.add(path, "name and signerName are both set", "keep one of them"),
             _ => {}
         }
         if let Some(selector) = &bundle.label_selector {
-            selectors::labels(selector, &path.field("labelSelector"), faults);
+            selectors::labels(selector, &path.field("labelSelector"), errors);
         }
     }
 }
 
-fn check_token(token: &ServiceAccountTokenProjection, spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
+fn check_token(
+    token: &ServiceAccountTokenProjection,
+    spec: &PodSpec,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if let Some(seconds) = token.expiration_seconds {
-        within(seconds, TOKEN_MIN_SECONDS, TOKEN_MAX_SECONDS, &path.field("expirationSeconds"), faults);
+        within(seconds, TOKEN_MIN_SECONDS, TOKEN_MAX_SECONDS, &path.field("expirationSeconds"), errors);
     }
-    volumes::file_path(&token.path, &path.field("path"), faults);
+    volumes::file_path(&token.path, &path.field("path"), errors);
     if spec.service_account_name.as_deref().unwrap_or_default().is_empty() {
-        faults.add(path, "the pod has no service account", "add `spec.serviceAccountName`");
+        let remedy =
+            "in a manifest of a node mount a Secret instead; in a cluster add `spec.serviceAccountName`";
+        errors.add(path, "the pod has no service account", remedy);
     }
 }
 
-/// Checks files that show fields of the Pod.
-pub(super) fn downward_files(files: Option<&[DownwardAPIVolumeFile]>, path: &Path<'_>, faults: &mut Faults) {
+/// Validates files of the downward API.
+pub(super) fn downward_files(
+    files: Option<&[DownwardAPIVolumeFile]>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let items = &path.field("items");
     for (index, file) in files.unwrap_or_default().iter().enumerate() {
         let path = &items.index(index);
-        volumes::file_path(&file.path, &path.field("path"), faults);
-        volumes::mode(file.mode, &path.field("mode"), faults);
+        volumes::file_path(&file.path, &path.field("path"), errors);
+        volumes::mode(file.mode, &path.field("mode"), errors);
         match (&file.field_ref, &file.resource_field_ref) {
-            (None, None) => required(path, "add fieldRef or resourceFieldRef", faults),
-            (Some(_), Some(_)) => faults.add(path, "there are a field and a resource", "keep one of them"),
-            (Some(field), None) => env::field_ref(field, &FILE_FIELDS, &path.field("fieldRef"), faults),
+            (None, None) => required(path, "add fieldRef or resourceFieldRef", errors),
+            (Some(_), Some(_)) => {
+                errors.add(path, "fieldRef and resourceFieldRef are both set", "keep one of them")
+            }
+            (Some(field), None) => env::field_ref(field, &FILE_FIELDS, &path.field("fieldRef"), errors),
             (None, Some(resource)) => {
-                env::resource_field_ref(resource, true, &path.field("resourceFieldRef"), faults);
+                env::resource_field_ref(resource, true, &path.field("resourceFieldRef"), errors);
             }
         }
     }

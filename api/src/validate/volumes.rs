@@ -1,43 +1,43 @@
-//! Volumes: each has a name of its own and exactly one source.
+//! Validates volumes: unique names and exactly one source each.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{HostPathVolumeSource, ImageVolumeSource, KeyToPath, PodSpec, Volume};
 
 use super::containers::Volumes;
-use super::names::{dns_label, local_file, local_path, no_steps_back, one_of, required, within};
+use super::names::{dns_label, local_file, local_path, no_parent_element, one_of, required, within};
 use super::projected;
-use crate::fault::Faults;
+use crate::field_error::FieldErrors;
 use crate::path::Path;
 use crate::quantity::Quantity;
 
-/// Every bit of a mode.
+/// Largest file mode.
 const MODE_MAX: i64 = 0o777;
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
 
-/// Checks every volume and returns those that a container may refer to.
-pub(super) fn check<'a>(spec: &'a PodSpec, path: &Path<'_>, faults: &mut Faults) -> Volumes<'a> {
+/// Validates all volumes and returns them by name.
+pub(super) fn check<'a>(spec: &'a PodSpec, path: &Path<'_>, errors: &mut FieldErrors) -> Volumes<'a> {
     let volumes_path = &path.field("volumes");
     let mut known = BTreeMap::new();
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {
         let path = &volumes_path.index(index);
         match volume.name.as_str() {
-            "" => required(&path.field("name"), "add a name, such as `name: data`", faults),
-            name => dns_label(name, &path.field("name"), faults),
+            "" => required(&path.field("name"), "add a name, such as `name: data`", errors),
+            name => dns_label(name, &path.field("name"), errors),
         }
         if !volume.name.is_empty() && known.insert(volume.name.as_str(), volume).is_some() {
             let what = format!("two volumes are called `{}`", volume.name);
-            faults.twice(&path.field("name"), what, "give each its own name");
+            errors.duplicate(&path.field("name"), what, "use unique names");
         }
-        one_source(volume, path, faults);
-        local(volume, spec, path, faults);
-        remote(volume, path, faults);
+        one_source(volume, path, errors);
+        local(volume, spec, path, errors);
+        remote(volume, path, errors);
     }
     known
 }
 
-/// The sources that are set, as the manifest names them.
+/// The names of the sources that are set.
 pub(crate) fn sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
     [
         (volume.empty_dir.is_some(), "emptyDir"),
@@ -75,109 +75,109 @@ pub(crate) fn sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
     .filter_map(|(set, name)| set.then_some(name))
 }
 
-fn one_source(volume: &Volume, path: &Path<'_>, faults: &mut Faults) {
+fn one_source(volume: &Volume, path: &Path<'_>, errors: &mut FieldErrors) {
     let set: Vec<&str> = sources(volume).collect();
     if let [first, second, ..] = set.as_slice() {
-        let what = format!("the volume is {first} and {second} at once");
-        faults.add(&path.field(second), what, "keep one of them, or make two volumes");
+        let what = format!("the volume is set to both {first} and {second}");
+        errors.add(&path.field(second), what, "keep one of them, or make two volumes");
     }
 }
 
-/// Sources that a node has by itself.
-fn local(volume: &Volume, spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
+/// Validates sources that a node provides.
+fn local(volume: &Volume, spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(limit) = volume.empty_dir.as_ref().and_then(|dir| dir.size_limit.as_ref())
         && Quantity::of(limit).is_ok_and(Quantity::is_negative)
     {
-        faults.add(&path.field("emptyDir").field("sizeLimit"), "it is negative", "write 0 or more");
+        errors.add(&path.field("emptyDir").field("sizeLimit"), "it is negative", "write 0 or more");
     }
     if let Some(medium) = volume.empty_dir.as_ref().and_then(|dir| dir.medium.as_deref())
         && !medium.starts_with("HugePages-")
     {
-        one_of(medium, &["", "Memory", "HugePages"], &path.field("emptyDir").field("medium"), faults);
+        one_of(medium, &["", "Memory", "HugePages"], &path.field("emptyDir").field("medium"), errors);
     }
     if let Some(host_path) = &volume.host_path {
-        check_host_path(host_path, &path.field("hostPath"), faults);
+        check_host_path(host_path, &path.field("hostPath"), errors);
     }
     if let Some(secret) = &volume.secret {
         let path = &path.field("secret");
         if secret.secret_name.as_deref().unwrap_or_default().is_empty() {
-            required(&path.field("secretName"), "add the name of a Secret", faults);
+            required(&path.field("secretName"), "add the name of a Secret", errors);
         }
-        mode(secret.default_mode, &path.field("defaultMode"), faults);
-        items(secret.items.as_deref(), path, faults);
+        mode(secret.default_mode, &path.field("defaultMode"), errors);
+        items(secret.items.as_deref(), path, errors);
     }
     if let Some(config_map) = &volume.config_map {
         let path = &path.field("configMap");
         if config_map.name.is_empty() {
-            required(&path.field("name"), "add the name of a ConfigMap", faults);
+            required(&path.field("name"), "add the name of a ConfigMap", errors);
         }
-        mode(config_map.default_mode, &path.field("defaultMode"), faults);
-        items(config_map.items.as_deref(), path, faults);
+        mode(config_map.default_mode, &path.field("defaultMode"), errors);
+        items(config_map.items.as_deref(), path, errors);
     }
     if let Some(downward_api) = &volume.downward_api {
         let path = &path.field("downwardAPI");
-        mode(downward_api.default_mode, &path.field("defaultMode"), faults);
-        projected::downward_files(downward_api.items.as_deref(), path, faults);
+        mode(downward_api.default_mode, &path.field("defaultMode"), errors);
+        projected::downward_files(downward_api.items.as_deref(), path, errors);
     }
     if let Some(source) = &volume.projected {
-        projected::check(source, spec, &path.field("projected"), faults);
+        projected::check(source, spec, &path.field("projected"), errors);
     }
     if let Some(image) = &volume.image {
-        check_image(image, &path.field("image"), faults);
+        check_image(image, &path.field("image"), errors);
     }
 }
 
-fn check_host_path(host_path: &HostPathVolumeSource, path: &Path<'_>, faults: &mut Faults) {
+fn check_host_path(host_path: &HostPathVolumeSource, path: &Path<'_>, errors: &mut FieldErrors) {
     if host_path.path.is_empty() {
-        required(&path.field("path"), "add a path of the host", faults);
+        required(&path.field("path"), "add a path of the host", errors);
     }
-    no_steps_back(&host_path.path, &path.field("path"), faults);
-    one_of(host_path.type_.as_deref().unwrap_or_default(), &HOST_PATH_TYPES, &path.field("type"), faults);
+    no_parent_element(&host_path.path, &path.field("path"), errors);
+    one_of(host_path.type_.as_deref().unwrap_or_default(), &HOST_PATH_TYPES, &path.field("type"), errors);
 }
 
-fn check_image(image: &ImageVolumeSource, path: &Path<'_>, faults: &mut Faults) {
+fn check_image(image: &ImageVolumeSource, path: &Path<'_>, errors: &mut FieldErrors) {
     if image.reference.as_deref().unwrap_or_default().is_empty() {
-        required(&path.field("reference"), "add an image", faults);
+        required(&path.field("reference"), "add an image", errors);
     }
     let policy = image.pull_policy.as_deref().unwrap_or_default();
-    one_of(policy, &["Always", "IfNotPresent", "Never"], &path.field("pullPolicy"), faults);
+    one_of(policy, &["Always", "IfNotPresent", "Never"], &path.field("pullPolicy"), errors);
 }
 
-/// Checks which keys become which files.
-pub(super) fn items(items: Option<&[KeyToPath]>, path: &Path<'_>, faults: &mut Faults) {
+/// Validates the mapping of keys to files.
+pub(super) fn items(items: Option<&[KeyToPath]>, path: &Path<'_>, errors: &mut FieldErrors) {
     let items_path = &path.field("items");
     for (index, item) in items.unwrap_or_default().iter().enumerate() {
         let path = &items_path.index(index);
         if item.key.is_empty() {
-            required(&path.field("key"), "add the key", faults);
+            required(&path.field("key"), "add the key", errors);
         }
-        file_path(&item.path, &path.field("path"), faults);
-        mode(item.mode, &path.field("mode"), faults);
+        file_path(&item.path, &path.field("path"), errors);
+        mode(item.mode, &path.field("mode"), errors);
     }
 }
 
-/// Checks where a file lies in its volume.
-pub(super) fn file_path(file: &str, path: &Path<'_>, faults: &mut Faults) {
+/// Validates the path of a file in its volume.
+pub(super) fn file_path(file: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if file.is_empty() {
-        required(path, "add the file's path in the volume", faults);
+        required(path, "add the file's path in the volume", errors);
     }
-    local_file(file, path, faults);
+    local_file(file, path, errors);
 }
 
-/// Checks the mode of a file.
-pub(super) fn mode(mode: Option<i32>, path: &Path<'_>, faults: &mut Faults) {
+/// Validates the mode of a file.
+pub(super) fn mode(mode: Option<i32>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(mode) = mode else { return };
     if !(0..=MODE_MAX).contains(&i64::from(mode)) {
-        let what = format!("{mode} is no mode: in octal it is {mode:o}");
-        faults.add(path, what, "write it in octal with a 0 in front, such as 0644, or in decimal up to 511");
+        let what = format!("{mode} is not a file mode: in octal it is {mode:o}");
+        errors.add(path, what, "write it in octal with a 0 in front, such as 0644, or in decimal up to 511");
     }
 }
 
-/// Sources that a cluster's storage serves: what must be there, at least.
-fn remote(volume: &Volume, path: &Path<'_>, faults: &mut Faults) {
+/// Validates the required fields of network volumes.
+fn remote(volume: &Volume, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut need = |source: &'static str, field: &'static str, value: &str| {
         if value.is_empty() {
-            required(&path.field(source).field(field), &format!("add `{field}`"), faults);
+            required(&path.field(source).field(field), &format!("add `{field}`"), errors);
         }
     };
     if let Some(claim) = &volume.persistent_volume_claim {
@@ -193,13 +193,13 @@ fn remote(volume: &Volume, path: &Path<'_>, faults: &mut Faults) {
     if let Some(iscsi) = &volume.iscsi {
         need("iscsi", "targetPortal", &iscsi.target_portal);
         need("iscsi", "iqn", &iscsi.iqn);
-        within(i64::from(iscsi.lun), 0, 255, &path.field("iscsi").field("lun"), faults);
+        within(i64::from(iscsi.lun), 0, 255, &path.field("iscsi").field("lun"), errors);
     }
     if let Some(git) = &volume.git_repo {
         let path = &path.field("gitRepo");
         if git.repository.is_empty() {
-            required(&path.field("repository"), "add the repository", faults);
+            required(&path.field("repository"), "add the repository", errors);
         }
-        local_path(git.directory.as_deref().unwrap_or_default(), &path.field("directory"), faults);
+        local_path(git.directory.as_deref().unwrap_or_default(), &path.field("directory"), errors);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as clients send them, answers as they read them.
+//! HTTP requests and their responses.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use axum::Router;
@@ -11,10 +11,10 @@ use tower::ServiceExt as _;
 
 use super::{Api, Version};
 use crate::catalog::Catalog;
-use crate::resource::{Resource, Subresource};
-use crate::store::{Draft, Memory};
+use crate::resource::{Field, Resource, Source, Subresource};
+use crate::watch_cache::{Draft, WatchCache};
 
-const FIELDS: &[&str] = &["status.phase"];
+const FIELDS: &[Field] = &[Field::new("status.phase", Source::Path)];
 const VERSION: Version = Version { major: "1", minor: "36", git_version: "v1.36.0+test" };
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
@@ -38,9 +38,9 @@ fn pod(namespace: &str, name: &str, app: &str, phase: &str) -> Draft {
     Draft::new(object.as_object().unwrap_or(&Map::new()), &resources()[0].fields)
 }
 
-/// Three pods; their revisions are 101 to 103.
-fn world() -> (Memory, Router) {
-    let store = Memory::new(100);
+/// Three pods with revisions 101 to 103.
+fn world() -> (WatchCache, Router) {
+    let store = WatchCache::new(100);
     store.put("pods", &pod("a", "x", "web", "Running"));
     store.put("pods", &pod("a", "y", "api", "Pending"));
     store.put("pods", &pod("b", "z", "web", "Running"));
@@ -71,7 +71,7 @@ fn names(list: &Value) -> Vec<&str> {
     items.iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// Events of a watch, as `TYPE name`.
+/// Events of a watch.
 async fn events(router: &Router, path: &str, accept: &str) -> Vec<Value> {
     let answer = send(router, "GET", path, accept).await;
     assert_eq!(answer.status(), 200, "{path}");
@@ -196,6 +196,31 @@ async fn a_list_in_pieces_is_of_one_moment() {
 }
 
 #[tokio::test]
+async fn a_page_ends_before_it_exceeds_its_bytes() {
+    let (store, router) = world();
+    let large = "x".repeat(3_000_000);
+    for name in ["l1", "l2", "l3", "l4", "l5"] {
+        store.put("pods", &pod("c", name, "web", &large));
+    }
+    let (mut seen, mut sizes, mut token) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let (_, page) = get(&router, &format!("/api/v1/pods?limit=500{token}")).await;
+        seen.extend(names(&page).into_iter().map(str::to_owned));
+        sizes.push(names(&page).len());
+        let metadata = &page["metadata"];
+        assert_eq!(metadata["remainingItemCount"].as_u64().unwrap_or_default(), 8 - seen.len() as u64);
+        let Some(next) = metadata["continue"].as_str() else { break };
+        token = format!("&continue={next}");
+    }
+    assert_eq!(
+        (seen, sizes),
+        (["x", "y", "z", "l1", "l2", "l3", "l4", "l5"].map(str::to_owned).into(), vec![5, 2, 1])
+    );
+    let (_, whole) = get(&router, "/api/v1/pods").await;
+    assert_eq!(names(&whole).len(), 8, "without a limit the list comes whole");
+}
+
+#[tokio::test]
 async fn tables() {
     let (_, router) = world();
     let (_, table) = read(send(&router, "GET", "/api/v1/namespaces/a/pods", TABLE).await).await;
@@ -211,7 +236,8 @@ async fn tables() {
     assert_eq!(send(&router, "GET", "/api/v1/pods", "text/html").await.status(), 406);
     assert_eq!(send(&router, "GET", "/api/v1/pods", "").await.status(), 200);
     let protobuf_first = "application/vnd.kubernetes.protobuf,application/json";
-    assert_eq!(read(send(&router, "GET", "/api/v1/pods", protobuf_first).await).await.1["kind"], "PodList");
+    let answer = send(&router, "GET", "/api/v1/pods", protobuf_first).await;
+    assert_eq!(answer.headers()["content-type"], "application/vnd.kubernetes.protobuf");
 }
 
 #[tokio::test]
@@ -221,7 +247,7 @@ async fn a_watch_from_a_revision() {
     store.delete("pods", "b", "z");
     let path = "/api/v1/pods?watch=1&resourceVersion=102&timeoutSeconds=1";
     assert_eq!(told(&events(&router, path, "").await), ["ADDED z", "MODIFIED y", "DELETED z"]);
-    // Seen through a selector, an object comes and goes as it changes.
+    // Through a selector, an object is added and deleted as it changes.
     let path =
         "/api/v1/pods?watch=1&resourceVersion=101&timeoutSeconds=1&fieldSelector=status.phase%3DPending";
     let seen = events(&router, path, "").await;
@@ -269,7 +295,7 @@ async fn changes_arrive_while_a_watch_is_open() {
     assert_eq!(told(&[event]), ["ADDED new"]);
 }
 
-/// The clock stands still but for what is waited for.
+/// Uses paused time.
 #[tokio::test(start_paused = true)]
 async fn a_change_after_a_quiet_moment_goes_out_at_once_and_a_flood_of_them_together() {
     let (store, router) = world();
@@ -331,8 +357,7 @@ async fn nothing_can_be_written_and_every_answer_says_why() {
 #[tokio::test]
 async fn metadata_alone_where_no_more_is_asked_for() {
     let (_, router) = world();
-    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-                  application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let (_, list) = read(send(&router, "GET", "/api/v1/namespaces/a/pods", accept).await).await;
     assert_eq!((&list["kind"], names(&list)), (&"PartialObjectMetadataList".into(), vec!["x", "y"]));
     let item = &list["items"][0];

@@ -1,43 +1,43 @@
-//! What a request would do, in the terms that roles are written in. Pure.
+//! Authorization attributes of a request. Pure.
 //!
-//! A path is taken apart just as [`crate::request::Target`] takes it apart: what is asked for and what is answered are one.
+//! Paths are split as in [`crate::request::Target`], so that authorization and routing agree.
 
 use axum::extract::Query;
 use http::{Method, StatusCode, Uri};
 use serde_json::json;
 
 use crate::identity::Identity;
-use crate::request::{boolean, decode_percent};
+use crate::request::{decode_percent, query_switch};
 use crate::selector::FieldSelector;
 use crate::status::Status;
 
-/// Parts of pods that a connection is handed over to: whoever may only read must not.
+/// Pod subresources that open a connection. Read permission alone must not grant them.
 const CONNECTED: [&str; 3] = ["exec", "attach", "portforward"];
 
-/// What somebody would do.
+/// What a request does, in RBAC terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// `get`, `list`, `watch`, `create` and so on; on a path the method in small letters.
+    /// `get`, `list`, `watch`, `create` and so on; the lower-case HTTP method for non-resource paths.
     pub verb: String,
-    /// On what.
+    /// The target.
     pub on: On,
 }
 
-/// On what somebody would do something.
+/// Target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
-    /// Objects of a resource.
+    /// A resource.
     Resource(ResourceAttributes),
-    /// A path that is none of a resource, such as `/healthz`.
+    /// A non-resource path, such as `/healthz`.
     Path(String),
 }
 
-/// Objects of a resource; what is not named is empty.
+/// A resource and the names in the path; absent parts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceAttributes {
-    /// API group, empty for the core one.
+    /// API group, empty for the core group.
     pub group: String,
-    /// Its version.
+    /// API version.
     pub version: String,
     /// `pods`.
     pub resource: String,
@@ -45,23 +45,23 @@ pub struct ResourceAttributes {
     pub subresource: String,
     /// The object's name.
     pub name: String,
-    /// The namespace; a Namespace lies in itself, so that roles in it may speak of it.
+    /// The namespace. A request for a Namespace object has that namespace here, so that roles in it apply.
     pub namespace: String,
-    /// Which fields the objects of a list or a watch must have; empty for all else.
+    /// Field selector of a list, watch or deletecollection; empty for other verbs.
     pub fields: FieldSelector,
 }
 
 impl Attributes {
-    /// What a request would do.
+    /// Attributes of an HTTP request.
     ///
     /// # Errors
-    /// 400 for a path that cannot be read.
+    /// 400 for a path that cannot be decoded.
     pub fn of(method: &Method, uri: &Uri) -> Result<Self, Status> {
         let path = uri.path();
         let parts = path.trim_matches('/').split('/').map(decode_percent).collect::<Option<Vec<_>>>();
         let parts = parts.ok_or_else(|| {
             Status::bad_request(format!(
-                "the path {path} cannot be read: a % in it begins no letter of UTF-8"
+                "the path {path} cannot be decoded: it contains an invalid percent-encoding"
             ))
         })?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -69,6 +69,11 @@ impl Attributes {
             ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),
             ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest),
             _ => return Ok(Self::on_path(&method.as_str().to_lowercase(), path)),
+        };
+        // `/api/v1/watch/pods`, whatever the method.
+        let (is_watch, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            rest => (false, rest),
         };
         let (namespace, rest) = match rest {
             ["namespaces", namespace] | ["namespaces", namespace, "status" | "finalize"] => {
@@ -89,6 +94,7 @@ impl Attributes {
         };
         let query = Asked::of(uri);
         let verb = match *method {
+            _ if is_watch => "watch",
             Method::GET | Method::HEAD if !on.subresource.is_empty() => "get",
             Method::GET | Method::HEAD if query.watch => "watch",
             Method::GET | Method::HEAD if on.name.is_empty() => "list",
@@ -101,7 +107,7 @@ impl Attributes {
             _ => &method.as_str().to_lowercase(),
         };
         if matches!(verb, "list" | "watch" | "deletecollection") {
-            // A list of one name is what a role for that name allows.
+            // A list narrowed to one name is allowed by a role for that name.
             if on.name.is_empty() {
                 on.name = query.fields.name().unwrap_or_default().to_owned();
             }
@@ -115,13 +121,13 @@ impl Attributes {
         Self { verb: verb.to_owned(), on: On::Resource(on) }
     }
 
-    /// A verb on a path.
+    /// A verb on a non-resource path.
     pub fn on_path(verb: &str, path: &str) -> Self {
         Self { verb: verb.to_owned(), on: On::Path(path.to_owned()) }
     }
 
-    /// What must be allowed besides: a WebSocket begins with a GET, and yet runs commands.
-    pub fn besides(&self) -> Option<Self> {
+    /// A second permission the request needs: a WebSocket exec is a GET, but also requires `create`.
+    pub fn also_required(&self) -> Option<Self> {
         match &self.on {
             On::Resource(on)
                 if self.verb == "get"
@@ -135,7 +141,7 @@ impl Attributes {
         }
     }
 
-    /// The namespace it happens in, empty for none.
+    /// The namespace, empty if there is none.
     pub fn namespace(&self) -> &str {
         match &self.on {
             On::Resource(on) => &on.namespace,
@@ -143,7 +149,7 @@ impl Attributes {
         }
     }
 
-    /// That somebody may not do it, in the words of the stock server; `why` adds to them where it is not empty.
+    /// The Forbidden error in kube-apiserver's words; `why` is appended if not empty.
     pub fn refused(&self, who: &Identity, why: &str) -> Status {
         let colon = if why.is_empty() { "" } else { ": " };
         let (user, verb) = (&who.user, &self.verb);
@@ -179,7 +185,7 @@ impl Attributes {
     }
 }
 
-/// What the query of a list says about the verb and the objects; of several parameters of one name the last counts.
+/// Query parameters that affect authorization. The last parameter of a name wins.
 #[derive(Debug, Default)]
 struct Asked {
     watch: bool,
@@ -189,12 +195,12 @@ struct Asked {
 impl Asked {
     fn of(uri: &Uri) -> Self {
         let mut asked = Self::default();
-        // What cannot be read is refused by whoever answers; until then it is nothing special.
+        // The handler rejects an invalid query later; here it has no effect.
         let Ok(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri) else { return asked };
         for (name, value) in pairs.0 {
             match name.as_str() {
-                // Read as whoever answers reads it, so that nobody watches who may but list.
-                "watch" => asked.watch = boolean(&value),
+                // Parsed exactly as the handler does, so that a list permission cannot open a watch.
+                "watch" => asked.watch = query_switch(&value),
                 "fieldSelector" => asked.fields = FieldSelector::parse(&value).unwrap_or_default(),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Requests for certificates: who asks is who sends it, and only who may speak for a signer approves or signs.
+//! Admission plugins for CertificateSigningRequests: set the requester, and restrict approval, signing and subjects.
 
 use std::sync::Arc;
 
@@ -12,78 +12,99 @@ use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::FromDer as _;
 
 use super::{Attributes, Auth, ResourceAttributes};
-use crate::admission::{Admission, Attempt, Operation};
+use crate::admission::{Admission, AdmissionRequest, Operation};
 use crate::identity::{Identity, MASTERS, PEER};
 use crate::status::Status;
 
-/// The name of requests in the store.
+/// Storage name of the resource.
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
-/// The group of signers, which are no objects: roles name them.
+/// API group of signers. Signers are not objects; roles refer to them by name.
 const GROUP: &str = "certificates.k8s.io";
-/// The signer whose certificates let their holders in as anybody.
+/// Signer of client certificates for any identity.
 const CLIENTS: &str = "kubernetes.io/kube-apiserver-client";
 
-/// The stock server's `CertificateApproval`, `CertificateSigning` and `CertificateSubjectRestriction`, and who asks.
+/// Sets the requester fields of new requests. Always active, because signers trust these fields.
+#[derive(Clone, Copy, Debug)]
+pub struct CertificateRequester;
+
+/// The stock plugin `CertificateApproval`: approving needs the permission `approve` for the signer.
 #[derive(Debug)]
-pub struct CertificateRequests {
-    auth: Arc<Auth>,
-}
+pub struct CertificateApproval(pub Arc<Auth>);
 
-impl CertificateRequests {
-    /// Decides by these roles.
-    pub fn new(auth: Arc<Auth>) -> Arc<Self> {
-        Arc::new(Self { auth })
-    }
+/// The stock plugin `CertificateSigning`: signing needs the permission `sign` for the signer.
+#[derive(Debug)]
+pub struct CertificateSigning(pub Arc<Auth>);
 
-    /// Refuses whoever may not do that for the signer of a request, by its name or for its whole domain.
-    fn check(&self, attempt: &Attempt<'_>, verb: &str, doing: &str) -> Result<(), Status> {
-        // Whoever changes the signer with the same write is asked about the one that was.
-        let signer = attempt.old.map(signer).unwrap_or_default();
-        let domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
-        let may = |name: &str| {
-            let on = ResourceAttributes {
-                group: GROUP.to_owned(),
-                version: "*".to_owned(),
-                resource: "signers".to_owned(),
-                name: name.to_owned(),
-                ..ResourceAttributes::default()
-            };
-            self.auth.decide(attempt.user, &Attributes::on(verb, on)).is_allowed()
-        };
-        if may(signer) || domain.is_some_and(|domain| may(&domain)) {
-            return Ok(());
+/// The stock plugin `CertificateSubjectRestriction`: rejects client certificates in `system:masters`.
+#[derive(Clone, Copy, Debug)]
+pub struct CertificateSubjectRestriction;
+
+#[async_trait]
+impl Admission for CertificateRequester {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        if is_write(attempt, Operation::Create, None) {
+            set_requester(&mut attempt.object, attempt.user);
         }
-        let why = format!("user not permitted to {doing} requests with signerName \"{signer}\"");
-        Err(Status::forbidden(REQUESTS, attempt.name, &why))
+        Ok(())
     }
 }
 
 #[async_trait]
-impl Admission for CertificateRequests {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        if attempt.is_of(REQUESTS) && attempt.operation == Operation::Create && attempt.subresource.is_none()
-        {
-            ask_as(&mut attempt.object, attempt.user);
+impl Admission for CertificateApproval {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        if is_write(attempt, Operation::Update, Some("approval")) {
+            check_signer(&self.0, attempt, "approve")?;
         }
         Ok(())
     }
+}
 
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        if !attempt.is_of(REQUESTS) {
-            return Ok(());
+#[async_trait]
+impl Admission for CertificateSigning {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        if is_write(attempt, Operation::Update, Some("status")) && is_signed(attempt) {
+            check_signer(&self.0, attempt, "sign")?;
         }
-        match (attempt.operation, attempt.subresource) {
-            (Operation::Create, None) => restrict(attempt),
-            (Operation::Update, Some("approval")) => self.check(attempt, "approve", "approve"),
-            (Operation::Update, Some("status")) if is_signed(attempt) => self.check(attempt, "sign", "sign"),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
-/// Says in a new request who asks, whatever is said there.
-fn ask_as(request: &mut Json, user: &Identity) {
-    // A request without a spec is refused by its kind.
+#[async_trait]
+impl Admission for CertificateSubjectRestriction {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        if is_write(attempt, Operation::Create, None) { restrict(attempt) } else { Ok(()) }
+    }
+}
+
+fn is_write(attempt: &AdmissionRequest<'_>, operation: Operation, subresource: Option<&str>) -> bool {
+    attempt.is_of(REQUESTS) && attempt.operation == operation && attempt.subresource == subresource
+}
+
+/// Checks the permission for the signer of a request, by its name or by its whole domain (`domain/*`).
+fn check_signer(auth: &Auth, attempt: &AdmissionRequest<'_>, verb: &str) -> Result<(), Status> {
+    // The stored signer counts, in case the same write changes it.
+    let signer = attempt.old.map(signer).unwrap_or_default();
+    let domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
+    let may = |name: &str| {
+        let on = ResourceAttributes {
+            group: GROUP.to_owned(),
+            version: "*".to_owned(),
+            resource: "signers".to_owned(),
+            name: name.to_owned(),
+            ..ResourceAttributes::default()
+        };
+        auth.decide(attempt.user, &Attributes::on(verb, on)).is_allowed()
+    };
+    if may(signer) || domain.is_some_and(|domain| may(&domain)) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName \"{signer}\"");
+    Err(Status::forbidden(REQUESTS, attempt.name, &why))
+}
+
+/// Overwrites the requester fields of a new request with the authenticated user.
+fn set_requester(request: &mut Json, user: &Identity) {
+    // A request without a spec is rejected by its strategy.
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let said = user.extra.iter().filter(|(name, _)| *name != PEER);
     let mut extra: Map<String, Value> =
@@ -107,14 +128,16 @@ fn ask_as(request: &mut Json, user: &Identity) {
     }
 }
 
-/// Refuses a certificate that would let its holder do everything, whatever roles say.
-fn restrict(attempt: &Attempt<'_>) -> Result<(), Status> {
+/// Rejects requests for client certificates in `system:masters`.
+fn restrict(attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
     if signer(&attempt.object) != CLIENTS {
         return Ok(());
     }
     let refused = |why: &str| Err(Status::forbidden(REQUESTS, attempt.name, why));
     match organizations(&attempt.object) {
-        None => refused("failed to parse CSR: it is no PEM of a certificate request whose names can be read"),
+        None => {
+            refused("failed to parse CSR: spec.request is not a PEM certificate request with readable names")
+        }
         Some(groups) if groups.iter().any(|group| group == MASTERS) => {
             refused(&format!("use of {CLIENTS} signer with {MASTERS} group is not allowed"))
         }
@@ -122,7 +145,7 @@ fn restrict(attempt: &Attempt<'_>) -> Result<(), Status> {
     }
 }
 
-/// Every O of the subject; `None` for what cannot be read to its end.
+/// Every organization (O) of the subject; `None` if the request cannot be parsed.
 fn organizations(request: &Json) -> Option<Vec<String>> {
     let text = request.get("spec")?.get("request")?.as_str()?;
     let (_, pem) = parse_x509_pem(&STANDARD.decode(text).ok()?).ok()?;
@@ -131,8 +154,8 @@ fn organizations(request: &Json) -> Option<Vec<String>> {
     subject.iter_organization().map(|group| group.as_str().ok().map(str::to_owned)).collect()
 }
 
-/// Whether a write of the status is one that signs, or says that nobody will.
-fn is_signed(attempt: &Attempt<'_>) -> bool {
+/// True if a status write sets the certificate or the conditions.
+fn is_signed(attempt: &AdmissionRequest<'_>) -> bool {
     let part =
         |object: &Json, field: &str| object.get("status").and_then(|status| status.get(field)).cloned();
     ["certificate", "conditions"]

@@ -1,4 +1,5 @@
-//! Acting as somebody else (`kubectl --as`): whom the headers name, and what the sender must be allowed for it. Pure.
+//! User impersonation (`kubectl --as`): parses the headers and lists the permissions that the sender needs.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +15,22 @@ const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA: &str = "impersonate-extra-";
-/// The group of the resources `uids` and `userextras`, which stand for what users say of themselves.
+/// API group of the virtual resources `uids` and `userextras`.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Whom a request wants to be sent by.
+/// An impersonated identity.
 #[derive(Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct Impersonation {
     pub identity: Identity,
-    /// Everything the sender must be allowed.
+    /// All permissions that the sender needs.
     pub needed: Vec<Attributes>,
 }
 
-/// Whom the headers name; `None` when they name nobody.
+/// The identity that the headers request; `None` without impersonation headers.
 ///
 /// # Errors
-/// 400 for headers that cannot be read, or that say of nobody what he is.
-pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
+/// 400 for headers that cannot be decoded, and for groups, UID or extras without a user.
+pub(super) fn requested(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
         headers.get_all(name).iter().map(|value| text(name, value)).collect()
     };
@@ -45,7 +46,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
     let Some(user) = user else {
         if uid.is_some() || !groups.is_empty() || !extra.is_empty() {
             return Err(Status::bad_request(
-                "headers Impersonate-Group, Impersonate-Uid and Impersonate-Extra- go with Impersonate-User only",
+                "headers Impersonate-Group, Impersonate-Uid and Impersonate-Extra- require Impersonate-User",
             ));
         }
         return Ok(None);
@@ -85,7 +86,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
     if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         groups.push(if user == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED }.to_owned());
     }
-    Ok(Some(Wanted {
+    Ok(Some(Impersonation {
         identity: Identity { user, uid: uid.unwrap_or_default(), groups, extra, ..Identity::default() },
         needed,
     }))
@@ -96,7 +97,9 @@ fn text(name: &str, value: &http::HeaderValue) -> Result<String, Status> {
 }
 
 fn unreadable(name: &str) -> Status {
-    Status::bad_request(format!("the header {name} cannot be read: write its text in UTF-8, its name with %"))
+    Status::bad_request(format!(
+        "the header {name} cannot be decoded: use UTF-8 values and percent-encoded names"
+    ))
 }
 
 #[cfg(test)]

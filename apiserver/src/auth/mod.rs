@@ -1,20 +1,20 @@
-//! Who may: who sends a request, and whether roles let them do what it asks for.
+//! Authentication and authorization.
 //!
-//! `request -> guard: known? -> as somebody else? -> nodes, roles -> a review, or the API`. Everything that is kept here
-//! follows from objects in the store: roles, bindings, pods, service accounts, Secrets.
+//! Order of a request: authenticate, impersonate, node authorizer, RBAC, then an access review or the API.
+//! All state is derived from stored objects: roles, bindings, pods, service accounts and Secrets.
 
 pub mod attributes;
 mod certificates;
-mod follow;
-mod grants;
-mod guard;
+mod escalation_check;
+mod filter;
 mod impersonation;
 pub mod nodes;
 mod openid;
 pub mod rbac;
+pub(crate) mod request_log;
 mod reviews;
+mod synced_index;
 pub mod tokens;
-pub(crate) mod told;
 
 use std::sync::Arc;
 
@@ -22,27 +22,29 @@ use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 
 pub use attributes::{Attributes, On, ResourceAttributes};
-pub use certificates::CertificateRequests;
-pub use grants::Grants;
+pub use certificates::{
+    CertificateApproval, CertificateRequester, CertificateSigning, CertificateSubjectRestriction,
+};
+pub use escalation_check::EscalationCheck;
 pub use rbac::{Authorizer, Decision};
 pub use tokens::jwt::Signer;
 
 use crate::identity::Identity;
 use crate::status::Status;
-use crate::store::Memory;
+use crate::watch_cache::WatchCache;
 use nodes::Nodes;
-use tokens::{Refused, Tokens};
+use tokens::{TokenError, Tokens};
 
-/// In whose name tokens of service accounts are signed, and where others find the keys.
+/// Issuer of service-account tokens.
 #[derive(Clone, Debug)]
 pub struct Issuer {
-    /// A URL; the audience of tokens that are for this server.
+    /// The issuer URL, which is also the audience of tokens for this server.
     pub name: String,
-    /// Where this server is reached: `https://host:port`.
+    /// URL of this server: `https://host:port`.
     pub server: String,
 }
 
-/// Who may do what on this server.
+/// The authenticators and authorizers of a server.
 #[derive(Debug)]
 pub struct Auth {
     authorizer: Authorizer,
@@ -52,30 +54,31 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Decides by the roles, pods, accounts and Secrets in that store.
-    pub fn new(store: Memory, signer: Signer, issuer: Issuer) -> Arc<Self> {
+    /// Uses the roles, pods, service accounts and Secrets in that watch cache.
+    pub fn new(store: WatchCache, signer: Signer, issuer: Issuer) -> Arc<Self> {
         Self::build(store, signer, issuer, false)
     }
 
-    /// The same, and nobody is a node whose key is not noted at the Node of that name ([`nodes::keys`]).
-    pub fn with_node_keys(store: Memory, signer: Signer, issuer: Issuer) -> Arc<Self> {
+    /// As [`Auth::new`], and rejects node certificates whose key is not registered at the Node
+    /// ([`nodes::keys`]).
+    pub fn with_node_keys(store: WatchCache, signer: Signer, issuer: Issuer) -> Arc<Self> {
         Self::build(store, signer, issuer, true)
     }
 
-    fn build(store: Memory, signer: Signer, issuer: Issuer, needs_keys: bool) -> Arc<Self> {
+    fn build(store: WatchCache, signer: Signer, issuer: Issuer, needs_keys: bool) -> Arc<Self> {
         let Issuer { name, server } = issuer;
         let (authorizer, nodes) = (Authorizer::new(store.clone()), Nodes::new(store.clone(), needs_keys));
         Arc::new(Self { authorizer, nodes, tokens: Tokens::new(store, signer, name), server })
     }
 
-    /// Decides by roles alone.
+    /// The RBAC authorizer.
     pub fn authorizer(&self) -> &Authorizer {
         &self.authorizer
     }
 
-    /// Whether somebody may do something: because roles say so, or because a node needs it for its pods.
+    /// Decides by the node authorizer, then by RBAC.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
-        if let Some(why) = self.nodes.stranger(who, attributes) {
+        if let Some(why) = self.nodes.unregistered(who, attributes) {
             return Decision::Denied(why);
         }
         let of_node = match self.nodes.decide(who, attributes) {
@@ -89,36 +92,41 @@ impl Auth {
         }
     }
 
-    /// Takes in what changes of pods when it changes, for as long as it is polled: where thousands of pods change in a
-    /// second, no request has all of it to take in.
-    pub async fn keep_up(self: Arc<Self>) {
-        self.nodes.keep_up().await;
+    /// Updates the node authorizer's index in the background, so that no request has to apply thousands of
+    /// pod changes.
+    pub async fn run_sync(self: Arc<Self>) {
+        self.nodes.run_sync().await;
     }
 
-    /// Who sends a request over a connection of that identity.
+    /// Authenticates a request on a connection with this identity.
     ///
-    /// A certificate names somebody for good; without one a bearer token does, and without either it is nobody in particular.
+    /// A client certificate wins over a bearer token; without either the user is `system:anonymous`.
     ///
     /// # Errors
-    /// 401 for a token that names nobody.
-    fn known(&self, connection: Identity, headers: &HeaderMap, now: Timestamp) -> Result<Identity, Status> {
+    /// 401 for an invalid token.
+    fn authenticate(
+        &self,
+        connection: Identity,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Identity, Status> {
         if !connection.is_anonymous() {
             return Ok(connection);
         }
         let Some(token) = bearer(headers) else { return Ok(connection) };
-        match self.tokens.known(token, &[], now) {
+        match self.tokens.authenticate(token, &[], now) {
             Ok(known) => Ok(known.identity),
-            // The same for all that do not hold, whichever part is wrong: nobody learns which there are.
-            Err(Refused::Unknown) if tokens::bootstrap::parse(token).is_some() => Err(unauthorized(
-                "Unauthorized: there is no bootstrap token like that, any more or yet: whoever may finds those there are by `kubectl \
+            // The same message for every invalid bootstrap token, so that a client cannot probe token IDs.
+            Err(TokenError::Unknown) if tokens::bootstrap::parse(token).is_some() => Err(unauthorized(
+                "Unauthorized: there is no bootstrap token like that: an administrator can list the existing ones with `kubectl \
                  -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token`",
             )),
-            Err(Refused::Unknown) => Err(unauthorized("Unauthorized")),
-            Err(Refused::Over(why)) => Err(unauthorized(&format!("Unauthorized: {why}"))),
+            Err(TokenError::Unknown) => Err(unauthorized("Unauthorized")),
+            Err(TokenError::Invalid(why)) => Err(unauthorized(&format!("Unauthorized: {why}"))),
         }
     }
 
-    /// Refuses what somebody may not do.
+    /// Rejects a request that is not authorized.
     fn check(&self, who: &Identity, attributes: &Attributes) -> Result<(), Status> {
         match self.decide(who, attributes) {
             Decision::Allowed(_) => Ok(()),
@@ -127,7 +135,8 @@ impl Auth {
     }
 }
 
-/// The token of an `Authorization` header; what is none of those that can be is one that nobody has.
+/// The bearer token of the `Authorization` header. An unsupported scheme or an unreadable value yields a
+/// token that is never valid.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or("Bearer").trim();
     let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));

@@ -1,4 +1,4 @@
-//! The documents by which others learn to verify tokens of service accounts.
+//! OIDC discovery documents, which other services use to verify service-account tokens.
 
 use axum::response::{IntoResponse as _, Response};
 use http::header;
@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::Auth;
 
-/// Where the keys are told.
+/// Path of the JSON Web Key Set.
 const KEYS: &str = "/openid/v1/jwks";
-/// How long others may go on with what they were told; the stock server's.
+/// Cache lifetime of the documents, as in kube-apiserver.
 const FRESH: &str = "public, max-age=3600";
 
-/// The document at a path, if there is one.
+/// The document at a path; `None` for other paths.
 pub(super) fn document(auth: &Auth, path: &str) -> Option<Response> {
     let (media_type, document) = match path {
         "/.well-known/openid-configuration" => {

@@ -1,4 +1,4 @@
-//! The guard as a client meets it: who is known, who may, what is answered before the API.
+//! Authentication and authorization over HTTP.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use axum::body::{Body, to_bytes};
@@ -7,22 +7,22 @@ use http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::rbac::{Kind, stock};
+use super::rbac::{Kind, bootstrap_policy};
 use super::*;
-use crate::store::Draft;
+use crate::watch_cache::Draft;
 
 const ISSUER: &str = "https://issuer.example";
 
-/// A guarded router that says who has come through, over a store with the stock roles.
+/// A protected router that reports the user, with the bootstrap roles.
 struct Bed {
-    store: Memory,
+    store: WatchCache,
     router: Router,
 }
 
 impl Bed {
     fn new() -> Self {
-        let store = Memory::new(1);
-        for (kind, object) in stock::objects() {
+        let store = WatchCache::new(1);
+        for (kind, object) in bootstrap_policy::objects() {
             store.put(&kind.qualified(), &Draft::new(&object, &[].into()));
         }
         let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
@@ -37,7 +37,7 @@ impl Bed {
         self.store.put(resource, &Draft::new(object.as_object().unwrap(), &[].into()));
     }
 
-    /// Gives a user a rule, as `verb resource`.
+    /// Grants a user `verb resource`.
     fn allow(&self, user: &str, verb: &str, group: &str, resource: &str) {
         let name = format!("{user}-{verb}-{}", resource.replace('/', "-"));
         let rules = json!([{"verbs": [verb], "apiGroups": [group], "resources": [resource]}]);
@@ -76,7 +76,7 @@ impl Bed {
         (code, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    /// Asks a question and gives back its status.
+    /// Creates a review and returns its status.
     async fn question(&self, who: &Identity, path: &str, spec: Value) -> Value {
         let body = json!({"spec": spec});
         let (code, answer) = self.ask(Some(who.clone()), &format!("POST {path}"), &[], &body).await;
@@ -132,7 +132,7 @@ async fn a_bad_token_is_told_so_and_a_certificate_needs_none() {
         assert_eq!(code, expected, "{value}");
         if code == 401 {
             let status: Value = serde_json::from_str(&answer).unwrap();
-            // What looks like the token of a machine that joins is told a little more.
+            // Tokens that look like bootstrap tokens get a more specific message.
             let (message, is_bootstrap) = (status["message"].as_str().unwrap(), value.contains("abcdef."));
             let fits = message.starts_with("Unauthorized: there is no bootstrap token") == is_bootstrap;
             assert!(fits && (is_bootstrap || message == "Unauthorized"), "{value}: {message}");

@@ -1,22 +1,22 @@
-//! Rows are found by path, by kind and by the name in the store, whoever gave them.
+//! Rows are found by path, kind and storage name, built-in or not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 
 use super::{Catalog, Defined};
-use crate::resource::{Resource, View};
+use crate::resource::{Conversion, Field, Resource};
 
 struct Same;
 
-impl View for Same {
-    fn shown(
+impl Conversion for Same {
+    fn to_served(
         &self,
         stored: serde_json::Map<String, serde_json::Value>,
     ) -> serde_json::Map<String, serde_json::Value> {
         stored
     }
 
-    fn stored(
+    fn to_stored(
         &self,
         shown: serde_json::Map<String, serde_json::Value>,
     ) -> serde_json::Map<String, serde_json::Value> {
@@ -32,12 +32,12 @@ fn widget(version: &'static str, kind: &'static str) -> Resource {
 fn rows_are_found_and_the_first_of_a_path_counts() {
     let catalog = Catalog::new([
         Resource::new("", "v1", "Pod", "pods", "pod"),
-        widget("v1", "Widget").fields(&["spec.color"]),
+        widget("v1", "Widget").fields(&[Field::path("spec.color")]),
     ]);
     let other = widget("v1", "Other");
     let beta = widget("v1beta1", "Widget")
-        .fields(&["spec.color", "spec.size"])
-        .stored_as("widgets.example.com", Arc::new(Same));
+        .fields(&[Field::path("spec.color"), Field::path("spec.size")])
+        .stored_as("widgets.example.com", "example.com/v1", Arc::new(Same));
     let defined = Defined::from([("me".to_owned(), vec![Arc::new(other), Arc::new(beta)])]);
     let rows = catalog.with(&defined);
     let kind = |version| rows.find("example.com", version, "widgets").map(|row| row.kind.to_string());
@@ -45,7 +45,8 @@ fn rows_are_found_and_the_first_of_a_path_counts() {
     assert!(kind("v2").is_none() && rows.find("", "v1", "widgets").is_none());
     assert_eq!(rows.kind("", "v1", "Pod").unwrap().plural, "pods");
     assert_eq!(rows.all().len(), 3);
-    assert_eq!(rows.fields("widgets.example.com").unwrap().as_ref(), ["spec.color", "spec.size"]);
+    let fields = rows.fields("widgets.example.com").unwrap();
+    assert_eq!(fields.as_ref(), [Field::path("spec.color"), Field::path("spec.size")]);
     assert!(!rows.holds("gadgets.example.com"));
     assert!(!catalog.rows().all().iter().any(|row| row.version == "v1beta1"), "it is not published yet");
 }

@@ -1,4 +1,4 @@
-//! No new objects of a kind whose definition is being deleted: they would be deleted next.
+//! Admission plugin that rejects creates of custom resources whose definition is terminating.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use api::crd;
 use async_trait::async_trait;
 
 use super::DEFINITIONS;
-use crate::admission::{Admission, Attempt, Operation};
+use crate::admission::{Admission, AdmissionRequest, Operation};
 use crate::registry::Registry;
 use crate::status::Status;
 
-/// Refuses new objects of kinds that are on their way out.
+/// Rejects new objects of terminating definitions.
 pub struct Definitions {
     registry: Arc<Registry>,
 }
 
 impl Definitions {
-    /// Reads the definitions there.
+    /// Reads the definitions from that registry.
     pub fn new(registry: Arc<Registry>) -> Arc<Self> {
         Arc::new(Self { registry })
     }
@@ -24,13 +24,13 @@ impl Definitions {
 
 #[async_trait]
 impl Admission for Definitions {
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        // Built-in kinds have no definition and are most of what is written.
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        // Built-in kinds, which are most of the writes, have no definition.
         if attempt.operation != Operation::Create || attempt.resource.schema.is_none() {
             return Ok(());
         }
         let definition = self.registry.cache().get(DEFINITIONS, "", attempt.resource.stored());
-        if definition.is_some_and(|definition| crd::is_doomed(&definition.decode())) {
+        if definition.is_some_and(|definition| crd::is_terminating(&definition.decode())) {
             let what = "create not allowed while custom resource definition is terminating";
             return Err(Status::method_not_allowed(what));
         }

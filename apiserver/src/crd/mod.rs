@@ -1,17 +1,17 @@
-//! Kinds that are defined while the server runs: a CustomResourceDefinition becomes a row a version, and hears of it.
+//! Custom resources: each served version of a CustomResourceDefinition becomes a row of the catalog.
 //!
-//! `api::crd` says what a definition means; here it is carried out. Nothing is asked for twice in a row: a change of any
-//! definition, or of the objects of one that is being deleted, means "look again".
+//! `api::crd` interprets definitions; this module serves them. A change of a definition, or of an object of a
+//! terminating one, triggers a reconciliation.
 
 mod admission;
-mod cleanup;
-mod follow;
+mod controller;
+mod finalizer;
 mod row;
 #[cfg(test)]
 mod tests;
 
 pub use self::admission::Definitions;
-pub use self::follow::start;
+pub use self::controller::start;
 
-/// Where definitions are kept.
+/// Storage name of definitions.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";

@@ -1,24 +1,24 @@
-//! A version of a definition as a row.
+//! Builds the row of a custom resource version.
 
 use std::sync::Arc;
 
-use api::crd::{self, Custom, Definition, Version};
+use api::crd::{self, CustomResourceStrategy, Definition, Version};
 use api::shape::Shape;
 use api::table::{Columns, CustomColumn, JsonPath};
 use serde_json::{Map, Value};
 
 use super::DEFINITIONS;
-use crate::resource::{Replicas, Resource, Schema, Subresource, Text, View};
-use crate::store::Memory;
+use crate::resource::{Conversion, Field, Replicas, Resource, Schema, Subresource, Text};
+use crate::watch_cache::WatchCache;
 
-/// Every version that is served; `cache` holds the definition, whose schema documents are made of.
-pub(super) fn rows(name: &str, definition: &Definition, cache: &Memory) -> Vec<Resource> {
+/// The rows of all served versions. `cache` holds the definition, from which the OpenAPI schema is read.
+pub(super) fn rows(name: &str, definition: &Definition, cache: &WatchCache) -> Vec<Resource> {
     definition.versions.iter().map(|version| row(name, definition, version, cache)).collect()
 }
 
-fn row(name: &str, definition: &Definition, version: &Version, cache: &Memory) -> Resource {
+fn row(name: &str, definition: &Definition, version: &Version, cache: &WatchCache) -> Resource {
     let Definition { group, names, stored, .. } = definition;
-    let schema = Own {
+    let schema = DefinedSchema {
         schema: version.schema.clone(),
         definition: name.to_owned(),
         version: version.name.clone(),
@@ -33,13 +33,13 @@ fn row(name: &str, definition: &Definition, version: &Version, cache: &Memory) -
         names.singular.clone(),
     )
     .columns(printed(version))
-    .strategy(Arc::new(Custom::new(version.schema.clone(), version.warning.clone())))
+    .strategy(Arc::new(CustomResourceStrategy::new(version.schema.clone(), version.warning.clone())))
     .schema(Arc::new(schema));
     row.list_kind = names.list_kind.clone().into();
     row.namespaced = definition.namespaced;
     row.short_names = texts(&names.short_names).collect();
     row.categories = texts(&names.categories).collect();
-    row.fields = texts(&version.selectable).collect();
+    row.fields = texts(&version.selectable).map(Field::path).collect();
     if version.has_status {
         row = row.part(Subresource::status());
     }
@@ -51,13 +51,14 @@ fn row(name: &str, definition: &Definition, version: &Version, cache: &Memory) -
             selector: scale.selector.as_ref().map(path),
         }));
     }
-    // What was stored before the definition changed lacks defaults that came since.
+    // Objects stored before a change of the definition lack new defaults.
     let fill = (definition.has_changed && version.schema.has_defaults()).then(|| version.schema.clone());
     if definition.is_mixed || version.name != *stored || fill.is_some() {
         let api_version = |version: &str| format!("{group}/{version}");
-        let view = Versioned { shown: api_version(&version.name), stored: api_version(stored), fill };
+        let conversion =
+            VersionConversion { shown: api_version(&version.name), stored: api_version(stored), fill };
         let qualified = row.stored().to_owned();
-        row = row.stored_as(&qualified, Arc::new(view));
+        row = row.stored_as(&qualified, &api_version(stored), Arc::new(conversion));
     }
     row
 }
@@ -66,17 +67,17 @@ fn texts(texts: &[String]) -> impl Iterator<Item = Text> {
     texts.iter().map(|text| Text::from(text.clone()))
 }
 
-/// The schema of a version.
-struct Own {
+/// Schema of a custom resource version.
+struct DefinedSchema {
     schema: Arc<crd::Schema>,
     definition: String,
     version: String,
-    /// The generation of the definition, and which of the name it is.
+    /// Hash of the definition's generation and UID, for OpenAPI cache keys.
     edition: u64,
-    cache: Memory,
+    cache: WatchCache,
 }
 
-impl Schema for Own {
+impl Schema for DefinedSchema {
     fn shape(&self) -> Shape<'_> {
         Shape::of(&*self.schema)
     }
@@ -85,7 +86,8 @@ impl Schema for Own {
         crd::unknown_fields(&self.schema, object)
     }
 
-    /// Read anew each time: kept as trees, the schemas of a hundred definitions would outweigh the server.
+    /// Decoded on each use: the schemas of a hundred definitions would use more memory than the rest of the
+    /// server.
     fn json(&self) -> Option<Arc<Value>> {
         let definition = self.cache.get(DEFINITIONS, "", &self.definition)?.decode();
         let versions = definition.get("spec")?.get("versions")?.as_array()?;
@@ -98,23 +100,26 @@ impl Schema for Own {
     }
 }
 
-/// The same object under another version: its name for it differs, and what it fills in.
-struct Versioned {
+/// Conversion to another version of a definition: changes `apiVersion` and applies defaults.
+struct VersionConversion {
     shown: String,
     stored: String,
     fill: Option<Arc<crd::Schema>>,
 }
 
-impl View for Versioned {
-    fn shown(&self, stored: Map<String, Value>) -> Map<String, Value> {
+impl Conversion for VersionConversion {
+    fn to_served(&self, stored: Map<String, Value>) -> Map<String, Value> {
         let mut object = renamed(stored, &self.shown);
-        if let Some(schema) = &self.fill {
-            crd::fill(schema, &mut object);
+        // An object that would become too large is returned with the defaults that fit.
+        if let Some(schema) = &self.fill
+            && let Err(error) = crd::fill(schema, &mut object)
+        {
+            tracing::debug!(version = self.shown, %error, "an object is served without all defaults");
         }
         object
     }
 
-    fn stored(&self, shown: Map<String, Value>) -> Map<String, Value> {
+    fn to_stored(&self, shown: Map<String, Value>) -> Map<String, Value> {
         renamed(shown, &self.stored)
     }
 }
@@ -124,8 +129,8 @@ fn renamed(mut object: Map<String, Value>, api_version: &str) -> Map<String, Val
     object
 }
 
-/// The columns a version names; one whose path makes no sense is left out.
-fn printed(version: &Version) -> api::table::Custom {
+/// The printer columns of a version; columns with an invalid path are skipped.
+fn printed(version: &Version) -> api::table::CustomColumns {
     let columns = version.columns.iter().flatten().filter_map(|column| {
         Some(CustomColumn {
             name: column.name.clone(),

@@ -1,4 +1,4 @@
-//! What follows of a definition: rows, a status, and an end in the right order.
+//! Serving, status and deletion of custom resource definitions.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -14,10 +14,10 @@ use crate::catalog::Catalog;
 use crate::registry::Registry;
 use crate::resource::Resource;
 use crate::storage;
-use crate::store::{Object, Scope};
+use crate::watch_cache::{Object, Scope};
 use crate::{kinds, write};
 
-/// Longest wait for something that is under way.
+/// Time limit of a wait.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 fn definition(plural: &str, kind: &str) -> Map<String, Value> {
@@ -52,7 +52,7 @@ fn row(registry: &Registry) -> Arc<Resource> {
     registry.rows().find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap().clone()
 }
 
-/// Waits until the definition of that name is as wanted, `None` when it is gone.
+/// Waits until the definition matches; `None` if it does not exist.
 async fn until(registry: &Registry, name: &str, wanted: impl Fn(Option<&Map<String, Value>>) -> bool) {
     let look = async {
         loop {
@@ -74,7 +74,7 @@ async fn a_definition_is_served_in_all_its_versions_and_again_after_a_restart() 
     let first = registry(&store).await;
     write::ensure(&first, "customresourcedefinitions", definition("cars", "Car")).await.unwrap();
     until(&first, "cars.example.com", |seen| seen.is_some_and(crd::is_established)).await;
-    // Whoever reads that it is established finds it.
+    // An established definition is served.
     for version in ["v1", "v1beta1"] {
         assert!(first.rows().find("example.com", version, "cars").is_some(), "{version}");
     }
@@ -86,7 +86,10 @@ async fn a_definition_is_served_in_all_its_versions_and_again_after_a_restart() 
     let second = registry(&store).await;
     let beta = second.rows().find("example.com", "v1beta1", "cars").unwrap().clone();
     let object = second.cache().get(beta.stored(), "default", "a").unwrap();
-    assert_eq!(beta.view.as_ref().unwrap().shown(object.decode())["apiVersion"], "example.com/v1beta1");
+    assert_eq!(
+        beta.conversion.as_ref().unwrap().to_served(object.decode())["apiVersion"],
+        "example.com/v1beta1"
+    );
 }
 
 #[tokio::test]
@@ -105,14 +108,14 @@ async fn names_go_to_the_first_and_are_free_when_it_is_gone() {
     );
 
     let cars = registry.cache().get(DEFINITIONS, "", "cars.example.com").unwrap();
-    let mut doomed = cars.decode();
-    doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    registry.replace(&row(&registry), &cars, &doomed).await.unwrap();
+    let mut terminating = cars.decode();
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    registry.replace(&row(&registry), &cars, &terminating).await.unwrap();
     until(&registry, "cars.example.com", |seen| seen.is_none()).await;
     until(&registry, "vans.example.com", |seen| seen.is_some_and(crd::is_established)).await;
 }
 
-/// A definition that wants a name of a built-in kind, and says that it has it.
+/// A definition that wants a name of a built-in kind, and claims to have it.
 fn impostor(plural: &str, kind: &str) -> Map<String, Value> {
     let mut definition = definition(plural, kind);
     definition["metadata"]["name"] = format!("{plural}.apps").into();
@@ -155,10 +158,10 @@ async fn no_definition_takes_the_name_of_a_built_in_kind_nor_its_objects_along()
         let there = registry.cache().get(DEFINITIONS, "", &name).unwrap();
         assert!(!crd::is_established(&there.decode()), "{name}");
         assert!(registry.rows().find("apps", "v7", plural).is_none(), "{name}");
-        // Even one that says again that it holds the name takes nothing along.
-        let mut doomed = definition;
-        doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        registry.replace(&row(&registry), &there, &doomed).await.unwrap();
+        // Not even one that claims the name in its status deletes built-in objects.
+        let mut terminating = definition;
+        terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        registry.replace(&row(&registry), &there, &terminating).await.unwrap();
         until(&registry, &name, |seen| seen.is_none()).await;
     }
     assert!(registry.cache().get("deployments.apps", "default", "a").is_some());
@@ -175,9 +178,9 @@ async fn an_object_that_waits_for_others_is_asked_to_end_as_by_a_deletion() {
     let seen = registry.create(&cars, car.as_object().unwrap()).await.unwrap().revision();
     let mut watcher = registry.cache().watch(cars.stored(), Scope::All, seen).unwrap();
     let definition = registry.cache().get(DEFINITIONS, "", "cars.example.com").unwrap();
-    let mut doomed = definition.decode();
-    doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    registry.replace(&row(&registry), &definition, &doomed).await.unwrap();
+    let mut terminating = definition.decode();
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    registry.replace(&row(&registry), &definition, &terminating).await.unwrap();
     timeout(DEADLINE, watcher.next()).await.unwrap().unwrap();
     let car = registry.cache().get(cars.stored(), "default", "a").unwrap().decode();
     assert!(car["metadata"]["deletionTimestamp"].is_string(), "{car:?}");

@@ -1,4 +1,4 @@
-//! The order of versions, as clients take the first for the preferred one.
+//! Version order: clients prefer the first one.
 
 use super::rank;
 

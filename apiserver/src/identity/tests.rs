@@ -1,9 +1,9 @@
-//! Certificates to users.
+//! Identities from certificates.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use super::Identity;
+use super::{Identity, POD_UID};
 
 fn certificate(names: &[(DnType, &str)]) -> Vec<u8> {
     let mut params = CertificateParams::default();
@@ -40,4 +40,23 @@ fn what_is_no_certificate_is_nobody() {
     }
     assert!(Identity::anonymous().is_anonymous());
     assert!(Identity::anonymous().is_in("system:unauthenticated"));
+}
+
+#[test]
+fn shares_are_of_pods_of_namespaces_and_of_users() {
+    let account = |name: &str| Identity::authenticated(format!("system:serviceaccount:{name}"), []);
+    let of_pod = |uid: &str| {
+        let mut who = account("kube-system:kube-proxy");
+        who.extra.insert(POD_UID.to_owned(), vec![uid.to_owned()]);
+        who.account()
+    };
+    assert_ne!(of_pod("a"), of_pod("b"), "an agent has one account and a pod on each node");
+    assert_eq!(
+        account("team:a").account(),
+        account("team:b").account(),
+        "a team creates accounts as it likes"
+    );
+    assert_ne!(account("kube-system:a").account(), account("kube-system:b").account());
+    assert_ne!(account("team:a").account(), account("team-2:a").account());
+    assert_eq!(Identity::authenticated("jane", []).account(), "jane");
 }

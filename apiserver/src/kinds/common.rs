@@ -1,54 +1,27 @@
-//! Kinds that a lone node serves as a master does: their names, what may be asked of them, and how a table of them looks.
+//! Resources that a standalone kubelet and the control plane both serve: names, selectable fields and
+//! columns.
 //!
-//! Who serves them says what may be done with them, and adds the parts that it has.
+//! Each server adds its verbs and subresources.
 
 use api::table;
 
-use super::{CORE, v1};
+use super::{CORE, field_labels, v1};
 use crate::resource::Resource;
-
-/// What field selectors may ask of a pod.
-pub(super) const POD_FIELDS: &[&str] = &[
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.hostNetwork",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-    // Whose turn it is to finish the pod; no stock server knows it.
-    "spec.schedulingGates[0].name",
-];
-/// What field selectors may ask of an event.
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
 
 /// Pods.
 pub fn pods() -> Resource {
-    v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().fields(POD_FIELDS).columns(table::PODS)
+    v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().fields(field_labels::POD).columns(table::PODS)
 }
 
 /// Nodes.
 pub fn nodes() -> Resource {
     let nodes = v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster();
-    nodes.fields(&["spec.unschedulable"]).columns(table::NODES)
+    nodes.fields(field_labels::NODE).columns(table::NODES)
 }
 
 /// Events.
 pub fn events() -> Resource {
-    v1(CORE, "Event", "events", "event").short(&["ev"]).fields(EVENT_FIELDS).columns(table::EVENTS)
+    v1(CORE, "Event", "events", "event").short(&["ev"]).fields(field_labels::EVENT).columns(table::EVENTS)
 }
 
 /// ConfigMaps.
@@ -58,5 +31,5 @@ pub fn config_maps() -> Resource {
 
 /// Secrets.
 pub fn secrets() -> Resource {
-    v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS)
+    v1(CORE, "Secret", "secrets", "secret").fields(field_labels::SECRET).columns(table::SECRETS)
 }

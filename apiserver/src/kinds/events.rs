@@ -1,10 +1,10 @@
-//! Events of events.k8s.io: the events of the core group, by newer names.
+//! `events.k8s.io/v1` events: core events with renamed fields.
 
 use serde_json::{Map, Value};
 
-use crate::resource::View;
+use crate::resource::Conversion;
 
-/// What fields are called here and in what is stored.
+/// Field names here and in the stored core event.
 const NAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -15,41 +15,21 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// What field selectors may ask of an event here.
-pub(super) const FIELDS: &[&str] = &[
-    "regarding.kind",
-    "regarding.namespace",
-    "regarding.name",
-    "regarding.uid",
-    "regarding.apiVersion",
-    "regarding.resourceVersion",
-    "regarding.fieldPath",
-    "reason",
-    "reportingController",
-    "type",
-];
+/// Conversion between `events.k8s.io/v1` and core events.
+pub(super) struct EventsV1;
 
-/// Stored events by their newer names.
-pub(super) struct Newer;
-
-impl View for Newer {
-    fn shown(&self, stored: Map<String, Value>) -> Map<String, Value> {
+impl Conversion for EventsV1 {
+    fn to_served(&self, stored: Map<String, Value>) -> Map<String, Value> {
         renamed(stored, "events.k8s.io/v1", |field| {
             NAMES.iter().find(|(_, stored)| *stored == field).map(|(shown, _)| *shown)
         })
     }
 
-    fn stored(&self, shown: Map<String, Value>) -> Map<String, Value> {
+    fn to_stored(&self, shown: Map<String, Value>) -> Map<String, Value> {
         let mut event = renamed(shown, "v1", name_stored);
-        // The core group cannot do without, even if it says nothing.
+        // Required in core events, even if empty.
         event.entry("involvedObject").or_insert_with(|| Value::Object(Map::new()));
         event
-    }
-
-    fn stored_field(&self, path: &str) -> String {
-        let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-        let first = name_stored(first).unwrap_or(first);
-        if rest.is_empty() { first.to_owned() } else { format!("{first}.{rest}") }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Documents that were made, compressed, and the hashes by which clients know them.
+//! Cache of generated OpenAPI documents, compressed, with their hashes.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,10 +13,10 @@ use tokio::sync::Mutex;
 
 use crate::resource::Resource;
 
-/// Changes whenever the program makes other documents of the same rows.
+/// Build-time hash that changes when the document generator changes.
 const EDITION: u64 = include!(concat!(env!("OUT_DIR"), "/edition.rs"));
 
-/// A document.
+/// A generated document.
 #[derive(Debug)]
 pub(super) struct Made {
     hash: String,
@@ -30,12 +30,12 @@ impl Made {
         Ok(Self { hash, gzipped: encoder.finish()?.into() })
     }
 
-    /// The document, compressed.
+    /// The gzip-compressed document.
     pub(super) fn gzipped(&self) -> Bytes {
         self.gzipped.clone()
     }
 
-    /// The document itself, for the few clients that cannot unpack it.
+    /// The uncompressed document, for clients that do not accept gzip.
     pub(super) fn plain(&self) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         GzDecoder::new(&*self.gzipped).read_to_end(&mut plain)?;
@@ -43,18 +43,18 @@ impl Made {
     }
 }
 
-/// Every document by its path: one of each, the latest.
+/// The latest document per path.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     made: Mutex<HashMap<String, Arc<Made>>>,
 }
 
 impl Cache {
-    /// The document of that path and hash, made unless it is there. One is made at a time: each takes a few megabytes
-    /// while it is.
+    /// Returns the document for a path and hash, and generates it on a cache miss. Documents are generated
+    /// one at a time, because each needs several megabytes.
     ///
     /// # Errors
-    /// When it cannot be compressed or its maker fails.
+    /// When compression or generation fails.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -72,13 +72,13 @@ impl Cache {
         Ok(new)
     }
 
-    /// Forgets documents of paths that are no more.
+    /// Drops documents of paths that no longer exist.
     pub(super) async fn retain(&self, there: impl Fn(&str) -> bool) {
         self.made.lock().await.retain(|path, _| there(path));
     }
 }
 
-/// The hash of documents that are made from these rows.
+/// Hash of the documents generated from these rows.
 pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Arc<Resource>>, version: &str) -> String {
     let mut hasher = Fnv(EDITION);
     version.hash(&mut hasher);
@@ -93,7 +93,7 @@ pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Arc<Resource>>, version: &
     format!("{:016X}", hasher.finish())
 }
 
-/// FNV-1a: the same in every process, and it keeps nobody out.
+/// FNV-1a: the same in every process, and not collision resistant.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

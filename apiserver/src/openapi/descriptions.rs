@@ -1,4 +1,5 @@
-//! What the official API says of types and fields: compressed in the program, a room of it read while a document is made.
+//! Official descriptions of types and fields: embedded in the binary, one compressed section per API group
+//! version.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -6,37 +7,45 @@ use std::io::Read as _;
 use flate2::read::DeflateDecoder;
 use serde_json::Value;
 
-/// Every room, compressed one by one.
+/// All sections, compressed individually.
 static ALL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions"));
-/// The name of a room such as `core.v1`, and where it begins and ends.
+/// Section name (`core.v1`) with start and end offset.
 static ROOMS: &[(&str, usize, usize)] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
-/// Room for a room: the largest has about half a megabyte.
+/// Maximum uncompressed size of a section; the largest has about 0.5 MB.
 const MAX_ROOM_BYTES: u64 = 8 << 20;
 
-/// Descriptions of the rooms that were asked for.
+/// Sections that have been read.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
     rooms: HashMap<String, Room>,
 }
 
-/// Descriptions of types and of their fields.
+/// Descriptions of one section.
 #[derive(Debug, Default)]
 struct Room {
     types: HashMap<String, String>,
     fields: HashMap<String, HashMap<String, String>>,
+    /// Required fields by type.
+    required: HashMap<String, Vec<String>>,
 }
 
 impl Descriptions {
-    /// What a type is, such as `core.v1.Pod`; empty when nothing is known.
+    /// Description of a type such as `core.v1.Pod`; empty if unknown.
     pub(super) fn of(&mut self, name: &str) -> &str {
         let (room, name) = self.room(name);
         room.types.get(name).map_or("", String::as_str)
     }
 
-    /// What a field of a type is; empty when nothing is known.
+    /// Description of a field; empty if unknown.
     pub(super) fn of_field(&mut self, name: &str, field: &str) -> &str {
         let (room, name) = self.room(name);
         room.fields.get(name).and_then(|fields| fields.get(field)).map_or("", String::as_str)
+    }
+
+    /// Required fields of a type in the served version; `None` for newer types.
+    pub(super) fn required(&mut self, name: &str) -> Option<&[String]> {
+        let (room, name) = self.room(name);
+        room.required.get(name).map(Vec::as_slice)
     }
 
     fn room<'a>(&mut self, name: &'a str) -> (&Room, &'a str) {
@@ -46,7 +55,7 @@ impl Descriptions {
 }
 
 impl Room {
-    /// Unpacks a room; one that is not there says nothing.
+    /// Decompresses a section; an unknown one is empty.
     fn read(name: &str) -> Self {
         let mut room = Self::default();
         let found =
@@ -57,7 +66,14 @@ impl Room {
             return room;
         }
         let mut of = String::new();
+        let names = |list: &str| -> Vec<String> {
+            list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
         for (name, said) in lines.lines().filter_map(|line| line.split_once('\t')) {
+            if let Some(of) = name.strip_prefix('!') {
+                room.required.insert(of.to_owned(), names(said));
+                continue;
+            }
             match name.strip_prefix(' ') {
                 None => {
                     of = name.to_owned();
@@ -73,7 +89,7 @@ impl Room {
     }
 }
 
-/// Text as it stands in Rust sources is escaped as in JSON, as far as the descriptions go.
+/// Rust string escapes in the descriptions are also valid in JSON.
 fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();

@@ -1,16 +1,16 @@
-//! Whole documents: paths and schemas of one group and version, or of all of them.
+//! Generates OpenAPI documents for one group version or for all.
 
 use std::sync::Arc;
 
 use api::schema::all;
 use serde_json::{Map, Value, json};
 
-use super::custom::{self, Custom};
+use super::custom::{self, Custom, Envelope};
 use super::paths::{Objects, Paths, References};
 use super::schema::{Dialect, Schemas, group_version_kind};
 use crate::resource::{Part, Resource};
 
-/// The document of one group and version in OpenAPI 3.0; the rows are those of that group and version.
+/// OpenAPI 3.0 document of one group version.
 pub(super) fn v3(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V3);
     json!({
@@ -21,7 +21,7 @@ pub(super) fn v3(rows: &[Arc<Resource>], version: &str) -> Value {
     })
 }
 
-/// The document of everything in Swagger 2.0.
+/// Swagger 2.0 document of all resources.
 pub(super) fn v2(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V2);
     json!({
@@ -42,7 +42,11 @@ fn parts(rows: &[Arc<Resource>], dialect: Dialect) -> (Map<String, Value>, Map<S
         let references = references(row, &mut schemas, dialect);
         let paths = Paths { resource: row, references: &references, dialect };
         documents.extend(paths.main());
-        for part in row.subresources.iter().filter(|part| !matches!(part.part, Part::Stream)) {
+        for part in &row.subresources {
+            if matches!(part.part, Part::Stream) {
+                documents.extend(paths.stream(part));
+                continue;
+            }
             let objects = match part.kind {
                 Some((group, version, kind)) => {
                     let api_version = api_version(group, version);
@@ -66,9 +70,16 @@ fn references(row: &Resource, schemas: &mut Schemas, dialect: Dialect) -> Refere
             let metadata = schemas.refer("meta.v1.ObjectMeta");
             let list_metadata = schemas.refer("meta.v1.ListMeta");
             let custom = Custom { resource: row, dialect };
-            let schema = schema.json().unwrap_or_else(|| Arc::new(custom::anything()));
-            let one = schemas.add(&custom.name(&row.kind), custom.object(&schema, metadata));
-            let list = schemas.add(&custom.name(&row.list_kind), custom.list(&one, list_metadata));
+            let envelope = Envelope {
+                api_version: schemas.description("core.v1.Pod", "apiVersion"),
+                kind: schemas.description("core.v1.Pod", "kind"),
+                metadata: schemas.description("core.v1.Pod", "metadata"),
+            };
+            let own = schema.json();
+            let object = custom.object(own.as_deref(), metadata, &envelope);
+            let one = schemas.add(&custom.name(&row.kind), object);
+            let list = custom.list(&one, list_metadata, &envelope);
+            let list = schemas.add(&custom.name(&row.list_kind), list);
             (one, list)
         }
         None => {
@@ -82,7 +93,7 @@ fn references(row: &Resource, schemas: &mut Schemas, dialect: Dialect) -> Refere
     References {
         objects: Objects { one: Some(one), kind: group_version_kind(api_version, &row.kind) },
         list,
-        // Questions are asked and nothing else: nobody would refer to it.
+        // Reviews cannot be deleted; without a reference the schema is not included.
         delete_options: match row.verbs.contains(&"delete") {
             true => schemas.refer("meta.v1.DeleteOptions"),
             false => Value::Null,

@@ -1,32 +1,33 @@
-//! A Swagger 2.0 document as the protobuf of gnostic, which kubectl before 1.27 asks for: tables of numbers, one walk.
+//! Encodes Swagger 2.0 as gnostic protobuf, which kubectl before 1.27 requests. Field numbers are tables; one
+//! function walks them.
 
 use serde_json::Value;
 
-/// A message: its fields, and where its extensions (`x-...`) go.
+/// A message: its fields, and the field number of extensions (`x-...`).
 struct Message {
     fields: &'static [(&'static str, u32, Form)],
     extensions: Option<u32>,
 }
 
-/// How the value of a field is written.
+/// Encoding of a field value.
 enum Form {
     Text,
     Flag,
     Texts,
-    /// Anything, as YAML in a message.
+    /// Any value, as YAML in a nested message.
     Yaml,
-    /// An object; the numbers are of messages around it, from the outside in.
+    /// An object; the numbers are fields of enclosing messages, outermost first.
     One(&'static [u32], &'static Message),
     /// A list of objects.
     Many(&'static [u32], &'static Message),
-    /// A map: a message with, under that number, one message (name, value) an entry. The numbers are of messages
-    /// around the value.
+    /// A map: the first number is the repeated entry field (name, value). The others are messages that
+    /// enclose the value.
     Map(u32, &'static [u32], &'static Message),
-    /// Text in a message of its own.
+    /// A string in a message of its own.
     Wrapped,
-    /// What a map may hold beside its properties: a schema, or whether anything.
+    /// `additionalProperties`: a schema or a boolean.
     Values,
-    /// Parameters, which are of several kinds.
+    /// Parameters, whose message depends on `in`.
     Parameters,
 }
 
@@ -121,7 +122,7 @@ static SCHEMA: Message = Message {
     extensions: Some(31),
 };
 
-/// A Swagger 2.0 document in protobuf.
+/// Encodes a Swagger 2.0 document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     message(document, &DOCUMENT, &mut bytes);
@@ -183,7 +184,7 @@ fn field(number: u32, form: &Form, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A message within messages that have nothing else.
+/// Encodes a value inside nested messages.
 fn wrapped(numbers: &[u32], value: &Value, of: &Message, out: &mut Vec<u8>) {
     match numbers.split_first() {
         None => message(value, of, out),
@@ -203,7 +204,7 @@ fn text(number: u32, text: &str, out: &mut Vec<u8>) {
     nested(number, out, |out| out.extend(text.as_bytes()));
 }
 
-/// `false` is what is not written.
+/// `false` is the default and is omitted.
 fn flag(number: u32, flag: bool, out: &mut Vec<u8>) {
     if flag {
         varint(u64::from(number) << 3, out);
@@ -211,7 +212,7 @@ fn flag(number: u32, flag: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON is YAML.
+/// JSON is valid YAML.
 fn yaml(value: &Value, out: &mut Vec<u8>) {
     text(2, &value.to_string(), out);
 }

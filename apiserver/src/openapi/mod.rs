@@ -1,9 +1,10 @@
-//! OpenAPI: what every kind looks like and what can be done with it, for `kubectl explain`, `apply` and `create`.
+//! OpenAPI v2 and v3 for `kubectl explain`, `apply` and `create`.
 //!
-//! Documents are made when they are first asked for and kept compressed. Their hash is that of what they are made
-//! from, so that the list of all of them costs none of them.
+//! Documents are generated on first use and cached compressed. Hashes cover the inputs, so that the index
+//! needs no document.
 
 mod cache;
+mod connect;
 mod custom;
 mod descriptions;
 mod document;

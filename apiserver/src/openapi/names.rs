@@ -1,6 +1,6 @@
-//! What types are called in the documents: `io.k8s.api.apps.v1.Deployment` for what the table calls `apps.v1.Deployment`.
+//! Type names: `io.k8s.api.apps.v1.Deployment` for `apps.v1.Deployment` of the schema table.
 
-/// The full name of a type of the table.
+/// Full name of a type in the schema table.
 pub(super) fn full(name: &str) -> String {
     let package = match name {
         _ if name.starts_with("meta.v1.") => "io.k8s.apimachinery.pkg.apis.",
@@ -14,14 +14,15 @@ pub(super) fn full(name: &str) -> String {
     format!("{package}{name}")
 }
 
-/// The full name of a kind that is defined at run time: its group backwards, its version, itself.
+/// Full name of a custom kind: reversed group, version, kind.
 pub(super) fn custom(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').rev().collect();
     parts.extend([version, kind]);
     parts.join(".")
 }
 
-/// A word with a capital, for ids of operations: `apps` is `Apps`, `rbac.authorization.k8s.io` is `RbacAuthorization`.
+/// CamelCase form for operation IDs: `apps` becomes `Apps`, `rbac.authorization.k8s.io` becomes
+/// `RbacAuthorization`.
 pub(super) fn camel(text: &str) -> String {
     let text = text.strip_suffix(".k8s.io").unwrap_or(text);
     let mut capital = true;

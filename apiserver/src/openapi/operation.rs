@@ -1,4 +1,4 @@
-//! One thing that can be done at a path, in the words of either version of OpenAPI.
+//! An OpenAPI operation, in either version.
 
 use serde_json::{Map, Value, json};
 
@@ -6,47 +6,47 @@ use super::parameters::Parameter;
 use super::schema::Dialect;
 
 const JSON: &str = "application/json";
-/// In which forms an object may be sent.
+/// Media types of an object in a request body.
 const OBJECT_FORMS: [&str; 3] = [JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// What is sent along.
+/// Request body.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// An object, and whether it may be left out.
+    /// An object, possibly optional.
     Object { schema: Value, optional: bool },
-    /// A change to an object: forms and what each looks like.
+    /// A patch: media types and their schemas.
     Patch(Vec<(&'static str, Value)>),
 }
 
-/// Something that can be done at a path.
+/// An operation on a path.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// The HTTP method in small letters.
+    /// Lower-case HTTP method.
     pub method: &'static str,
-    /// What it is called among all operations.
+    /// Operation ID.
     pub id: String,
-    /// One sentence.
+    /// Description.
     pub said: String,
     /// Group and version, joined by an underscore.
     pub tag: String,
-    /// What authorization calls it, `x-kubernetes-action`.
+    /// `x-kubernetes-action`.
     pub action: &'static str,
-    /// Of what kind the objects are.
+    /// `x-kubernetes-group-version-kind`.
     pub kind: Value,
-    /// In the query.
+    /// Query parameters.
     pub parameters: &'static [Parameter],
-    /// What is sent along.
+    /// Request body, if any.
     pub body: Option<Body>,
-    /// Codes of success.
+    /// Success status codes.
     pub codes: &'static [u16],
-    /// What an answer of such a code looks like; nothing when it is text.
+    /// Schema of a success response; `None` for plain text.
     pub answer: Option<Value>,
-    /// What any other answer looks like.
+    /// Schema of an error response.
     pub failure: Value,
 }
 
 impl Operation {
-    /// As it stands under its method.
+    /// The operation as a document.
     pub(super) fn document(&self, dialect: Dialect) -> Value {
         let mut document = json!({"description": self.said, "operationId": self.id, "tags": [self.tag]});
         let mut parameters: Vec<Value> =
@@ -95,10 +95,7 @@ impl Operation {
         };
         let mut responses: Map<String, Value> = self.codes.iter().map(success).collect();
         responses.insert("401".to_owned(), response("Unauthorized", JSON, &self.failure));
-        responses.insert(
-            "default".to_owned(),
-            response("A failure, and what to do about it", JSON, &self.failure),
-        );
+        responses.insert("default".to_owned(), response("An error and its cause", JSON, &self.failure));
         responses.into()
     }
 }
@@ -111,7 +108,7 @@ impl Body {
         }
     }
 
-    /// The body as OpenAPI 3.0 has it.
+    /// Body in OpenAPI 3.0.
     fn document(&self) -> Value {
         let content: Map<String, Value> = match self {
             Self::Object { schema, .. } => {
@@ -127,7 +124,7 @@ impl Body {
         }
     }
 
-    /// The body as Swagger 2.0 has it: a parameter of one schema, whatever the form.
+    /// Body in Swagger 2.0: one schema for all media types.
     fn parameter(&self) -> Value {
         let (schema, required) = match self {
             Self::Object { schema, optional } => (schema.clone(), !optional),

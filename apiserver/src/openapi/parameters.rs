@@ -1,10 +1,10 @@
-//! The parameters requests take, and which operation takes which.
+//! Query parameters of each operation.
 
 use serde_json::{Value, json};
 
 use super::schema::Dialect;
 
-/// A parameter of a request.
+/// A query parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     name: &'static str,
@@ -24,40 +24,71 @@ const fn number(name: &'static str, said: &'static str) -> Parameter {
     Parameter { name, of_type: "integer", said }
 }
 
-const DRY_RUN: Parameter = text("dryRun", "\"All\": everything is checked and nothing is stored.");
+const DRY_RUN: Parameter = text("dryRun", "\"All\": validate the request without storing it.");
 const FIELD_MANAGER: Parameter =
-    text("fieldManager", "The name under which the fields that this request sets are owned.");
+    text("fieldManager", "Field manager that owns the fields set by this request.");
 const FIELD_VALIDATION: Parameter = text(
     "fieldValidation",
     "What happens to unknown and duplicate fields: \"Strict\" refuses them, \"Warn\" warns and drops them, \"Ignore\" drops them.",
 );
-const FORCE: Parameter =
-    flag("force", "Only for apply patches: take over fields that are owned by someone else.");
-const LABEL_SELECTOR: Parameter = text("labelSelector", "Only objects with such labels.");
-const FIELD_SELECTOR: Parameter = text("fieldSelector", "Only objects with such fields.");
+const FORCE: Parameter = flag("force", "Only for apply patches: take over fields that other managers own.");
+const LABEL_SELECTOR: Parameter = text("labelSelector", "Label selector of the objects.");
+const FIELD_SELECTOR: Parameter = text("fieldSelector", "Field selector of the objects.");
 const LIMIT: Parameter =
-    number("limit", "At most so many objects in one answer; its metadata.continue asks for the rest.");
-const CONTINUE: Parameter = text("continue", "The token of the answer that this one continues.");
+    number("limit", "Maximum number of objects in a response; its metadata.continue requests the next page.");
+const CONTINUE: Parameter = text("continue", "Continue token of the previous response.");
 const RESOURCE_VERSION: Parameter =
-    text("resourceVersion", "How new the answer is to be, or where a watch begins.");
+    text("resourceVersion", "Minimum revision of the response, or start revision of a watch.");
 const RESOURCE_VERSION_MATCH: Parameter =
     text("resourceVersionMatch", "What resourceVersion means: \"Exact\" or \"NotOlderThan\".");
-const TIMEOUT_SECONDS: Parameter = number("timeoutSeconds", "A watch ends after so many seconds.");
-const WATCH: Parameter = flag("watch", "Send what changes, one event after the other.");
+const TIMEOUT_SECONDS: Parameter = number("timeoutSeconds", "Timeout of a watch in seconds.");
+const WATCH: Parameter = flag("watch", "Watch: send changes as a stream of events.");
 const ALLOW_WATCH_BOOKMARKS: Parameter =
-    flag("allowWatchBookmarks", "A watch may send events of type BOOKMARK, which say how far it has come.");
+    flag("allowWatchBookmarks", "A watch may send events of type BOOKMARK, which report its progress.");
 const SEND_INITIAL_EVENTS: Parameter =
-    flag("sendInitialEvents", "A watch begins with every object there is, and a bookmark after the last.");
+    flag("sendInitialEvents", "A watch starts with all current objects, followed by a bookmark.");
 const GRACE_PERIOD_SECONDS: Parameter =
-    number("gracePeriodSeconds", "How long the object may take to end; 0 removes it at once.");
+    number("gracePeriodSeconds", "Grace period in seconds; 0 deletes the object immediately.");
 const PROPAGATION_POLICY: Parameter = text(
     "propagationPolicy",
-    "What becomes of objects that the object owns: \"Orphan\", \"Background\" or \"Foreground\".",
+    "What happens to dependents of the object: \"Orphan\", \"Background\" or \"Foreground\".",
 );
 const ORPHAN_DEPENDENTS: Parameter =
-    flag("orphanDependents", "Deprecated, use propagationPolicy: objects that the object owns stay.");
+    flag("orphanDependents", "Deprecated, use propagationPolicy: dependents of the object are orphaned.");
 
-/// Of lists and watches.
+const CONTAINER: Parameter =
+    text("container", "Container name; optional if the pod has one container or a default container.");
+const COMMAND: Parameter =
+    text("command", "The command and its arguments, one parameter each. No shell is started.");
+const STDIN: Parameter = flag("stdin", "Send standard input to the process.");
+const STDOUT: Parameter = flag("stdout", "Receive the standard output of the process.");
+const STDERR: Parameter = flag("stderr", "Receive the standard error of the process.");
+const TTY: Parameter = flag("tty", "The process has a terminal.");
+
+/// Parameters of attach.
+pub(super) const ATTACH: &[Parameter] = &[CONTAINER, STDERR, STDIN, STDOUT, TTY];
+/// Parameters of exec.
+pub(super) const EXEC: &[Parameter] = &[COMMAND, CONTAINER, STDERR, STDIN, STDOUT, TTY];
+/// Parameters of log.
+pub(super) const LOG: &[Parameter] = &[
+    CONTAINER,
+    flag("follow", "Send lines as they are written."),
+    flag("insecureSkipTLSVerifyBackend", "Do not verify the certificate of the node."),
+    number("limitBytes", "The largest number of bytes to send."),
+    flag("previous", "The log of the container's previous run."),
+    number("sinceSeconds", "Only lines of the last seconds, as many as this."),
+    text("sinceTime", "Only lines written after this time."),
+    text("stream", "Only lines of this stream: \"All\", \"Stdout\" or \"Stderr\"."),
+    number("tailLines", "Only the last lines, as many as this."),
+    flag("timestamps", "Begin each line with its time."),
+];
+/// Parameters of portforward.
+pub(super) const PORT_FORWARD: &[Parameter] =
+    &[number("ports", "The ports, where the protocol names them in the query.")];
+/// Parameters of proxy.
+pub(super) const PROXY: &[Parameter] = &[text("path", "The path of the request behind the proxy.")];
+
+/// Parameters of list and watch.
 pub(super) const LIST: &[Parameter] = &[
     ALLOW_WATCH_BOOKMARKS,
     CONTINUE,
@@ -70,14 +101,14 @@ pub(super) const LIST: &[Parameter] = &[
     TIMEOUT_SECONDS,
     WATCH,
 ];
-/// Of creations and updates.
+/// Parameters of create and update.
 pub(super) const WRITE: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
-/// Of patches.
+/// Parameters of patch.
 pub(super) const PATCH: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
-/// Of the deletion of one object.
+/// Parameters of delete.
 pub(super) const DELETE: &[Parameter] =
     &[DRY_RUN, GRACE_PERIOD_SECONDS, ORPHAN_DEPENDENTS, PROPAGATION_POLICY];
-/// Of the deletion of many objects.
+/// Parameters of deletecollection.
 pub(super) const DELETE_COLLECTION: &[Parameter] = &[
     CONTINUE,
     DRY_RUN,
@@ -92,7 +123,7 @@ pub(super) const DELETE_COLLECTION: &[Parameter] = &[
 ];
 
 impl Parameter {
-    /// As it stands in an operation.
+    /// The parameter as a document.
     pub(super) fn document(self, dialect: Dialect) -> Value {
         match dialect {
             Dialect::V2 => json!({
@@ -112,7 +143,7 @@ impl Parameter {
     }
 }
 
-/// A part of a path that is a parameter.
+/// A path parameter.
 pub(super) fn of_path(name: &str, said: &str, dialect: Dialect) -> Value {
     let mut parameter = json!({"description": said, "in": "path", "name": name, "required": true});
     match dialect {

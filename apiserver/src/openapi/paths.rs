@@ -1,4 +1,4 @@
-//! What can be done with a resource, path by path.
+//! OpenAPI paths of a resource and its operations.
 
 use serde_json::{Map, Value, json};
 
@@ -8,80 +8,81 @@ use super::parameters::{self, Parameter};
 use super::schema::Dialect;
 use crate::resource::{Resource, Subresource};
 
-const NAME: &str = "Which of them.";
-const NAMESPACE: &str = "Where they are.";
+const NAME: &str = "Name of the object.";
+const NAMESPACE: &str = "Namespace of the object.";
+const BEYOND: &str = "The path of the request behind the proxy.";
 
-/// What objects look like at a path.
+/// Object schema at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
-    /// One of them; nothing where text is answered.
+    /// Schema of one object; `None` for plain text.
     pub one: Option<Value>,
-    /// Their kind, as clients look it up.
+    /// `x-kubernetes-group-version-kind`.
     pub kind: Value,
 }
 
-/// What the paths of a resource refer to.
+/// Schemas that the paths of a resource refer to.
 #[derive(Debug)]
 pub(super) struct References {
-    /// Its objects.
+    /// The object.
     pub objects: Objects,
-    /// Lists of them.
+    /// The list.
     pub list: Value,
-    /// What may be asked of a deletion.
+    /// DeleteOptions.
     pub delete_options: Value,
-    /// What failed requests, and some others, are answered with.
+    /// Status.
     pub status: Value,
-    /// The objects are of a kind that is built in, which alone has strategic merge patches.
+    /// The kind is built in, and supports strategic merge patches.
     pub built_in: bool,
 }
 
 /// The paths of one resource.
 pub(super) struct Paths<'a> {
-    /// The row.
+    /// The resource.
     pub resource: &'a Resource,
-    /// What they refer to.
+    /// Referenced schemas.
     pub references: &'a References,
-    /// The version of OpenAPI.
+    /// OpenAPI version.
     pub dialect: Dialect,
 }
 
 impl Paths<'_> {
-    /// The paths of the resource itself.
+    /// Paths of the collection and of single objects.
     pub(super) fn main(&self) -> Vec<(String, Value)> {
         let objects = &self.references.objects;
         let mut paths = vec![];
         if self.resource.namespaced && self.verb("list") {
             let all = self.operation("list", "ForAllNamespaces", objects);
-            paths.push((self.path(false, &[]), self.at([], vec![all])));
+            paths.push((self.path(false, &[]), self.at(&[], vec![all])));
         }
         let mut collection = vec![];
         collection.extend(self.verb("list").then(|| self.operation("list", "", objects)));
         collection.extend(self.verb("create").then(|| self.operation("post", "", objects)));
         collection
             .extend(self.verb("deletecollection").then(|| self.operation("deletecollection", "", objects)));
-        paths.push((self.path(true, &[]), self.at(["namespace"], collection)));
+        paths.push((self.path(true, &[]), self.at(&["namespace"], collection)));
         let of_verb = [("get", "get"), ("update", "put"), ("patch", "patch"), ("delete", "delete")];
         let one = of_verb.into_iter().filter(|(verb, _)| self.verb(verb));
         let one = one.map(|(_, action)| self.operation(action, "", objects)).collect();
-        paths.push((self.path(true, &["{name}"]), self.at(["name", "namespace"], one)));
+        paths.push((self.path(true, &["{name}"]), self.at(&["name", "namespace"], one)));
         paths.retain(|(_, document)| document.as_object().is_some_and(|document| !document.is_empty()));
         paths
     }
 
-    /// The path of a part of its objects.
+    /// Path of a subresource.
     pub(super) fn part(&self, part: &Subresource, objects: &Objects) -> (String, Value) {
         let of_verb = [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch")];
         let operations = of_verb.into_iter().filter(|(verb, _)| part.verbs.contains(verb));
         let operations = operations.map(|(_, action)| self.operation(action, &camel(part.name), objects));
         let path = self.path(true, &["{name}", part.name]);
-        (path, self.at(["name", "namespace"], operations.collect()))
+        (path, self.at(&["name", "namespace"], operations.collect()))
     }
 
     fn verb(&self, verb: &str) -> bool {
         self.resource.verbs.contains(&verb)
     }
 
-    fn path(&self, in_namespace: bool, rest: &[&str]) -> String {
+    pub(super) fn path(&self, in_namespace: bool, rest: &[&str]) -> String {
         let Resource { group, version, plural, .. } = self.resource;
         let mut path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -95,17 +96,21 @@ impl Paths<'_> {
         path
     }
 
-    /// What stands at a path whose parameters are these; nothing where nothing can be done.
-    fn at<const N: usize>(&self, parameters: [&str; N], operations: Vec<Operation>) -> Value {
+    /// Path item with these path parameters; empty without operations.
+    pub(super) fn at(&self, parameters: &[&str], operations: Vec<Operation>) -> Value {
         let mut document = Map::new();
         for operation in operations {
             document.insert(operation.method.to_owned(), operation.document(self.dialect));
         }
         let parameters: Vec<Value> = parameters
-            .into_iter()
-            .filter(|name| *name != "namespace" || self.resource.namespaced)
+            .iter()
+            .filter(|name| **name != "namespace" || self.resource.namespaced)
             .map(|name| {
-                let said = if name == "namespace" { NAMESPACE } else { NAME };
+                let said = match *name {
+                    "namespace" => NAMESPACE,
+                    "path" => BEYOND,
+                    _ => NAME,
+                };
                 parameters::of_path(name, said, self.dialect)
             })
             .collect();
@@ -115,7 +120,7 @@ impl Paths<'_> {
         document.into()
     }
 
-    /// What `action` does; `suffix` tells it from the same done elsewhere.
+    /// The operation for `action`; `suffix` makes its ID unique.
     fn operation(&self, action: &'static str, suffix: &str, objects: &Objects) -> Operation {
         let References { list, delete_options, status, .. } = self.references;
         let Resource { group, version, kind, .. } = self.resource;
@@ -142,14 +147,12 @@ impl Paths<'_> {
                 ("patch", "patch", "partially update", parameters::PATCH, body, &[200, 201], one.clone())
             }
             "delete" => {
-                // A Status, or the object when it has yet to end.
-                let answer = Some(json!({"type": "object"}));
+                let answer = if self.resource.returns_deleted { one.clone() } else { Some(status.clone()) };
                 ("delete", "delete", "delete", parameters::DELETE, options(), &[200, 202], answer)
             }
             "deletecollection" => {
-                let answer = Some(json!({"type": "object"}));
                 let parameters = parameters::DELETE_COLLECTION;
-                ("delete", "delete", "delete many", parameters, options(), &[200], answer)
+                ("delete", "delete", "delete many", parameters, options(), &[200], Some(status.clone()))
             }
             _ => ("get", "read", "read", &[], None, &[200], one.clone()),
         };
@@ -162,7 +165,7 @@ impl Paths<'_> {
             method,
             id: format!("{verb}{group_version}{collection}{namespaced}{kind}{suffix}"),
             said: format!("{said} objects of kind {kind}"),
-            tag: format!("{}_{version}", group_name.trim_end_matches(".k8s.io").replace('.', "_")),
+            tag: self.tag(),
             action,
             kind: objects.kind.clone(),
             parameters,
@@ -171,6 +174,13 @@ impl Paths<'_> {
             answer,
             failure: status.clone(),
         }
+    }
+
+    /// Tag of an operation: group and version.
+    pub(super) fn tag(&self) -> String {
+        let Resource { group, version, .. } = self.resource;
+        let group = if group.is_empty() { "core" } else { group.as_ref() };
+        format!("{}_{version}", group.trim_end_matches(".k8s.io").replace('.', "_"))
     }
 
     fn patches(&self) -> Vec<(&'static str, Value)> {

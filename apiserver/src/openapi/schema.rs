@@ -1,4 +1,4 @@
-//! A type as a JSON schema, in the words of either version of OpenAPI.
+//! JSON schemas of types, for either OpenAPI version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 use super::descriptions::Descriptions;
 use super::names::full;
 
-/// The version of OpenAPI a schema is written for.
+/// OpenAPI version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Swagger 2.0: `definitions`; nothing is one of several.
+    /// Swagger 2.0: `definitions`, no `oneOf`.
     V2,
     /// OpenAPI 3.0: `components/schemas`.
     V3,
 }
 
 impl Dialect {
-    /// What refers to a type by its full name.
+    /// Reference to a type by full name.
     pub(super) fn reference(self, full_name: &str) -> Value {
         match self {
             Self::V2 => json!({"$ref": format!("#/definitions/{full_name}")}),
@@ -27,11 +27,12 @@ impl Dialect {
     }
 }
 
-/// Schemas by their full names, and what they refer to, made as they are asked for.
+/// Schemas by full name, generated as they are referenced.
 pub(super) struct Schemas {
     dialect: Dialect,
     descriptions: Descriptions,
-    /// API versions whose documents these are: what every group has is of each of them.
+    /// API versions of the document. Kinds that exist in every group, such as DeleteOptions, list all of
+    /// them.
     groups: Vec<String>,
     kinds: BTreeMap<&'static str, &'static str>,
     ahead: Vec<String>,
@@ -40,14 +41,14 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// No schemas yet, for documents of these API versions.
+    /// An empty set for documents of these API versions.
     pub(super) fn new(dialect: Dialect, groups: Vec<String>) -> Self {
         let kinds = all().kinds().map(|(api_version, _, name)| (name, api_version)).collect();
         let (descriptions, ahead, seen, made) = Default::default();
         Self { dialect, descriptions, groups, kinds, ahead, seen, made }
     }
 
-    /// Refers to a type of the table, which will be among the schemas.
+    /// Reference to a type of the schema table, which is added to the schemas.
     pub(super) fn refer(&mut self, name: &str) -> Value {
         if self.seen.insert(name.to_owned()) {
             self.ahead.push(name.to_owned());
@@ -55,13 +56,13 @@ impl Schemas {
         self.dialect.reference(&full(name))
     }
 
-    /// Adds a schema that somebody else has made.
+    /// Adds a schema generated elsewhere.
     pub(super) fn add(&mut self, full_name: &str, schema: Value) -> Value {
         self.made.insert(full_name.to_owned(), schema);
         self.dialect.reference(full_name)
     }
 
-    /// Every schema that was referred to, by anyone or by another schema.
+    /// All referenced schemas, transitively.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         while let Some(name) = self.ahead.pop() {
             let schema = self.of_type(&name);
@@ -77,7 +78,7 @@ impl Schemas {
             schema.insert("description".to_owned(), said.into());
         }
         match all().get(name) {
-            // What is one of several kinds has no type of its own.
+            // A union type has no type of its own.
             Some(_) if is_one_of(name) => {}
             Some(of) => self.of_struct(of, &mut schema),
             None => scalar(name, self.dialect, &mut schema),
@@ -95,8 +96,12 @@ impl Schemas {
         for field in of.fields() {
             properties.insert(field.name.to_owned(), self.of_field(of.name, field));
         }
-        let required: Vec<&str> =
-            of.fields().iter().filter(|field| field.required).map(|field| field.name).collect();
+        let official = self.descriptions.required(of.name);
+        let is_required = |field: &&Field| match official {
+            Some(official) => official.iter().any(|name| name == field.name),
+            None => field.required,
+        };
+        let required: Vec<&str> = of.fields().iter().filter(is_required).map(|field| field.name).collect();
         schema.insert("type".to_owned(), "object".into());
         if !properties.is_empty() {
             schema.insert("properties".to_owned(), properties.into());
@@ -118,10 +123,10 @@ impl Schemas {
     }
 
     fn of_field(&mut self, of: &str, field: &Field) -> Value {
-        let said = self.said(of, field.name);
+        let said = self.description(of, field.name);
         let mut schema = self.of_kind(of, field.name, &field.kind);
         if let Some(reference) = schema.get("$ref").cloned().filter(|_| self.dialect == Dialect::V3) {
-            // Nothing may stand beside a reference in OpenAPI 3.0, so that the description goes around it.
+            // OpenAPI 3.0 ignores siblings of `$ref`, so the reference is wrapped in `allOf`.
             schema = Map::new();
             schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
         }
@@ -135,8 +140,8 @@ impl Schemas {
         schema.into()
     }
 
-    /// What is said of a field; what every object has is said of Pods.
-    fn said(&mut self, of: &str, field: &str) -> String {
+    /// Description of a field. Common fields use the descriptions of Pod.
+    pub(super) fn description(&mut self, of: &str, field: &str) -> String {
         let said = self.descriptions.of_field(of, field);
         if !said.is_empty() || !matches!(field, "apiVersion" | "kind" | "metadata") {
             return said.to_owned();
@@ -172,7 +177,7 @@ impl Schemas {
     }
 }
 
-/// How a field is merged, in the words patches and server-side apply have for it.
+/// Merge extensions for strategic merge patch and server-side apply.
 fn merging(field: &Field, schema: &mut Map<String, Value>) {
     let mut say = |name: &str, value: Value| {
         schema.insert(format!("x-kubernetes-{name}"), value);
@@ -202,7 +207,7 @@ fn merging(field: &Field, schema: &mut Map<String, Value>) {
     }
 }
 
-/// Types without fields, which the table has as kinds of fields.
+/// Scalar types, which the schema table has only as field kinds.
 fn scalar(name: &str, dialect: Dialect, schema: &mut Map<String, Value>) {
     let words = match (name, dialect) {
         ("meta.v1.Time" | "meta.v1.MicroTime", _) => json!({"type": "string", "format": "date-time"}),
@@ -213,7 +218,7 @@ fn scalar(name: &str, dialect: Dialect, schema: &mut Map<String, Value>) {
         ("api.resource.Quantity", Dialect::V2) => json!({"type": "string"}),
         ("api.resource.Quantity", Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         ("meta.v1.FieldsV1" | "pkg.runtime.RawExtension", _) => json!({"type": "object"}),
-        // Any JSON at all, and what is one of several kinds: no type.
+        // Arbitrary JSON and union types have no type.
         _ => json!({}),
     };
     if let Value::Object(words) = words {
@@ -225,7 +230,7 @@ fn is_one_of(name: &str) -> bool {
     name.starts_with("apiextensions.v1.JSONSchemaPropsOr")
 }
 
-/// The words `apps/v1` and `Deployment` as clients look them up.
+/// The `x-kubernetes-group-version-kind` entry of a kind.
 pub(super) fn group_version_kind(api_version: &str, kind: &str) -> Value {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     json!({"group": group, "kind": kind, "version": version})

@@ -1,4 +1,4 @@
-//! The paths under which the documents are read, and what clients may keep of them.
+//! HTTP endpoints of the OpenAPI documents, with caching headers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use super::cache::{Cache, hash};
 use super::{document, gnostic};
 use crate::catalog::{Catalog, Rows};
 use crate::compress::takes_gzip;
-use crate::request::words;
+use crate::request::header_values;
 use crate::resource::Resource;
 use crate::status::Status;
 
 const JSON: &str = "application/json";
-/// What kubectl asks for; the name with `.` instead of `@` is what answers are called, since `@` may not stand there.
+/// Media type that kubectl requests. Responses use `.` instead of `@`, which is not allowed in a media type.
 const V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// A document under its hash never changes.
-const FOREVER: &str = "public, max-age=31536000, immutable";
-/// Any other is asked for again, and answered with 304 when it is still the same.
-const ASK_AGAIN: &str = "no-cache, private";
+/// Cache-Control for a document requested by its hash, which never changes.
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+/// Cache-Control for other documents: clients revalidate and get 304 if unchanged.
+const REVALIDATE: &str = "no-cache, private";
 
-/// What makes the documents.
+/// State of the handlers.
 struct OpenApi {
     catalog: Catalog,
     version: &'static str,
     cache: Cache,
 }
 
-/// Routes to the documents of whatever resources there are at the moment; `version` is that of the API, as `v1.36.0`.
+/// Routes to the documents of the current resources; `version` is the API version (`v1.36.0`).
 pub fn router(catalog: Catalog, version: &'static str) -> Router {
     let openapi = OpenApi { catalog, version, cache: Cache::default() };
     let only_get = |route: MethodRouter<Arc<OpenApi>>| {
@@ -50,13 +50,13 @@ pub fn router(catalog: Catalog, version: &'static str) -> Router {
         .with_state(Arc::new(openapi))
 }
 
-/// The query of a document.
+/// Query parameters.
 #[derive(Deserialize)]
 struct Wanted {
     hash: Option<String>,
 }
 
-/// `/openapi/v3`: where the document of each group and version is.
+/// `/openapi/v3`: index of all group versions.
 async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     accepts(&headers, &[JSON])?;
     let groups = by_group_version(&openapi.catalog.rows());
@@ -69,13 +69,13 @@ async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Resul
     }
     let of_all = hash(groups.values().flatten(), openapi.version);
     if known(&headers, &of_all) {
-        return Ok(not_modified(&of_all, ASK_AGAIN));
+        return Ok(not_modified(&of_all, REVALIDATE));
     }
     let document = json!({"paths": paths}).to_string();
-    Ok((head(JSON, &of_all, ASK_AGAIN), document).into_response())
+    Ok((head(JSON, &of_all, REVALIDATE), document).into_response())
 }
 
-/// `/openapi/v3/apis/apps/v1`: the document of a group and version.
+/// `/openapi/v3/apis/apps/v1`: document of a group version.
 async fn v3(
     State(openapi): State<Arc<OpenApi>>,
     Path(path): Path<String>,
@@ -86,8 +86,8 @@ async fn v3(
     let rows = by_group_version(&openapi.catalog.rows()).remove(&path).ok_or_else(Status::no_such_path)?;
     let hash = hash(rows.iter(), openapi.version);
     let keep = match wanted.hash {
-        None => ASK_AGAIN,
-        Some(wanted) if wanted == hash => FOREVER,
+        None => REVALIDATE,
+        Some(wanted) if wanted == hash => IMMUTABLE,
         Some(_) => {
             let now_at = format!("/openapi/v3/{path}?hash={hash}");
             return Ok((StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, now_at)]).into_response());
@@ -98,7 +98,7 @@ async fn v3(
     openapi.answer(&path, JSON, &hash, keep, &headers, make).await
 }
 
-/// `/openapi/v2`: everything, in JSON or in protobuf.
+/// `/openapi/v2`: all resources, as JSON or protobuf.
 async fn v2(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     match accepts(&headers, &[JSON, V2_PROTOBUF_ASKED, V2_PROTOBUF])? {
         JSON => openapi.of_everything(JSON, &headers).await,
@@ -106,7 +106,7 @@ async fn v2(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<R
     }
 }
 
-/// `/swagger-2.0.0.pb-v1`: what `/openapi/v2` in protobuf was called once.
+/// `/swagger-2.0.0.pb-v1`: old path of the protobuf document.
 async fn swagger(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     openapi.of_everything(V2_PROTOBUF, &headers).await
 }
@@ -119,7 +119,7 @@ impl OpenApi {
             let document = document::v2(rows.all(), version);
             if media_type == JSON { document.to_string().into_bytes() } else { gnostic::encode(&document) }
         };
-        self.answer(media_type, media_type, &hash, ASK_AGAIN, headers, make).await
+        self.answer(media_type, media_type, &hash, REVALIDATE, headers, make).await
     }
 
     async fn answer(
@@ -149,7 +149,7 @@ impl OpenApi {
     }
 }
 
-/// The rows of each group and version, by its path: `api/v1`, `apis/apps/v1`.
+/// Rows by document path: `api/v1`, `apis/apps/v1`.
 fn by_group_version(rows: &Rows) -> BTreeMap<String, Vec<Arc<Resource>>> {
     let mut groups = BTreeMap::<String, Vec<Arc<Resource>>>::new();
     for row in rows.all() {
@@ -173,16 +173,16 @@ fn not_modified(hash: &str, keep: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [tag, keep, vary]).into_response()
 }
 
-/// Whether the client has it already.
+/// Whether the client has the current document.
 fn known(headers: &HeaderMap, hash: &str) -> bool {
-    words(headers, header::IF_NONE_MATCH)
+    header_values(headers, header::IF_NONE_MATCH)
         .any(|tag| tag == "*" || tag.trim_start_matches("W/").trim_matches('"') == hash)
 }
 
-/// The first of the types a client names that is offered; the first offer for a client that names none.
+/// The first accepted media type that is offered; the first offer without an `Accept` header.
 fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str, Status> {
     let mut asked = false;
-    for item in words(headers, header::ACCEPT) {
+    for item in header_values(headers, header::ACCEPT) {
         asked = true;
         let media_type = item.split(';').next().unwrap_or_default().trim();
         let any = matches!(media_type, "*/*" | "application/*" | "");

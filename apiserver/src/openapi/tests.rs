@@ -1,4 +1,4 @@
-//! Documents as clients read them.
+//! OpenAPI documents.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ async fn get(router: &Router, path: &str) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// Everything that stands under `$ref`, and is not the name of a property.
+/// All `$ref` values that are not property names.
 fn references(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -59,7 +59,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Every schema is referred to or a kind, and whatever is referred to is there.
+/// Every schema is a kind or referenced, and every reference resolves.
 #[track_caller]
 fn assert_whole(document: &Value, schemas: &Value, prefix: &str) {
     let mut found = BTreeSet::new();
@@ -143,7 +143,7 @@ async fn hardly_a_type_or_field_goes_without_a_word() {
         silent.extend(fields.map(|(field, _)| format!("{name}.{field}")));
         silent.extend(schema.get("description").is_none().then(|| name.clone()));
     }
-    // The official schema says nothing of a few.
+    // Some types have no official description.
     assert!(silent.len() < 120, "{silent:#?}");
 }
 
@@ -233,7 +233,7 @@ async fn the_old_document_is_whole_and_knows_nothing_new() {
     let document = get(&documents, "/openapi/v2").await;
     assert_whole(&document, &document["definitions"], "#/definitions/");
     let text = document.to_string();
-    // As words they have lists; there are fields of these names as well.
+    // These keywords have lists; there are fields of the same names, too.
     for word in ["\"oneOf\":[", "\"allOf\":[", "requestBody", "#/components"] {
         assert!(!text.contains(word), "{word}");
     }
@@ -245,7 +245,7 @@ async fn the_old_document_is_whole_and_knows_nothing_new() {
     }
 }
 
-/// A schema that somebody gave.
+/// A given schema.
 struct Given(Value);
 
 impl Schema for Given {
@@ -296,12 +296,162 @@ async fn a_kind_that_comes_later_is_told_of() {
     assert_eq!(schemas["com.example.sea.v1.ShipList"]["required"], json!(["items"]));
     let patch = &document["paths"]["/apis/sea.example.com/v1/ships/{name}"]["patch"];
     assert!(patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_none());
-    // A property may be called what is a word elsewhere.
+    // A property may have the name of a keyword.
     let old = get(&documents, "/openapi/v2").await;
     let spec = &old["definitions"]["com.example.sea.v1.Ship"]["properties"]["spec"];
-    assert_eq!(spec["properties"], json!({"oneOf": {"type": "integer"}}));
+    assert_eq!(spec["properties"], json!({"oneOf": {}}), "in Swagger 2.0 what may be null has no type");
 
     registry.serve("ships", vec![ship(&json!({"type": "object"}))]).await.unwrap();
     let changed = get(&documents, "/openapi/v3").await;
     assert_ne!(changed["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"], url.as_str());
+}
+
+/// kubectl rejects fields that are not in `properties`, if there are any.
+#[tokio::test]
+async fn a_kind_that_keeps_unknown_fields_is_a_plain_object() {
+    const V2: &str = "/openapi/v2";
+    const V3: &str = "/openapi/v3/apis/sea.example.com/v1";
+    let gvk = json!([{"group": "sea.example.com", "kind": "Ship", "version": "v1"}]);
+    let plain = json!({"type": "object", "x-kubernetes-group-version-kind": gvk});
+    let preserved =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": "A ship."});
+    let nested = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}}}});
+    for schema in [&preserved, &nested] {
+        let rows = kinds::all().into_iter().chain([ship(schema)]);
+        let documents = router(Catalog::new(rows), "v1.36.0");
+        let old = get(&documents, V2).await["definitions"]["com.example.sea.v1.Ship"].clone();
+        let new = get(&documents, V3).await["components"]["schemas"]["com.example.sea.v1.Ship"].clone();
+        let pod =
+            get(&documents, "/openapi/v3/api/v1").await["components"]["schemas"]["io.k8s.api.core.v1.Pod"]
+                .clone();
+        for field in ["apiVersion", "kind", "metadata"] {
+            let said = &new["properties"][field]["description"];
+            assert_eq!(said, &pod["properties"][field]["description"], "the official words for {field}");
+        }
+        if schema == &preserved {
+            assert_eq!(old, plain);
+            assert_eq!(new["x-kubernetes-preserve-unknown-fields"], true);
+        } else {
+            let spec = json!({"x-kubernetes-preserve-unknown-fields": true});
+            assert_eq!(old["properties"]["spec"], spec);
+            assert!(old["properties"]["kind"]["description"].is_string());
+        }
+    }
+}
+
+/// As kube-apiserver 1.21 publishes the same definition. kubectl 1.20 rejects valid objects, or fails to read the whole
+/// document, if a type is left where stock has none.
+#[tokio::test]
+async fn old_clients_can_read_and_use_every_custom_schema() {
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["spec"],
+        "properties": {"spec": {"type": "object"}}});
+    let schema = json!({"type": "object", "required": ["none", "some"], "properties": {
+        "none": {"type": "string", "nullable": true},
+        "some": {"type": "string"},
+        "list": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object"}},
+        "bare": {"type": "array"},
+        "open": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        "whole": embedded,
+        "wholes": {"type": "array", "items": embedded},
+    }});
+    let rows = kinds::all().into_iter().chain([ship(&schema)]);
+    let documents = router(Catalog::new(rows), "v1.36.0");
+    let old = get(&documents, "/openapi/v2").await["definitions"]["com.example.sea.v1.Ship"].clone();
+    let new = get(&documents, "/openapi/v3/apis/sea.example.com/v1").await["components"]["schemas"]
+        ["com.example.sea.v1.Ship"]
+        .clone();
+    assert_eq!(old["required"], json!(["some"]), "what may be null is not required");
+    let fields = &old["properties"];
+    for (name, expected) in [
+        ("none", json!({})),
+        ("list", json!({"x-kubernetes-preserve-unknown-fields": true})),
+        ("bare", json!({})),
+        (
+            "open",
+            json!({"x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
+        ),
+    ] {
+        assert_eq!(fields[name], expected, "{name}");
+    }
+    for (whole, metadata) in [
+        (&fields["whole"], &fields["metadata"]),
+        (&fields["wholes"]["items"], &fields["metadata"]),
+        (&new["properties"]["whole"], &new["properties"]["metadata"]),
+        (&new["properties"]["wholes"]["items"], &new["properties"]["metadata"]),
+    ] {
+        assert_eq!(whole["required"], json!(["spec", "kind", "apiVersion"]));
+        assert_eq!(&whole["properties"]["metadata"], metadata);
+        assert!(whole["properties"]["kind"]["description"].is_string(), "{whole}");
+        assert_eq!(whole["properties"]["spec"], json!({"type": "object"}));
+    }
+    assert!(new["properties"]["open"]["properties"]["kind"].is_object());
+    assert_eq!(new["required"], json!(["none", "some"]));
+    assert_eq!(new["properties"]["list"], schema["properties"]["list"]);
+}
+
+#[tokio::test]
+async fn connections_are_among_the_paths_of_both_documents() {
+    let documents = documents();
+    let old = get(&documents, "/openapi/v2").await;
+    let new = get(&documents, "/openapi/v3/api/v1").await;
+    const POD: &str = "/api/v1/namespaces/{namespace}/pods/{name}";
+    for document in [&old, &new] {
+        for (path, methods, id, kind) in [
+            (format!("{POD}/exec"), "get post", "connectCoreV1GetNamespacedPodExec", "PodExecOptions"),
+            (format!("{POD}/attach"), "get post", "connectCoreV1GetNamespacedPodAttach", "PodAttachOptions"),
+            (
+                format!("{POD}/portforward"),
+                "get post",
+                "connectCoreV1GetNamespacedPodPortforward",
+                "PodPortForwardOptions",
+            ),
+            (format!("{POD}/log"), "get", "readCoreV1NamespacedPodLog", "Pod"),
+            (
+                format!("{POD}/proxy/{{path}}"),
+                "delete get patch post put",
+                "connectCoreV1GetNamespacedPodProxyWithPath",
+                "PodProxyOptions",
+            ),
+            (
+                "/api/v1/namespaces/{namespace}/services/{name}/proxy".to_owned(),
+                "delete get patch post put",
+                "connectCoreV1GetNamespacedServiceProxy",
+                "ServiceProxyOptions",
+            ),
+            (
+                "/api/v1/nodes/{name}/proxy".to_owned(),
+                "delete get patch post put",
+                "connectCoreV1GetNodeProxy",
+                "NodeProxyOptions",
+            ),
+        ] {
+            let at = &document["paths"][&path];
+            let mut found: Vec<&String> =
+                at.as_object().unwrap().keys().filter(|key| *key != "parameters").collect();
+            found.sort();
+            assert_eq!(found, methods.split(' ').collect::<Vec<_>>(), "{path}");
+            assert_eq!(at["get"]["operationId"], id);
+            assert_eq!(at["get"]["x-kubernetes-group-version-kind"]["kind"], kind, "{path}");
+        }
+    }
+}
+
+/// Some that differ between API versions, or that only validation requires.
+#[tokio::test]
+async fn required_fields_are_those_of_the_served_version() {
+    let document = get(&documents(), "/openapi/v2").await;
+    for (name, expected) in [
+        ("apps.v1.ControllerRevision", json!(["revision"])),
+        ("apps.v1.DeploymentCondition", json!(["status", "type"])),
+        ("apps.v1.Deployment", Value::Null),
+        ("batch.v1.CronJob", json!(["spec"])),
+        ("core.v1.Event", json!(["involvedObject", "metadata"])),
+        ("core.v1.Pod", Value::Null),
+        ("core.v1.Container", json!(["name"])),
+        ("core.v1.PodList", json!(["items"])),
+        ("apps.v1.DeploymentSpec", json!(["selector", "template"])),
+    ] {
+        assert_eq!(document["definitions"][format!("io.k8s.api.{name}")]["required"], expected, "{name}");
+    }
 }

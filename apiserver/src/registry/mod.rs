@@ -1,72 +1,93 @@
-//! Objects written through a durable store and read from the cache above it.
+//! Registry: writes objects to durable storage and reads them from the watch cache.
 //!
-//! A write is a transaction on the revision it was decided on. What has been written comes back through the store's own
-//! watch, in order, into the cache; a write returns once the cache holds it, so that whoever wrote it can read it. An
-//! object is encoded once: what a writer has encoded is what the cache keeps.
+//! A write is a transaction on the revision it is based on. It returns once the storage's watch has delivered
+//! it to the cache, so that the client can read its own write. An object is encoded once, by its writer.
 
-mod follow;
+mod cache_updater;
+mod handoff;
 mod key;
-mod left;
 mod pages;
-mod past;
+mod size;
 #[cfg(test)]
 mod tests;
+mod watch_history;
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use self::follow::{Follower, Wish};
-use self::left::Left;
+use self::cache_updater::{CacheUpdater, RowsUpdate};
+use self::handoff::Handoff;
 use crate::catalog::{Catalog, Defined, Rows};
 use crate::resource::{Fields, Resource};
+use crate::status::Status;
 use crate::storage::{self, Compare, Expected, Outcome, Revision, Store, Transaction};
-use crate::store::{Content, Draft, Memory, Object};
+use crate::tasks;
+use crate::watch_cache::{Content, Draft, Object, WatchCache};
 
-/// How often an object is put into a namespace that somebody else is writing.
-const TRIES: usize = 5;
-/// The name of namespaces in the store.
+/// Attempts to create an object while its namespace is being updated.
+const MAX_ATTEMPTS: usize = 5;
+/// Storage name of namespaces.
 const NAMESPACES: &str = "namespaces";
-/// Changes of rows on their way to the follower; they are made one after another.
-const WISHES: usize = 1;
+/// Capacity of the channel of row updates, which are applied one at a time.
+const UPDATES: usize = 1;
 
-/// The objects of an API server.
+/// Storage and watch cache of all objects.
 pub struct Registry {
     store: Arc<dyn Store>,
-    cache: Memory,
-    left: Left,
+    cache: WatchCache,
+    handoff: Handoff,
     catalog: Catalog,
-    /// What is defined beyond the rows of the program.
+    /// Custom resource rows.
     defined: Mutex<Defined>,
-    wishes: mpsc::Sender<Wish>,
-    /// Whoever reads the past; all others wait for it.
-    recalling: Mutex<()>,
+    updates: mpsc::Sender<RowsUpdate>,
+    /// Held while the watch history is loaded.
+    loading_history: Mutex<()>,
 }
 
 /// Why an object was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// There is one of that name already.
-    #[error("it exists already")]
+    /// An object of that name exists.
+    #[error("the object already exists")]
     Exists,
-    /// Somebody else wrote it meanwhile: read it again and decide anew.
-    #[error("it has been changed or deleted meanwhile")]
+    /// Conflict with a concurrent write: read the object again and retry.
+    #[error("the object was changed or deleted concurrently")]
     Changed,
-    /// The namespace it would lie in is on its way out, or gone.
-    #[error("its namespace is being terminated")]
-    Ending,
-    /// The store failed; what the caller may do, its advice says.
+    /// The namespace is missing or terminating.
+    #[error("the namespace is being terminated")]
+    NamespaceTerminating,
+    /// The object exceeds the size limit.
+    #[error("the object has {bytes} bytes, the limit is {}", size::MAX_OBJECT_BYTES)]
+    TooLarge {
+        /// Size in bytes.
+        bytes: usize,
+    },
+    /// Storage error; see [`storage::Error::advice`].
     #[error(transparent)]
     Store(Arc<storage::Error>),
 }
 
-/// When a write is safe from a crash.
+/// Durability of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durable {
-    /// Before it is answered.
+    /// Durable before the response.
     First,
-    /// When the store finds time for it.
+    /// Durable later.
     Later,
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::TooLarge { .. } => Self::object_too_large(error),
+            Error::Store(error) => error.as_ref().into(),
+            Error::Exists | Error::Changed | Error::NamespaceTerminating => {
+                Self::new(StatusCode::CONFLICT, "Conflict", error.to_string())
+            }
+        }
+    }
 }
 
 impl From<storage::Error> for Error {
@@ -76,61 +97,61 @@ impl From<storage::Error> for Error {
 }
 
 impl Registry {
-    /// Reads everything in the store and follows it from there, until dropped.
+    /// Loads all objects and follows the storage until dropped.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the storage cannot be read.
     pub async fn open(store: Arc<dyn Store>, catalog: Catalog) -> Result<Arc<Self>, storage::Error> {
         let rows = catalog.rows();
-        let (cache, revision) = follow::fill(store.as_ref(), &rows).await?;
-        let (wishes, received) = mpsc::channel(WISHES);
-        let left = Left::default();
-        let follower = Follower {
+        let (cache, revision) = cache_updater::fill(store.as_ref(), &rows).await?;
+        let (updates, received) = mpsc::channel(UPDATES);
+        let handoff = Handoff::default();
+        let updater = CacheUpdater {
             store: store.clone(),
             cache: cache.clone(),
-            left: left.clone(),
+            handoff: handoff.clone(),
             catalog: catalog.clone(),
             rows,
             revision,
-            wishes: received,
+            updates: received,
             waiting: None,
         };
-        tokio::spawn(follower.run());
-        let (defined, recalling) = (Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { store, cache, left, catalog, defined, wishes, recalling }))
+        tasks::supervise("cache updater", updater.run());
+        let (defined, loading_history) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { store, cache, handoff, catalog, defined, updates, loading_history }))
     }
 
-    /// Where objects are read.
-    pub fn cache(&self) -> &Memory {
+    /// The watch cache.
+    pub fn cache(&self) -> &WatchCache {
         &self.cache
     }
 
-    /// The resources that are kept.
+    /// The served resources.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Looks in the log of the store for what happened to a resource before this server began, so that watches go on from
-    /// there; false when that has been looked for.
-    pub async fn recall(&self, stored: &str) -> bool {
-        let lacks = || self.cache.without_past().iter().any(|(lacking, _)| lacking == stored);
+    /// Loads the watch history of a resource from before this server started. Returns false if that was done
+    /// before or fails.
+    pub async fn load_history(&self, stored: &str) -> bool {
+        let lacks = || self.cache.without_history().iter().any(|(lacking, _)| lacking == stored);
         if !lacks() {
             return false;
         }
-        let Ok(_alone) = self.recalling.try_lock() else {
-            // What comes of it for whoever was first is the same for all who wait: one log is not read for each of them.
-            drop(self.recalling.lock().await);
+        let Ok(_alone) = self.loading_history.try_lock() else {
+            // Concurrent callers wait for the first one and share its result.
+            drop(self.loading_history.lock().await);
             return !lacks();
         };
-        let read = past::take_in(self.store.as_ref(), &self.cache, self.rows()).await;
-        read.inspect_err(|error| tracing::warn!(%error, "the log cannot be read; clients list instead"))
+        let read = watch_history::load(self.store.as_ref(), &self.cache, self.rows()).await;
+        read.inspect_err(|error| tracing::warn!(%error, "cannot load watch history from the storage log; clients list instead"))
             .is_ok()
     }
 
-    /// One object, though it was written so lately by another server on the same store that the cache has not heard of it.
+    /// Reads an object from the cache, or from the storage if another server has just created it.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the storage cannot be read.
     pub async fn read(
         &self,
         stored: &str,
@@ -142,21 +163,21 @@ impl Registry {
         }
         let found = self.store.get(&key::of(stored, namespace, name)).await?;
         let Some(entry) = found.entry else { return Ok(None) };
-        self.cache.reached(entry.modified).await;
+        self.cache.wait_for_revision(entry.modified).await;
         Ok(self.cache.get(stored, namespace, name))
     }
 
-    /// All resources as they are now.
+    /// The current rows.
     pub fn rows(&self) -> Arc<Rows> {
         self.catalog.rows()
     }
 
-    /// Serves these rows in place of those that `owner` gave before; none of them ends it. Returns once they are served,
-    /// with everything the store already holds of them. Watches of a resource that goes, or whose field selectors
-    /// change, are closed.
+    /// Replaces the rows of `owner`; an empty list removes them. Returns when the rows are served and their
+    /// stored objects are cached. Watches of removed resources and of resources whose selectable fields
+    /// change are closed.
     ///
     /// # Errors
-    /// When the store cannot be read; what was served before goes on, and trying again is right.
+    /// When the storage cannot be read. The previous rows stay; retry.
     pub async fn serve(&self, owner: &str, rows: Vec<Resource>) -> Result<(), Error> {
         let answer = {
             let mut defined = self.defined.lock().await;
@@ -167,18 +188,18 @@ impl Registry {
             }
             let (done, answer) = oneshot::channel();
             let rows = Arc::new(self.catalog.with(&defined));
-            // The follower goes only after the registry, and a wish that a later one overtook is part of that one.
-            let _ = self.wishes.send(Wish { rows, done }).await;
+            // The updater outlives the registry. A superseded update is part of the later one.
+            let _ = self.updates.send(RowsUpdate { rows, done }).await;
             answer
         };
         answer.await.unwrap_or(Ok(())).map_err(Error::from)
     }
 
-    /// Writes an object that must not be there yet, in a namespace that is not on its way out at that moment.
+    /// Creates an object in a namespace that is not terminating.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Ending`], [`Error::Changed`] when others write the namespace all the time, or what is
-    /// wrong with the store.
+    /// [`Error::Exists`], [`Error::NamespaceTerminating`], [`Error::Changed`] when the namespace changes on
+    /// every attempt, or a storage error.
     pub async fn create<'a>(
         &self,
         resource: &Resource,
@@ -186,16 +207,17 @@ impl Registry {
     ) -> Result<Object, Error> {
         let content = content.into();
         let mut was_there = false;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let draft = Draft::new(content, &self.fields(resource));
+            size::check(&draft, None)?;
             let key = key::of(resource.stored(), draft.namespace(), draft.name());
             let namespace = self.cache.get(NAMESPACES, "", draft.namespace());
-            if namespace.as_ref().map_or(was_there, Object::is_doomed) {
-                return Err(Error::Ending);
+            if namespace.as_ref().map_or(was_there, Object::is_terminating) {
+                return Err(Error::NamespaceTerminating);
             }
             was_there = namespace.is_some();
-            let left = self.left.leave(&key, draft);
-            let mut transaction = Transaction::put(&key, Expected::Absent, left.bytes());
+            let handoff = self.handoff.park(&key, draft);
+            let mut transaction = Transaction::put(&key, Expected::Absent, handoff.bytes());
             if let Some(namespace) = &namespace {
                 let key = key::of(NAMESPACES, "", namespace.name()).into();
                 transaction
@@ -203,8 +225,8 @@ impl Registry {
                     .push(Compare { key, expected: Expected::Modified(namespace.revision()) });
             }
             match self.commit(transaction, Error::Exists).await {
-                Ok(revision) => return Ok(left.at(revision)),
-                // It is the namespace that has changed, perhaps no more than its labels.
+                Ok(revision) => return Ok(handoff.at(revision)),
+                // The conflict was with the namespace, perhaps only its labels: retry.
                 Err(Error::Exists)
                     if namespace.is_some_and(|before| {
                         let now = self.cache.get(NAMESPACES, "", before.name());
@@ -216,10 +238,10 @@ impl Registry {
         Err(Error::Changed)
     }
 
-    /// Writes an object over the one it was made from.
+    /// Replaces an object at the revision of `before`.
     ///
     /// # Errors
-    /// [`Error::Changed`], or what is wrong with the store.
+    /// [`Error::Changed`], or a storage error.
     pub async fn replace<'a>(
         &self,
         resource: &Resource,
@@ -229,11 +251,11 @@ impl Registry {
         self.overwrite(resource, before, content.into(), Durable::First).await
     }
 
-    /// The same for an object that says nothing new but that somebody is still there: it is answered at once, and what a
-    /// crash may cost is the last of such writes.
+    /// As [`Self::replace`], for heartbeats: returns before the write is durable. A crash may lose the last
+    /// of these writes.
     ///
     /// # Errors
-    /// As of [`Self::replace`].
+    /// As [`Self::replace`].
     pub async fn renew<'a>(
         &self,
         resource: &Resource,
@@ -243,14 +265,14 @@ impl Registry {
         self.overwrite(resource, before, content.into(), Durable::Later).await
     }
 
-    /// Takes an object out.
+    /// Deletes an object; returns the revision of the deletion.
     ///
     /// # Errors
-    /// [`Error::Changed`], or what is wrong with the store.
-    pub async fn delete(&self, resource: &Resource, object: &Object) -> Result<(), Error> {
+    /// [`Error::Changed`], or a storage error.
+    pub async fn delete(&self, resource: &Resource, object: &Object) -> Result<Revision, Error> {
         let key = key::of(resource.stored(), object.namespace(), object.name());
         let expected = Expected::Modified(object.revision());
-        self.commit(Transaction::delete(&key, expected), Error::Changed).await.map(drop)
+        self.commit(Transaction::delete(&key, expected), Error::Changed).await
     }
 
     async fn overwrite(
@@ -261,45 +283,46 @@ impl Registry {
         durable: Durable,
     ) -> Result<Object, Error> {
         let draft = Draft::new(content, &self.fields(resource));
-        if before.is(&draft) {
+        if before.equals(&draft) {
             return Ok(before.clone());
         }
+        size::check(&draft, Some(before))?;
         let key = key::of(resource.stored(), draft.namespace(), draft.name());
-        let left = self.left.leave(&key, draft);
-        let transaction = Transaction::put(&key, Expected::Modified(before.revision()), left.bytes());
+        let handoff = self.handoff.park(&key, draft);
+        let transaction = Transaction::put(&key, Expected::Modified(before.revision()), handoff.bytes());
         let outcome = match durable {
             Durable::First => self.store.commit(transaction).await?,
-            Durable::Later => self.store.commit_late(transaction).await?,
+            Durable::Later => self.store.commit_deferred(transaction).await?,
         };
         let revision = self.settled(outcome, Error::Changed).await?;
-        Ok(left.at(revision))
+        Ok(handoff.at(revision))
     }
 
-    /// What field selectors ask of the resource's objects, in any of its versions.
+    /// Selectable fields of the stored resource, over all its versions.
     fn fields(&self, resource: &Resource) -> Fields {
         self.rows().fields(resource.stored()).unwrap_or(&resource.fields).clone()
     }
 
-    async fn commit(&self, transaction: Transaction, otherwise: Error) -> Result<Revision, Error> {
+    async fn commit(&self, transaction: Transaction, conflict_error: Error) -> Result<Revision, Error> {
         let outcome = self.store.commit(transaction).await?;
-        self.settled(outcome, otherwise).await
+        self.settled(outcome, conflict_error).await
     }
 
-    /// Waits until the cache has what became of a transaction.
-    async fn settled(&self, outcome: Outcome, otherwise: Error) -> Result<Revision, Error> {
+    /// Waits until the cache has reached the result of a transaction.
+    async fn settled(&self, outcome: Outcome, conflict_error: Error) -> Result<Revision, Error> {
         match outcome {
             Outcome::Committed { revision } => {
-                self.cache.reached(revision).await;
+                self.cache.wait_for_revision(revision).await;
                 Ok(revision)
             }
             Outcome::Conflict { current, .. } => {
-                // Whoever decides anew is to decide on what stood in the way.
+                // A retry must see the conflicting write.
                 let revision = match current {
                     Some(entry) => entry.modified,
                     None => self.store.revision().await?,
                 };
-                self.cache.reached(revision).await;
-                Err(otherwise)
+                self.cache.wait_for_revision(revision).await;
+                Err(conflict_error)
             }
         }
     }

@@ -1,18 +1,18 @@
-//! Everything under a prefix of a store, a page at a time.
+//! Paged reads of all entries under a prefix.
 
 use std::sync::Arc;
 
 use crate::storage::{Entry, Error, Page, Revision, Store};
 
-/// Entries read at once.
-const PAGE: usize = 1000;
+/// Entries per page.
+const PAGE_ENTRIES: usize = 1000;
 
-/// A walk over everything under a prefix. Pages are pictures of different moments: who wants one picture follows the
-/// store from [`Pages::revision`] on.
+/// Iterates over all entries under a prefix. Pages are read at different revisions; watch from
+/// [`Pages::revision`] for a consistent state.
 pub(super) struct Pages<'a> {
     store: &'a dyn Store,
     prefix: &'a str,
-    /// The revision of the first page.
+    /// Revision of the first page.
     pub revision: Revision,
     ready: Option<Page>,
     after: Option<Arc<str>>,
@@ -21,15 +21,15 @@ pub(super) struct Pages<'a> {
 impl<'a> Pages<'a> {
     /// Reads the first page.
     pub async fn of(store: &'a dyn Store, prefix: &'a str) -> Result<Self, Error> {
-        let first = store.range(prefix, None, PAGE).await?;
+        let first = store.range(prefix, None, PAGE_ENTRIES).await?;
         Ok(Self { store, prefix, revision: first.revision, ready: Some(first), after: None })
     }
 
-    /// The next entries, `None` at the end.
+    /// The next entries; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Entry>>, Error> {
         let page = match (self.ready.take(), self.after.take()) {
             (Some(page), _) => page,
-            (None, Some(after)) => self.store.range(self.prefix, Some(&after), PAGE).await?,
+            (None, Some(after)) => self.store.range(self.prefix, Some(&after), PAGE_ENTRIES).await?,
             (None, None) => return Ok(None),
         };
         if page.more {

@@ -1,13 +1,14 @@
-//! What is written is read back, by whoever asks next and after a restart, and comes to watchers once and in order.
+//! Writes are read back, also by other servers and after a restart, and watched once and in order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::store::Scope;
+use crate::resource::Field;
+use crate::watch_cache::Scope;
 
 fn row() -> Resource {
-    Resource::new("", "v1", "Pod", "pods", "pod").fields(&["status.phase"])
+    Resource::new("", "v1", "Pod", "pods", "pod").fields(&[Field::path("status.phase")])
 }
 
 fn pod(name: &str, phase: &str) -> Map<String, Value> {
@@ -50,7 +51,7 @@ async fn another_registry_on_the_store_sees_the_same() {
     let read = second.cache().get("pods", "default", "web").unwrap();
     assert_eq!((read.json(), read.field("status.phase")), (made.json(), Some("Pending")));
     let changed = first.replace(&row(), &made, &pod("web", "Running")).await.unwrap();
-    second.cache().reached(changed.revision()).await;
+    second.cache().wait_for_revision(changed.revision()).await;
     assert_eq!(second.cache().get("pods", "default", "web").unwrap().revision(), changed.revision());
 }
 
@@ -80,7 +81,7 @@ async fn watchers_see_every_write_once_and_in_order() {
     assert_eq!(revisions, sorted);
 }
 
-/// Several objects that go in one transaction, or while nobody follows, go at one revision.
+/// Several objects that are deleted in one transaction, or while nothing is followed, have one revision.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_watches_while_many_go_at_once_hears_of_all_of_them() {
     const MANY: usize = 100;
@@ -100,8 +101,8 @@ async fn who_watches_while_many_go_at_once_hears_of_all_of_them() {
         let cache = registry.cache();
         let mut watcher = cache.watch("pods", Scope::All, cache.revision()).unwrap();
         let watching = std::thread::spawn(move || {
-            // As fast as can be, so that it looks while they go.
-            while !watcher.has_news() {}
+            // A busy loop, to read while deletions arrive.
+            while !watcher.has_changes() {}
             let mut seen = 0;
             loop {
                 match watcher.ready().unwrap().len() {
@@ -122,40 +123,40 @@ async fn a_log_that_moved_on_is_caught_up_with() {
     let kept = registry.create(&row(), &pod("kept", "Pending")).await.unwrap();
     let gone = registry.create(&row(), &pod("gone", "Pending")).await.unwrap();
     let catalog = Catalog::new([row()]);
-    let mut follower = Follower {
+    let mut updater = CacheUpdater {
         store: store.clone(),
-        cache: Memory::new(1),
-        left: Left::default(),
+        cache: WatchCache::new(1),
+        handoff: Handoff::default(),
         rows: catalog.rows(),
         catalog,
         revision: gone.revision(),
-        wishes: mpsc::channel(WISHES).1,
+        updates: mpsc::channel(UPDATES).1,
         waiting: None,
     };
     for object in [&kept, &gone] {
-        follower.cache.load("pods", object.clone());
+        updater.cache.load("pods", object.clone());
     }
-    follower.cache.follow(gone.revision(), []);
-    let mut watcher = follower.cache.watch("pods", Scope::All, gone.revision()).unwrap();
+    updater.cache.apply(gone.revision(), []);
+    let mut watcher = updater.cache.watch("pods", Scope::All, gone.revision()).unwrap();
 
     registry.replace(&row(), &kept, &pod("kept", "Running")).await.unwrap();
     registry.create(&row(), &pod("new", "Pending")).await.unwrap();
     registry.delete(&row(), &gone).await.unwrap();
     store.compact(registry.cache().revision()).await.unwrap();
-    assert!(matches!(follower.follow().await, Err(storage::Error::Compacted { .. })));
-    follower.catch_up().await.unwrap();
+    assert!(matches!(updater.follow().await, Err(storage::Error::Compacted { .. })));
+    updater.resync().await.unwrap();
 
     let names: Vec<String> =
-        follower.cache.list("pods", &Scope::All).objects.iter().map(|o| o.name().to_owned()).collect();
+        updater.cache.list("pods", &Scope::All).objects.iter().map(|o| o.name().to_owned()).collect();
     assert_eq!(names, ["kept", "new"]);
-    assert_eq!(follower.cache.revision(), registry.cache().revision());
+    assert_eq!(updater.cache.revision(), registry.cache().revision());
     let seen = watcher.next().await.unwrap();
     let seen: Vec<&str> = seen.iter().map(|change| change.object.name()).collect();
     assert_eq!(seen, ["kept", "new", "gone"]);
 }
 
 fn widgets() -> Resource {
-    Resource::new("example.com", "v1", "Widget", "widgets", "widget").fields(&["spec.color"])
+    Resource::new("example.com", "v1", "Widget", "widgets", "widget").fields(&[Field::path("spec.color")])
 }
 
 fn widget(name: &str, color: &str) -> Map<String, Value> {
@@ -231,15 +232,15 @@ async fn nothing_is_put_into_a_namespace_that_has_begun_to_go() {
     };
     let (first, second) = (open().await, open().await);
     let made = first.create(&namespaces(), &namespace(json!({"name": "default"}))).await.unwrap();
-    second.cache().reached(made.revision()).await;
-    // The other may not have heard of what has changed, and finds out when it writes.
+    second.cache().wait_for_revision(made.revision()).await;
+    // The other server may not know of the change and detects it when it writes.
     let labelled = namespace(json!({"name": "default", "labels": {"a": "b"}}));
     let labelled = first.replace(&namespaces(), &made, &labelled).await.unwrap();
     second.create(&row(), &pod("web", "Pending")).await.unwrap();
     assert!(matches!(second.create(&row(), &pod("web", "Pending")).await, Err(Error::Exists)));
     let going = namespace(json!({"name": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
     let going = first.replace(&namespaces(), &labelled, &going).await.unwrap();
-    assert!(matches!(second.create(&row(), &pod("late", "Pending")).await, Err(Error::Ending)));
+    assert!(matches!(second.create(&row(), &pod("late", "Pending")).await, Err(Error::NamespaceTerminating)));
     first.delete(&namespaces(), &going).await.unwrap();
     assert!(second.cache().get("pods", "default", "late").is_none());
 }

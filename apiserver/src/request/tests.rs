@@ -1,16 +1,19 @@
-//! Paths to targets.
+//! Targets of paths.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{ListOptions, Objects, Target};
 
 fn objects(path: &str) -> String {
     match Target::parse(path) {
-        Some(Target::Objects(Objects { group, version, plural, namespace, name, subresource })) => format!(
-            "{group}/{version} {plural} ns={} name={} sub={}",
-            namespace.unwrap_or_default(),
-            name.unwrap_or_default(),
-            subresource.unwrap_or_default()
-        ),
+        Some(Target::Objects(Objects { group, version, plural, namespace, name, subresource, is_watch })) => {
+            format!(
+                "{}{group}/{version} {plural} ns={} name={} sub={}",
+                if is_watch { "watch " } else { "" },
+                namespace.unwrap_or_default(),
+                name.unwrap_or_default(),
+                subresource.unwrap_or_default()
+            )
+        }
         other => format!("{other:?}"),
     }
 }
@@ -28,6 +31,10 @@ fn paths_of_objects() {
         ("/api/v1/namespaces/a", "/v1 namespaces ns= name=a sub="),
         ("/api/v1/namespaces/a/status", "/v1 namespaces ns= name=a sub=status"),
         ("/apis/apps/v1/namespaces/a/deployments/d/scale", "apps/v1 deployments ns=a name=d sub=scale"),
+        ("/api/v1/watch/pods", "watch /v1 pods ns= name= sub="),
+        ("/api/v1/watch/namespaces/a/pods/x", "watch /v1 pods ns=a name=x sub="),
+        ("/api/v1/watch/namespaces/a", "watch /v1 namespaces ns= name=a sub="),
+        ("/apis/apps/v1/watch/deployments", "watch apps/v1 deployments ns= name= sub="),
         (
             "/apis/rbac.x.io/v1/clusterroles/system%3Anode",
             "rbac.x.io/v1 clusterroles ns= name=system:node sub=",
@@ -43,16 +50,23 @@ fn other_paths() {
     assert_eq!(Target::parse("/api"), Some(Target::CoreVersions));
     assert_eq!(Target::parse("/apis/apps"), Some(Target::Group("apps".to_owned())));
     assert_eq!(Target::parse("/api/v1"), Some(Target::GroupVersion(String::new(), "v1".to_owned())));
-    for path in
-        ["/", "", "/metrics", "/api/v1/namespaces/a/pods/x/log/more", "/api/v1/pods/%zz", "/api/v1/pods/%f"]
-    {
+    for path in [
+        "/",
+        "",
+        "/metrics",
+        "/api/v1/namespaces/a/pods/x/log/more",
+        "/api/v1/pods/%zz",
+        "/api/v1/pods/%f",
+        "/api/v1/watch/pods/x/status",
+        "/api/v1/watch/watch/pods",
+    ] {
         assert_eq!(Target::parse(path), None, "{path}");
     }
 }
 
 #[test]
 fn what_a_revision_is_matched_with() {
-    let asked = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap());
+    let asked = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap(), false);
     for (query, exact, limit) in [
         ("", false, None),
         ("resourceVersion=5", false, None),
@@ -131,7 +145,8 @@ fn switches_are_on_unless_they_say_that_they_are_off() {
         ("false", false),
         ("False", false),
     ] {
-        let options = ListOptions::parse(&format!("/api/v1/pods?watch={value}").parse().unwrap()).unwrap();
+        let options =
+            ListOptions::parse(&format!("/api/v1/pods?watch={value}").parse().unwrap(), false).unwrap();
         assert_eq!(options.watch, is_on, "{value}");
     }
 }

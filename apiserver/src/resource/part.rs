@@ -1,84 +1,84 @@
-//! A part of an object with a path of its own, and what lies behind the path.
+//! Subresources and what they write.
 
 use api::strategy::Json;
 
 use super::Text;
 
-/// What of an object that is sent becomes part of the one that is there.
-pub type Pick = fn(&Json, Json) -> Json;
+/// Merges the fields that an update of a subresource may change into the stored object: `(stored, sent)`.
+pub type UpdateFields = fn(&Json, Json) -> Json;
 
-/// A part of an object with a path of its own.
+/// A subresource.
 #[derive(Clone, Debug)]
 pub struct Subresource {
     /// Name in paths.
     pub name: &'static str,
-    /// Group, version and kind of what is sent there, where they are not the resource's own.
+    /// Group, version and kind of the body, if not the kind of the resource.
     pub kind: Option<(&'static str, &'static str, &'static str)>,
-    /// What may be done with it.
+    /// Supported verbs.
     pub verbs: &'static [&'static str],
-    /// What lies behind the path.
+    /// Implementation.
     pub part: Part,
 }
 
-/// What lies behind the path of a part.
+/// Implementation of a subresource.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// The status of the object.
+    /// The status.
     Status,
-    /// Some fields of the object; the kind's strategy knows them by the part's name.
-    Fields(Pick),
-    /// How many there are to be: a `Scale`.
+    /// A subset of fields; the strategy identifies it by the subresource name.
+    Fields(UpdateFields),
+    /// Scale.
     Scale(Replicas),
-    /// Which node a pod runs on: a `Binding`.
+    /// Binding of a pod to a node.
     Binding,
-    /// A deletion that respects disruption budgets: an `Eviction`.
+    /// Eviction: a delete that respects disruption budgets.
     Eviction,
-    /// Something else, answered by a route in front of the API.
+    /// Handled by a route in front of the API.
     Elsewhere,
-    /// Bytes that go on for as long as somebody listens, answered there too; no document says what they look like.
+    /// A stream, handled by a route in front of the API; it has no OpenAPI schema.
     Stream,
 }
 
-/// Where a kind keeps the numbers that a `Scale` shows: paths such as `spec.replicas`.
+/// Paths of the fields that a `Scale` exposes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// How many are wanted.
+    /// Desired replicas.
     pub wanted: Text,
-    /// How many there are.
+    /// Actual replicas.
     pub actual: Text,
-    /// Which pods they are: a label selector, as an object, as a map or as text.
+    /// Label selector, as an object, a map or a string.
     pub selector: Option<Text>,
 }
 
 impl Subresource {
-    /// The status.
+    /// The status subresource.
     pub fn status() -> Self {
         Self { name: "status", kind: None, verbs: &["get", "patch", "update"], part: Part::Status }
     }
 
-    /// Some fields, which the kind's strategy knows by that name.
-    pub fn fields(name: &'static str, pick: Pick) -> Self {
-        Self { name, kind: None, verbs: &["get", "patch", "update"], part: Part::Fields(pick) }
+    /// A subresource for a subset of fields.
+    pub fn fields(name: &'static str, update_fields: UpdateFields) -> Self {
+        Self { name, kind: None, verbs: &["get", "patch", "update"], part: Part::Fields(update_fields) }
     }
 
-    /// A `Scale` of these numbers.
+    /// The scale subresource.
     pub fn scale(replicas: Replicas) -> Self {
         let kind = Some(("autoscaling", "v1", "Scale"));
         Self { name: "scale", kind, verbs: &["get", "patch", "update"], part: Part::Scale(replicas) }
     }
 
-    /// The node of a pod.
+    /// The binding subresource.
     pub fn binding() -> Self {
         Self { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"], part: Part::Binding }
     }
 
-    /// A deletion that disruption budgets allow.
+    /// The eviction subresource.
     pub fn eviction() -> Self {
         let kind = Some(("policy", "v1", "Eviction"));
         Self { name: "eviction", kind, verbs: &["create"], part: Part::Eviction }
     }
 
-    /// Something that a route in front of the API answers.
+    /// A subresource handled by a route in front of the API.
     pub fn elsewhere(
         name: &'static str,
         kind: (&'static str, &'static str, &'static str),
@@ -87,7 +87,7 @@ impl Subresource {
         Self { name, kind: Some(kind), verbs, part: Part::Elsewhere }
     }
 
-    /// Bytes that a route in front of the API passes on; the options are of that kind of `v1`.
+    /// A stream handled by a route in front of the API; `kind` is the core/v1 options type.
     pub fn stream(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Self {
         Self { name, kind: Some(("", "v1", kind)), verbs, part: Part::Stream }
     }

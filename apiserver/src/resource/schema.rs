@@ -1,33 +1,33 @@
-//! What a row brings along when its kind is not built in, or not stored as it is shown.
+//! Schema, conversion and strategy of a resource row.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use api::fault::Fault;
+use api::field_error::FieldError;
 use api::shape::Shape;
 use api::strategy::Strategy;
 use serde_json::{Map, Value};
 
-/// What the fields of a kind are, where the table of all types does not know: a CustomResourceDefinition's.
+/// Schema of a kind that is not built in, such as a custom resource.
 pub trait Schema: Send + Sync {
-    /// How its fields merge and who may own them.
+    /// Merge and ownership rules of the fields.
     fn shape(&self) -> Shape<'_>;
 
-    /// Takes out every field that the kind does not have and returns their paths (`spec.containers[0].imagee`).
+    /// Removes unknown fields and returns their paths (`spec.containers[0].imagee`).
     fn prune(&self, object: &mut Map<String, Value>) -> Vec<String>;
 
-    /// Brings an object into the form that is stored, and returns the values that are of another type than their field.
-    fn fit(&self, _object: &mut Map<String, Value>) -> Vec<Fault> {
+    /// Normalizes values to their stored form and returns values of the wrong type.
+    fn fit(&self, _object: &mut Map<String, Value>) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// The JSON schema of an object, for the OpenAPI documents; `None` when nothing is told but that it is an object.
+    /// JSON schema for OpenAPI; `None` for an arbitrary object.
     fn json(&self) -> Option<Arc<Value>> {
         None
     }
 
-    /// Another number whenever [`Schema::json`] is another: asked for with every list of the documents.
+    /// Changes whenever [`Schema::json`] changes. It is computed for every request of the OpenAPI index.
     fn edition(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.json().hash(&mut hasher);
@@ -35,30 +35,25 @@ pub trait Schema: Send + Sync {
     }
 }
 
-/// Another version of a stored kind: both ways take `apiVersion` and `kind` along.
-pub trait View: Send + Sync {
-    /// A stored object as this version shows it.
-    fn shown(&self, stored: Map<String, Value>) -> Map<String, Value>;
+/// Conversion between a served and the stored version, including `apiVersion` and `kind`.
+pub trait Conversion: Send + Sync {
+    /// Converts a stored object to the served version.
+    fn to_served(&self, stored: Map<String, Value>) -> Map<String, Value>;
 
-    /// An object of this version as it is stored.
-    fn stored(&self, shown: Map<String, Value>) -> Map<String, Value>;
-
-    /// What a field that selectors ask for in this version is called in what is stored.
-    fn stored_field(&self, path: &str) -> String {
-        path.to_owned()
-    }
+    /// Converts a served object to the stored version.
+    fn to_stored(&self, shown: Map<String, Value>) -> Map<String, Value>;
 }
 
-/// What a kind does beyond being stored.
+/// Strategy of a kind.
 #[derive(Clone)]
-pub enum Logic {
-    /// As the program says.
+pub enum StrategyRef {
+    /// A built-in strategy.
     BuiltIn(&'static dyn Strategy),
-    /// As whoever defined the kind says.
+    /// A strategy built at run time.
     Own(Arc<dyn Strategy>),
 }
 
-impl Deref for Logic {
+impl Deref for StrategyRef {
     type Target = dyn Strategy;
 
     fn deref(&self) -> &Self::Target {

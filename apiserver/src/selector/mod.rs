@@ -1,15 +1,14 @@
-//! Which objects are meant: label selectors and field selectors, as they stand in a query.
+//! Label and field selectors in query syntax.
 
 mod object;
 #[cfg(test)]
 mod tests;
 
 pub use self::object::{matches as matches_selector, text};
-use crate::resource::Text;
+use crate::object::{FieldValue, NODE_NAME, Object};
 use crate::status::Status;
-use crate::store::{NODE, Object, Topic};
 
-/// Requirements on labels, all of which must hold.
+/// A label selector; all requirements must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<LabelRequirement>);
 
@@ -22,10 +21,10 @@ enum LabelRequirement {
 }
 
 impl LabelSelector {
-    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
     ///
     /// # Errors
-    /// 400 that shows the part that makes no sense.
+    /// 400 that quotes the invalid requirement.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut requirements = Vec::new();
         for part in split_outside_parentheses(text) {
@@ -34,19 +33,19 @@ impl LabelSelector {
                 if text.trim().is_empty() {
                     continue;
                 }
-                return Err(unreadable("label", text, "there is nothing between two commas"));
+                return Err(unreadable("label", text, "a requirement between two commas is empty"));
             }
             requirements.push(LabelRequirement::parse(part)?);
         }
         Ok(Self(requirements))
     }
 
-    /// True when the object is meant.
+    /// True when the selector matches.
     pub fn matches(&self, object: &Object) -> bool {
         self.0.iter().all(|requirement| requirement.holds(|name| object.label(name)))
     }
 
-    /// True when everything is meant.
+    /// True when the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -73,7 +72,7 @@ impl LabelRequirement {
         match left.trim().rsplit_once(char::is_whitespace) {
             Some((name, "in")) => Ok(Self::In(label_name(name, part)?, values)),
             Some((name, "notin")) => Ok(Self::NotIn(label_name(name, part)?, values)),
-            _ => Err(unreadable("label", part, "before the parenthesis stands neither in nor notin")),
+            _ => Err(unreadable("label", part, "in or notin is missing before the parenthesis")),
         }
     }
 
@@ -107,7 +106,7 @@ fn label_value(text: &str, part: &str) -> Result<String, Status> {
     }
 }
 
-/// Letters and digits at both ends, `-`, `_` and `.` between; or nothing.
+/// Empty, or alphanumeric at both ends with `-`, `_` and `.` between.
 fn is_word(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     ends(text.chars().next())
@@ -137,7 +136,7 @@ fn unreadable(what: &str, part: &str, why: &str) -> Status {
     Status::bad_request(format!("unable to parse requirement: {what} selector \"{part}\": {why}"))
 }
 
-/// Requirements on fields, all of which must hold.
+/// A field selector; all requirements must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 
@@ -149,10 +148,10 @@ struct FieldRequirement {
 }
 
 impl FieldSelector {
-    /// Reads `a.b=c,d!=e`; a backslash takes the meaning off `,`, `=` and itself.
+    /// Parses `a.b=c,d!=e`; a backslash escapes `,`, `=` and itself.
     ///
     /// # Errors
-    /// 400 that shows the part that makes no sense.
+    /// 400 that quotes the invalid requirement.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut requirements = Vec::new();
         for part in split_unescaped(text).filter(|part| !part.is_empty()) {
@@ -168,85 +167,70 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    /// Narrows it to the object of that name.
+    /// Adds a requirement on the object name.
     pub fn require_name(&mut self, name: &str) {
         self.require("metadata.name", name);
     }
 
-    /// Narrows it to objects whose field has that value.
+    /// Adds a requirement on a field.
     pub fn require(&mut self, path: &str, value: &str) {
         self.0.push(FieldRequirement { path: path.to_owned(), value: value.to_owned(), equal: true });
     }
 
-    /// Asks for fields by other names.
-    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+    /// Translates every field label.
+    ///
+    /// # Errors
+    /// The error of `name` for an unsupported label.
+    pub fn rename(&mut self, name: impl Fn(&str) -> Result<String, Status>) -> Result<(), Status> {
         for requirement in &mut self.0 {
-            requirement.path = name(&requirement.path);
+            requirement.path = name(&requirement.path)?;
         }
+        Ok(())
     }
 
-    /// The one name that an object must have to be meant, where it is asked for.
+    /// The required object name, if any.
     pub fn name(&self) -> Option<&str> {
         self.wanted("metadata.name").next()
     }
 
-    /// True when only objects are meant whose field has that value.
+    /// True when the field is required to have that value.
     pub fn demands(&self, path: &str, value: &str) -> bool {
         self.wanted(path).any(|wanted| wanted == value)
     }
 
-    /// The node whose objects are meant, and no others.
+    /// The required node name, if any.
     pub fn node(&self) -> Option<&str> {
-        self.wanted(NODE).find(|node| !node.is_empty())
+        self.wanted(NODE_NAME).find(|node| !node.is_empty())
     }
 
-    /// A field that has to have one value, where there is one; that of the name, which says most, before others.
-    pub fn topic(&self) -> Option<Topic> {
+    /// The requirement to use for an indexed watch: the name if present, else another equality requirement.
+    pub fn field_value(&self) -> Option<FieldValue> {
         let mut equal = self.0.iter().filter(|it| it.equal && it.path != "metadata.namespace");
         let found = equal.clone().find(|it| it.path == "metadata.name").or_else(|| equal.next())?;
-        Some(Topic { path: found.path.clone(), value: found.value.clone() })
+        Some(FieldValue { path: found.path.clone(), value: found.value.clone() })
     }
 
-    /// The values that a field is asked to have.
+    /// The required values of a field.
     fn wanted(&self, path: &str) -> impl Iterator<Item = &str> {
         let of_path = self.0.iter().filter(move |requirement| requirement.equal && requirement.path == path);
         of_path.map(|requirement| requirement.value.as_str())
     }
 
-    /// True when they ask for what an object cannot change: its name and its namespace.
+    /// True when only name and namespace are selected, which never change.
     pub fn are_of_the_name(&self) -> bool {
         self.0
             .iter()
             .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
     }
 
-    /// Refuses fields that the resource does not offer; `fields` are those beyond name and namespace.
-    ///
-    /// # Errors
-    /// 400 that names the field.
-    pub fn check(&self, kind: &str, fields: &[Text]) -> Result<(), Status> {
-        for requirement in &self.0 {
-            let path = requirement.path.as_str();
-            if !matches!(path, "metadata.name" | "metadata.namespace")
-                && !fields.iter().any(|known| known == path)
-            {
-                let known = fields.join(", ");
-                return Err(Status::bad_request(format!(
-                    "field label not supported: {path}; for {kind} there are metadata.name, metadata.namespace, {known}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// True when the object is meant.
+    /// True when the selector matches.
     pub fn matches(&self, object: &Object) -> bool {
         self.0
             .iter()
             .all(|requirement| (object.value(&requirement.path) == requirement.value) == requirement.equal)
     }
 
-    /// True when everything is meant.
+    /// True when the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,18 +1,18 @@
-//! Label selectors as they stand in objects: `matchLabels` and `matchExpressions`, or a plain map of labels.
+//! Label selectors in objects: `matchLabels` and `matchExpressions`, or a map of labels.
 
 use serde_json::{Map, Value};
 
-/// One requirement on a label.
+/// One label requirement.
 enum Requirement<'a> {
     In(&'a str, Vec<&'a str>),
     NotIn(&'a str, Vec<&'a str>),
     Exists(&'a str),
     Missing(&'a str),
-    /// Something this version does not know, which nothing fulfils.
+    /// An unknown operator, which matches nothing.
     Unknown,
 }
 
-/// True when a selector selects what has these labels; an empty one selects everything.
+/// Whether a selector matches these labels; an empty selector matches everything.
 pub fn matches(selector: &Value, labels: &Map<String, Value>) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     requirements(selector).iter().all(|requirement| match requirement {
@@ -24,7 +24,7 @@ pub fn matches(selector: &Value, labels: &Map<String, Value>) -> bool {
     })
 }
 
-/// A selector as it stands in a query: `a=b,c in (d,e)`.
+/// The selector in query syntax: `a=b,c in (d,e)`.
 pub fn text(selector: &Value) -> String {
     if let Value::String(text) = selector {
         return text.clone();

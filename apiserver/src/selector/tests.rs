@@ -1,11 +1,11 @@
-//! Selectors as people write them, against one object.
+//! Selectors against an object.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 
 use super::{FieldSelector, LabelSelector};
-use crate::resource::{Fields, Text};
-use crate::store::{Draft, Memory, Object};
+use crate::resource::{Field, Fields, Resource};
+use crate::watch_cache::{Draft, Object, WatchCache};
 
 const FIRST_GATE: &str = "spec.schedulingGates[0].name";
 
@@ -26,8 +26,8 @@ fn object() -> Object {
         FIRST_GATE,
         "spec.none[0].name",
     ];
-    let fields = fields.map(Text::from);
-    Memory::new(1).put("pods", &Draft::new(&object, &Fields::from(fields))).object().clone()
+    let fields = fields.map(Field::path);
+    WatchCache::new(1).put("pods", &Draft::new(&object, &Fields::from(fields))).object().clone()
 }
 
 #[test]
@@ -93,10 +93,30 @@ fn a_field_may_hold_what_separates() {
 }
 
 #[test]
-fn fields_that_are_not_offered() {
-    let selector = FieldSelector::parse("spec.color=red").unwrap();
-    let error = selector.check("Pod", &["spec.nodeName".into()]).unwrap_err();
-    assert!(error.message.starts_with("field label not supported: spec.color"), "{error}");
+fn labels_that_a_kind_does_not_have_are_refused_in_the_words_of_stock() {
+    let row = |kind: &'static str| Resource::new("", "v1", kind, "things", "thing");
+    let own = || row("Own").fields(&[Field::path("spec.color")]);
+    let slice = Resource::new("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", "resourceslice");
+    let slice = slice.cluster().fields(&[Field::path("spec.driver")]);
+    for (row, label, expected) in [
+        (own(), "spec.color", ""),
+        (own(), "metadata.namespace", ""),
+        (own(), "spec.size", "field label not supported: spec.size"),
+        (own().cluster(), "metadata.name", ""),
+        (own().cluster(), "metadata.namespace", "field label not supported: metadata.namespace"),
+        (row("Plain").cluster(), "metadata.namespace", ""),
+        (
+            row("Plain"),
+            "spec.color",
+            r#""spec.color" is not a known field selector: only "metadata.name", "metadata.namespace""#,
+        ),
+        (slice, "spec.x", "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x"),
+    ] {
+        let mut selector = FieldSelector::parse(&format!("{label}=x")).unwrap();
+        let refused = row.select(&mut selector).err();
+        let message = refused.as_ref().map_or("", |status| status.message.as_str());
+        assert_eq!(message, expected, "{row:?} {label}");
+        assert!(refused.is_none_or(|status| status.code == 400));
+    }
     assert!(FieldSelector::parse("spec.color").is_err());
-    assert!(FieldSelector::parse("metadata.name=x").unwrap().check("Pod", &[]).is_ok());
 }

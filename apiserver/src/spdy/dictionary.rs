@@ -1,9 +1,9 @@
-//! What both ends of a header block know beforehand: the dictionary that SPDY/3 gives to zlib.
+//! The zlib dictionary of SPDY/3 header blocks.
 
-/// Its Adler-32, by which a stream of zlib says that it needs it.
+/// Adler-32 of the dictionary, by which a zlib stream refers to it.
 pub const ID: u32 = 0xe3c6_a7c2;
 
-/// The words it begins with, each behind its length as in a header block.
+/// Words at the start of the dictionary, each preceded by its length.
 const WORDS: &str = "options,head,post,put,delete,trace,accept,accept-charset,accept-encoding,accept-language,\
     accept-ranges,age,allow,authorization,cache-control,connection,content-base,content-encoding,content-language,\
     content-length,content-location,content-md5,content-range,content-type,date,etag,expect,expires,from,host,\
@@ -12,7 +12,7 @@ const WORDS: &str = "options,head,post,put,delete,trace,accept,accept-charset,ac
     upgrade,user-agent,vary,via,warning,www-authenticate,method,get,status,200 OK,version,HTTP/1.1,url,public,\
     set-cookie,keep-alive,origin";
 
-/// What follows them.
+/// Rest of the dictionary.
 const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized\
     403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable\
@@ -20,7 +20,7 @@ const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410
     chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,\
     text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.";
 
-/// The whole of it.
+/// The complete dictionary.
 pub fn dictionary() -> Vec<u8> {
     let mut whole = Vec::new();
     for word in WORDS.split(',') {

@@ -1,21 +1,22 @@
-//! Frames of SPDY/3.1 from bytes and to bytes. Pure.
+//! SPDY/3.1 frame encoding and decoding. Pure.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 
 use super::headers::{self, Deflater, Inflater};
 
-/// The version that control frames name: 3.1 differs from 3 only in the windows of whole sessions.
+/// Version in control frames. 3.1 differs from 3 only in session flow control.
 const VERSION: u16 = 3;
-/// What every frame begins with: what it is, and how long.
+/// Frame header size.
 const HEAD_BYTES: usize = 8;
-/// The bit that tells control frames from data.
+/// Bit that marks control frames.
 const CONTROL: u16 = 0x8000;
-/// The bits of a stream's number.
+/// Mask of stream IDs.
 const STREAM: u32 = 0x7fff_ffff;
-/// Payload of a control frame; twice what headers may have unpacked, and settings for which nobody has a use.
+/// Maximum payload of a control frame: twice the limit of uncompressed headers; larger SETTINGS frames have
+/// no use.
 pub const MOST_CONTROL_BYTES: usize = 2 * headers::MOST_BYTES;
-/// The longest data that a frame can say it has.
+/// Maximum length of a data frame.
 const MOST_DATA_BYTES: usize = 0x00ff_ffff;
 
 const FIN: u8 = 1;
@@ -32,126 +33,127 @@ mod kind {
     pub const WINDOW_UPDATE: u16 = 9;
 }
 
-/// Why a stream is reset, of `RST_STREAM`.
+/// Reset reasons of `RST_STREAM`.
 pub mod reason {
-    /// It breaks the rules.
+    /// Protocol violation.
     pub const PROTOCOL_ERROR: u32 = 1;
-    /// It was not begun with.
+    /// The stream was refused before it was processed.
     pub const REFUSED: u32 = 3;
-    /// It is no longer wanted.
+    /// The stream is no longer needed.
     pub const CANCEL: u32 = 5;
 }
 
-/// A frame, or of data a piece of one: whatever has come of it.
+/// A frame, or a fragment of a data frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
-    /// A stream begins.
+    /// Opens a stream.
     SynStream {
-        /// Its number: odd when a client begins it.
+        /// Stream ID, odd for client streams.
         stream: u32,
-        /// Its sender sends nothing more on it.
+        /// The sender closes its side.
         fin: bool,
-        /// Its receiver sends nothing on it.
+        /// The receiver must not send.
         unidirectional: bool,
-        /// What it is for.
+        /// Headers.
         headers: HeaderMap,
     },
-    /// A stream is taken.
+    /// Accepts a stream.
     SynReply {
-        /// Which.
+        /// Stream ID.
         stream: u32,
-        /// Its sender sends nothing on it.
+        /// The sender closes its side.
         fin: bool,
-        /// What there is to say to that.
+        /// Headers.
         headers: HeaderMap,
     },
-    /// A stream ends at once, both ways.
+    /// Aborts a stream in both directions.
     Reset {
-        /// Which.
+        /// Stream ID.
         stream: u32,
         /// One of [`reason`].
         reason: u32,
     },
-    /// What the sender would like: flags and number of a setting, and its value.
+    /// Settings: flags and ID, and value.
     Settings(Vec<(u32, u32)>),
-    /// Is somebody there? The answer is the same; numbers of clients are odd.
+    /// Ping, to be echoed; client IDs are odd.
     Ping(u32),
-    /// No more streams are taken.
+    /// No further streams are accepted.
     GoAway {
-        /// The last that was.
+        /// Last accepted stream ID.
         last: u32,
-        /// 0 when all is well, 1 when the rules were broken.
+        /// 0 for a normal end, 1 for a protocol error.
         status: u32,
     },
-    /// More headers of a stream.
+    /// Additional headers of a stream.
     Headers {
-        /// Which.
+        /// Stream ID.
         stream: u32,
-        /// Its sender sends nothing more on it.
+        /// The sender closes its side.
         fin: bool,
         /// The headers.
         headers: HeaderMap,
     },
-    /// So many more bytes may be sent.
+    /// Increases a flow-control window.
     WindowUpdate {
-        /// On which stream, or 0 for all together.
+        /// Stream ID, or 0 for the session.
         stream: u32,
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Bytes of a stream.
+    /// Stream data.
     Data {
-        /// Which.
+        /// Stream ID.
         stream: u32,
-        /// Nothing comes after them.
+        /// The sender closes its side.
         fin: bool,
         /// The bytes.
         bytes: Bytes,
     },
 }
 
-/// Why bytes are no frames; nothing that follows can be read.
+/// Decoding error; the rest of the connection cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Another protocol, or another version.
+    /// Another protocol or version.
     #[error("version {0} is not SPDY/3")]
     Version(u16),
-    /// Too long a control frame.
-    #[error("a control frame of {0} bytes is longer than any that is needed ({MOST_CONTROL_BYTES})")]
+    /// The control frame is too long.
+    #[error("a control frame of {0} bytes exceeds the limit of {MOST_CONTROL_BYTES}")]
     TooLong(usize),
-    /// A control frame's length is not that of its kind.
-    #[error("a control frame of kind {0} with a length that it cannot have")]
+    /// The length does not fit the frame type.
+    #[error("a control frame of type {0} has an invalid length")]
     Length(u16),
-    /// What is of a stream names none.
-    #[error("a frame of no stream")]
+    /// The stream ID is 0.
+    #[error("a frame without a stream ID")]
     NoStream,
-    /// Headers that cannot be read.
+    /// Invalid headers.
     #[error("{0}")]
     Headers(#[from] headers::Error),
 }
 
-/// Data of which a part is still to come.
+/// A data frame that has not been received completely.
 #[derive(Debug)]
-struct Begun {
+struct PartialData {
     stream: u32,
     fin: bool,
     left: usize,
 }
 
-/// Reads frames.
+/// Frame decoder.
 #[derive(Debug, Default)]
 pub struct Decoder {
     inflater: Inflater,
-    begun: Option<Begun>,
+    begun: Option<PartialData>,
 }
 
 impl Decoder {
-    /// Takes the next frame from what has come, or nothing when more has to come first.
+    /// Decodes the next frame, or returns `None` until more bytes arrive.
     ///
-    /// Data is handed out as it comes, so that a long frame needs no room; frames of an unknown kind are passed over.
+    /// Data frames are returned in fragments, so that they need not be buffered. Frames of unknown types are
+    /// skipped.
     ///
     /// # Errors
-    /// When it is no frame; then nothing after it can be read.
+    /// After an error nothing more can be decoded.
     pub fn next(&mut self, come: &mut BytesMut) -> Result<Option<Frame>, Error> {
         loop {
             if let Some(begun) = self.begun.take() {
@@ -164,7 +166,7 @@ impl Decoder {
             if first & CONTROL == 0 {
                 let stream = stream(u32::from(first) << 16 | u32::from(kind))?;
                 come.advance(HEAD_BYTES);
-                self.begun = Some(Begun { stream, fin: flags & FIN != 0, left: length });
+                self.begun = Some(PartialData { stream, fin: flags & FIN != 0, left: length });
                 continue;
             }
             if first & !CONTROL != VERSION {
@@ -183,12 +185,12 @@ impl Decoder {
         }
     }
 
-    fn data(&mut self, begun: Begun, come: &mut BytesMut) -> Option<Frame> {
-        let Begun { stream, fin, left } = begun;
+    fn data(&mut self, begun: PartialData, come: &mut BytesMut) -> Option<Frame> {
+        let PartialData { stream, fin, left } = begun;
         let bytes = come.split_to(left.min(come.len())).freeze();
         let left = left - bytes.len();
         if left > 0 {
-            self.begun = Some(Begun { stream, fin, left });
+            self.begun = Some(PartialData { stream, fin, left });
         }
         let is_nothing = left > 0 && bytes.is_empty();
         (!is_nothing).then_some(Frame::Data { stream, fin: fin && left == 0, bytes })
@@ -201,7 +203,7 @@ impl Decoder {
         let frame = match kind {
             kind::SYN_STREAM => {
                 let stream = stream(number()?)?;
-                // The stream it goes with, its priority and its slot do not matter here.
+                // Associated stream, priority and slot are not used.
                 let block = payload.get(10..).ok_or(Error::Length(kind))?;
                 let unidirectional = flags & UNIDIRECTIONAL != 0;
                 return Ok(Some(Frame::SynStream {
@@ -223,7 +225,7 @@ impl Decoder {
             kind::SETTINGS => {
                 let count = number()?;
                 let mut settings = Vec::new();
-                // Not by the count, which may be anything: by what is there.
+                // The count is untrusted; the payload length limits the loop.
                 while settings.len() < count as usize {
                     settings.push((number()?, number()?));
                 }
@@ -247,14 +249,14 @@ fn stream(number: u32) -> Result<u32, Error> {
     }
 }
 
-/// Writes frames.
+/// Frame encoder.
 #[derive(Debug, Default)]
 pub struct Encoder {
     deflater: Deflater,
 }
 
 impl Encoder {
-    /// Appends a frame; data that is too long for one becomes several.
+    /// Appends a frame; long data is split into several frames.
     pub fn encode(&mut self, frame: &Frame, into: &mut BytesMut) {
         match frame {
             Frame::Data { stream, fin, bytes } => {

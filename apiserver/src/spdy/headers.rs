@@ -1,4 +1,4 @@
-//! The block of headers that a stream begins with: zlib with a dictionary, one context a direction for a whole session.
+//! Header blocks: zlib with a dictionary and one compression context per direction and session.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -6,40 +6,41 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::dictionary;
 
-/// Headers a block may have; kubectl sends one with a command's stream and three with a forwarded connection's.
+/// Maximum number of headers per block. kubectl sends one with exec streams and three with port-forward
+/// streams.
 pub const MOST_HEADERS: u32 = 64;
-/// Bytes a block may have once it is unpacked; kubectl's have less than a hundred.
+/// Maximum uncompressed size of a block in bytes; blocks of kubectl have less than 100.
 pub const MOST_BYTES: usize = 16 * 1024;
-/// Deflate with a window of 32 KiB, and a dictionary: what a stream of zlib begins with, before the dictionary's id.
+/// zlib header: deflate, 32 KiB window, preset dictionary.
 const ZLIB: [u8; 2] = [0x78, 0xbb];
-/// How a zlib stream begins: two bytes and the id.
+/// Size of the zlib header and the dictionary ID.
 const BEGINNING_BYTES: usize = 6;
-/// The bit of the second byte that says that there is a dictionary.
+/// Bit of the second header byte that announces a dictionary.
 const HAS_DICTIONARY: u8 = 0x20;
-/// A stored block's type and the bit that there are more; its length, and the length's complement, follow.
+/// Type of a stored deflate block that is not the last; length and complement follow.
 const STORED: u8 = 0;
 
-/// Why a block cannot be read; nothing after it can be either, for want of its context.
+/// Why a block cannot be decoded. Later blocks depend on it and cannot be decoded either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It does not begin as zlib with the dictionary of SPDY/3.
+    /// The block does not use the SPDY/3 dictionary.
     #[error("the headers are not compressed with the dictionary of SPDY/3")]
     Dictionary,
-    /// It is not zlib.
-    #[error("the headers cannot be unpacked")]
+    /// The block is not valid zlib.
+    #[error("cannot decompress the headers")]
     Deflate,
-    /// It is longer than is taken.
+    /// The block exceeds a limit.
     #[error("more than {MOST_BYTES} bytes or {MOST_HEADERS} headers")]
     TooLong,
-    /// It ends in the middle of a header, or goes on after the last.
-    #[error("the headers are cut short or go on after their end")]
+    /// The block is truncated or has trailing bytes.
+    #[error("the headers are truncated or have trailing bytes")]
     Length,
-    /// A name or value has characters that none has.
-    #[error("a header's name or value has characters that it must not have")]
+    /// A name or value contains invalid characters.
+    #[error("a header name or value contains invalid characters")]
     Characters,
 }
 
-/// Unpacks the blocks of one direction, in order.
+/// Decompresses the blocks of one direction, in order.
 #[derive(Debug, Default)]
 pub struct Inflater(Option<Decompress>);
 
@@ -47,7 +48,7 @@ impl Inflater {
     /// The headers of the next block.
     ///
     /// # Errors
-    /// When it cannot be read; then none after it can.
+    /// After an error no block can be decoded.
     pub fn headers(&mut self, block: &[u8]) -> Result<HeaderMap, Error> {
         if let Some(context) = &mut self.0 {
             return parse(&inflate(context, block)?);
@@ -57,7 +58,7 @@ impl Inflater {
         if beginning[1] & HAS_DICTIONARY == 0 || !needs(dictionary::ID) {
             return Err(Error::Dictionary);
         }
-        // The dictionary is what the window holds at first: it gets there as if it had been sent before.
+        // Primes the window with the dictionary, as if it had been sent in a stored block.
         let context = self.0.insert(Decompress::new(false));
         let mut before = BytesMut::new();
         store(&dictionary::dictionary(), &mut before);
@@ -66,16 +67,17 @@ impl Inflater {
     }
 }
 
-/// Packs the blocks of one direction, in order.
+/// Encodes the blocks of one direction, in order.
 ///
-/// Nothing is made smaller: a server answers with no headers at all, and a packer costs a third of a megabyte a session.
+/// Blocks are stored uncompressed: the server sends no headers, and a compressor needs a third of a megabyte
+/// per session.
 #[derive(Debug, Default)]
 pub struct Deflater {
     begun: bool,
 }
 
 impl Deflater {
-    /// The next block.
+    /// Encodes the next block.
     pub fn block(&mut self, headers: &HeaderMap, into: &mut BytesMut) {
         if !self.begun {
             into.put_slice(&ZLIB);
@@ -94,12 +96,12 @@ impl Deflater {
         for piece in plain.chunks(usize::from(u16::MAX)) {
             store(piece, into);
         }
-        // An empty block is where Go's reader stops to hand out what it has.
+        // Go's reader returns buffered data at an empty stored block.
         store(&[], into);
     }
 }
 
-/// Writes a stored block of deflate.
+/// Writes a stored deflate block.
 fn store(piece: &[u8], into: &mut BytesMut) {
     let length = u16::try_from(piece.len()).unwrap_or(u16::MAX);
     into.put_u8(STORED);
@@ -114,10 +116,10 @@ fn inflate(context: &mut Decompress, block: &[u8]) -> Result<Vec<u8>, Error> {
     let status = context.decompress_vec(block, &mut plain, FlushDecompress::Sync);
     let is_all = context.total_in() - before == block.len() as u64;
     match status {
-        // Full to the brim, it may hold more back.
+        // A full buffer may mean that more output follows.
         Ok(Status::Ok | Status::BufError) if plain.len() == plain.capacity() => Err(Error::TooLong),
         Ok(Status::Ok | Status::BufError) if is_all => Ok(plain),
-        // A stream that has ended has no next block.
+        // A finished stream has no next block.
         Ok(_) | Err(_) => Err(Error::Deflate),
     }
 }
@@ -130,7 +132,7 @@ fn parse(mut plain: &[u8]) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     for _ in 0..count {
         let name = HeaderName::from_bytes(text(&mut plain)?).map_err(|_| Error::Characters)?;
-        // Several values of a name stand in one, with a zero between two.
+        // Several values of a header are separated by NUL.
         for value in text(&mut plain)?.split(|byte| *byte == 0) {
             if headers.len() >= MOST_HEADERS as usize {
                 return Err(Error::TooLong);
@@ -141,7 +143,7 @@ fn parse(mut plain: &[u8]) -> Result<HeaderMap, Error> {
     if plain.is_empty() { Ok(headers) } else { Err(Error::Length) }
 }
 
-/// A text behind its length.
+/// A length-prefixed string.
 fn text<'a>(plain: &mut &'a [u8]) -> Result<&'a [u8], Error> {
     let length = plain.try_get_u32().map_err(|_| Error::Length)?;
     let length = usize::try_from(length).map_err(|_| Error::Length)?;

@@ -1,19 +1,18 @@
-//! SPDY/3.1, the server's side: what kubectl before 1.30 speaks to run commands and forward ports, and later ones when a
-//! WebSocket is refused.
+//! SPDY/3.1 server, for exec and port-forward of kubectl before 1.30 and for newer ones whose WebSocket is
+//! refused.
 //!
-//! Our own because nothing on crates.io serves it: `spdy-mux` is a client that opens pairs of streams, the others are GPL or
-//! stubs (November 2026). [`frame`] and [`headers`] are pure; [`Session`] does the reading and writing; [`Upgrade`] agrees on a
-//! protocol; [`remote`] and [`pairs`] say which streams a command and a forwarded connection have.
+//! No crate serves SPDY: `spdy-mux` is a client that opens stream pairs, others are GPL or stubs (November
+//! 2026). [`frame`] and [`headers`] are pure, [`Session`] does the I/O, [`Upgrade`] negotiates the protocol.
+//! [`exec`] and [`port_forward`] define the streams of each protocol.
 //!
-//! Windows are not kept, as moby/spdystream does not keep them, which is at the other end of all of this: it never says
-//! how much it takes and does not read what it is told. A stream that is not read holds up the connection once its
-//! buffer is full.
+//! There is no flow control, as in moby/spdystream, which all clients use: it neither announces windows nor
+//! respects them. A stream that is not read blocks the connection once its buffer is full.
 
 mod dictionary;
+pub mod exec;
 pub mod frame;
 pub mod headers;
-pub mod pairs;
-pub mod remote;
+pub mod port_forward;
 mod session;
 mod stream;
 mod upgrade;

@@ -1,5 +1,5 @@
-//! The server's side of a session: one task reads frames and hands their bytes to streams, one writes, and every stream has
-//! one that takes what it has to say.
+//! Server side of a SPDY session: one task reads frames, one writes them, and one task per stream forwards
+//! its output.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,28 +15,30 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use super::frame::{self, Decoder, Encoder, Frame, reason};
 use super::stream::{Alive, Ends, Stream};
 use crate::activity::Activity;
+use crate::tasks;
 
-/// Streams open at once: two of every connection that a `kubectl port-forward` carries. All their buffers full are 48 MiB.
-pub(super) const STREAMS: usize = 512;
-/// A client whose bytes nobody takes is asked this often whether it is there: while nothing is read of a connection, its end
-/// is not seen, and only what is sent to one that is gone comes back as an error.
-const ASK_EVERY: Duration = Duration::from_secs(10);
-/// How long a client that has been told everything may take to close the connection; what it still sends is read off, or
-/// the kernel would throw away what it has not read yet.
-const LINGER: Duration = Duration::from_secs(10);
-/// Read at once, and the longest data that is sent in one frame.
+/// Maximum number of open streams, two per forwarded connection. Their full buffers take 48 MiB.
+pub(super) const MAX_STREAMS: usize = 512;
+/// Interval at which a client is probed while its data is not read. The end of an unread connection is not
+/// detected; only a write to it fails.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Time for the client to close the connection at the end. Unread input is drained, because otherwise the
+/// kernel would discard output that the client has not read.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Read size, and maximum data frame size.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Frames that wait to be written, each of a piece at most; one stream that says much is not to make others wait long.
+/// Capacity of the output queue in frames; it bounds the delay that one busy stream causes for others.
 const WAITING_FRAMES: usize = 16;
-/// So much of them is written at once.
+/// Maximum size of a combined write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Whether a stream with these headers is taken.
+/// Decides by the headers whether a stream is accepted.
 pub type Admit = fn(&HeaderMap) -> bool;
 
-/// A session with a client, which begins streams.
+/// A session whose streams the client opens.
 ///
-/// It goes on until neither it nor any of its streams is held any more, the client ends it or is gone, or nothing moves.
+/// It ends when all handles of the session and its streams are dropped, when the client closes it or is gone,
+/// or after an idle timeout.
 #[derive(Debug)]
 pub struct Session {
     streams: mpsc::Receiver<Stream>,
@@ -44,10 +46,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins, on a connection on which `101 Switching Protocols` was the last that was said; it ends when nothing has come
-    /// and nothing gone for as long as `idle`.
+    /// Starts on a connection after `101 Switching Protocols`; it ends when nothing was received or sent for
+    /// `idle`.
     pub fn start(io: impl AsyncRead + AsyncWrite + Send + 'static, admit: Admit, idle: Duration) -> Self {
-        let (offers, streams) = mpsc::channel(STREAMS);
+        let (offers, streams) = mpsc::channel(MAX_STREAMS);
         let (alive, unused) = mpsc::channel(1);
         let (frames, queue) = mpsc::channel(WAITING_FRAMES);
         let active = Activity::begin();
@@ -67,31 +69,31 @@ impl Session {
             active,
             idle,
         };
-        tokio::spawn(serving.run(from, unused));
+        tasks::supervise("SPDY session", serving.run(from, unused));
         Self { streams, _alive: alive }
     }
 
-    /// The next stream that the client begins; `None` when it begins no more.
+    /// The next stream opened by the client; `None` when there are no more.
     pub async fn accept(&mut self) -> Option<Stream> {
         self.streams.recv().await
     }
 }
 
-/// A stream that the client has begun and that is not over.
+/// An open stream.
 struct Open {
-    /// `None` when there is nothing more to read, or nobody who does.
+    /// `None` when the client has closed its side or the reader was dropped.
     input: Option<DuplexStream>,
-    /// Takes what is to be sent; `None` when all of it is.
+    /// The output task; `None` when the output has ended.
     pump: Option<AbortHandle>,
 }
 
 /// How a session ends.
 enum End {
-    /// All is said.
+    /// Completed.
     Done,
-    /// The client is not there any more.
+    /// The client is gone.
     Gone,
-    /// The client does not speak SPDY.
+    /// Protocol error.
     Broken(frame::Error),
 }
 
@@ -100,42 +102,43 @@ struct Serving {
     offers: mpsc::Sender<Stream>,
     alive: mpsc::WeakSender<Infallible>,
     frames: mpsc::Sender<Frame>,
-    /// The one task that writes.
+    /// The writer task.
     writing: JoinSet<io::Result<()>>,
     open: HashMap<u32, Open>,
-    /// The number of the stream that was begun last.
+    /// ID of the latest stream.
     latest: u32,
-    /// The client begins no more streams.
+    /// The client opens no more streams.
     gone_away: bool,
-    /// A task a stream, which ends with its number when all that it had to say is on its way.
+    /// Output tasks of the streams; each returns its stream ID.
     pumps: JoinSet<u32>,
-    /// When something came or went last.
+    /// Last activity.
     active: Activity,
-    /// How long nothing may.
+    /// Idle timeout.
     idle: Duration,
 }
 
 impl Serving {
     async fn run<Io: AsyncRead>(mut self, mut from: ReadHalf<Io>, mut unused: mpsc::Receiver<Infallible>) {
         let end = self.read(&mut from, &mut unused).await;
-        // Readers see the end of what came, writers that somebody still holds fail, and no more streams are waited for.
+        // Readers get the end of input, remaining writers fail, and no more streams are accepted.
         drop((self.offers, self.open));
         let status = match &end {
             End::Gone => return,
             End::Done => 0,
             End::Broken(error) => {
-                tracing::debug!(%error, "a session ends because its client breaks the rules of SPDY");
+                tracing::debug!(%error, "closing a session: the client violated the SPDY protocol");
                 1
             }
         };
         self.pumps.shutdown().await;
         let _ = self.frames.send(Frame::GoAway { last: self.latest, status }).await;
         drop(self.frames);
-        // A client may take its time to read what there is; the writer knows how long at most.
+        // The writer task limits how long a slow client may take.
         let _ = self.writing.join_next().await;
         let mut left = [0; 1024];
         let _ =
-            tokio::time::timeout(LINGER, async { while let Ok(1..) = from.read(&mut left).await {} }).await;
+            tokio::time::timeout(CLOSE_TIMEOUT, async { while let Ok(1..) = from.read(&mut left).await {} })
+                .await;
     }
 
     async fn read<Io: AsyncRead>(
@@ -161,13 +164,13 @@ impl Serving {
             come.reserve(PIECE_BYTES);
             tokio::select! {
                 read = from.read_buf(&mut come) => match read {
-                    Ok(1..) => self.active.moved(),
+                    Ok(1..) => self.active.touch(),
                     Ok(0) | Err(_) => return End::Gone,
                 },
                 Some(said) = self.pumps.join_next() => self.has_said_all(said),
                 _ = unused.recv(), if is_used => is_used = false,
                 Some(_) = self.writing.join_next() => return End::Gone,
-                () = self.active.ceased(self.idle) => return End::Gone,
+                () = self.active.idle_for(self.idle) => return End::Gone,
             }
             if !is_used && self.pumps.is_empty() {
                 return End::Done;
@@ -175,23 +178,25 @@ impl Serving {
         }
     }
 
-    /// Does what a frame says; fails when nothing can be written any more.
+    /// Handles a frame; fails when output is no longer possible.
     async fn take(&mut self, frame: Frame) -> Result<(), Gone> {
         match frame {
             Frame::SynStream { stream, fin, unidirectional, headers } => {
                 return self.begin(stream, fin, unidirectional, headers).await;
             }
-            Frame::Data { stream, fin, bytes } => return self.give(stream, bytes, fin).await,
-            Frame::Headers { stream, fin: true, .. } => return self.give(stream, Bytes::new(), true).await,
+            Frame::Data { stream, fin, bytes } => return self.deliver(stream, bytes, fin).await,
+            Frame::Headers { stream, fin: true, .. } => {
+                return self.deliver(stream, Bytes::new(), true).await;
+            }
             Frame::Reset { stream, .. } => {
                 if let Some(Open { pump: Some(pump), .. }) = self.open.remove(&stream) {
                     pump.abort();
                 }
             }
-            // Odd numbers are the client's; others would answer a question that is never asked.
+            // Odd IDs are client pings. Even ones would answer server pings, which are never sent.
             Frame::Ping(number) if number % 2 == 1 => return self.send(Frame::Ping(number)).await,
             Frame::GoAway { .. } => self.gone_away = true,
-            // Nothing was asked, and nobody keeps windows.
+            // Not used: the server opens no streams and keeps no windows.
             Frame::Ping(_)
             | Frame::SynReply { .. }
             | Frame::Settings(_)
@@ -216,7 +221,7 @@ impl Serving {
         }
         self.latest = number;
         let refused = Frame::Reset { stream: number, reason: reason::REFUSED };
-        if self.open.len() >= STREAMS || !(self.admit)(&headers) {
+        if self.open.len() >= MAX_STREAMS || !(self.admit)(&headers) {
             return self.send(refused).await;
         }
         let Some(alive) = self.alive.upgrade() else { return self.send(refused).await };
@@ -233,18 +238,18 @@ impl Serving {
         Ok(())
     }
 
-    /// Gives bytes to the reader of a stream, who may have to make room first; fails when the client goes away meanwhile.
-    async fn give(&mut self, number: u32, bytes: Bytes, fin: bool) -> Result<(), Gone> {
-        // What comes for a stream that is over was on its way when it ended.
+    /// Forwards data to the reader of a stream, waiting for buffer space; fails when the client is gone.
+    async fn deliver(&mut self, number: u32, bytes: Bytes, fin: bool) -> Result<(), Gone> {
+        // Data of a closed stream was in transit.
         let Some(open) = self.open.get_mut(&number) else { return Ok(()) };
         let is_read = match &mut open.input {
             Some(input) => tokio::select! {
                 given = tokio::time::timeout(self.idle, input.write_all(&bytes)) => match given {
                     Ok(given) => given.is_ok(),
-                    // To go on without these bytes would be to tell the reader that they never were.
+                    // Skipping the data would corrupt the stream.
                     Err(_) => return Err(Gone),
                 },
-                () = ask(&self.frames) => return Err(Gone),
+                () = probe(&self.frames) => return Err(Gone),
                 Some(_) = self.writing.join_next() => return Err(Gone),
             },
             None => false,
@@ -259,7 +264,7 @@ impl Serving {
     }
 
     fn has_said_all(&mut self, said: Result<u32, JoinError>) {
-        // One that was aborted belonged to a stream that is gone already.
+        // An aborted task belongs to a stream that was reset.
         let Ok(number) = said else { return };
         if let Some(open) = self.open.get_mut(&number) {
             open.pump = None;
@@ -274,10 +279,10 @@ impl Serving {
     }
 }
 
-/// Nothing can be written any more.
+/// Output is no longer possible.
 struct Gone;
 
-/// Sends what a stream has to say, and that this was all.
+/// Forwards the output of a stream, then its end.
 async fn pump(number: u32, mut output: DuplexStream, frames: mpsc::Sender<Frame>) -> u32 {
     loop {
         let mut bytes = BytesMut::with_capacity(PIECE_BYTES);
@@ -289,20 +294,20 @@ async fn pump(number: u32, mut output: DuplexStream, frames: mpsc::Sender<Frame>
     }
 }
 
-/// Asks the client again and again whether it is there, until nothing can be written any more.
+/// Probes the client periodically until output is no longer possible.
 ///
-/// By settings without a setting, which nobody answers: one whose own bytes are stuck could not, and would read no more until
-/// it had.
-async fn ask(frames: &mpsc::Sender<Frame>) {
+/// It sends empty SETTINGS, which need no answer: a client whose own output is blocked could not answer, and
+/// would stop reading.
+async fn probe(frames: &mpsc::Sender<Frame>) {
     loop {
-        tokio::time::sleep(ASK_EVERY).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
         if frames.send(Frame::Settings(Vec::new())).await.is_err() {
             return;
         }
     }
 }
 
-/// Writes frames until there are no more.
+/// Writes frames until the queue is closed.
 async fn write(
     mut to: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Frame>,
@@ -319,13 +324,13 @@ async fn write(
             encoder.encode(&frame, &mut bytes);
         }
         let written = async {
-            // Whole: Go's reader wants the headers of a frame in one piece.
+            // Go's reader expects the frame header in one piece.
             to.write_all(&bytes).await?;
             to.flush().await
         };
         tokio::time::timeout(idle, written).await??;
         bytes.clear();
-        active.moved();
+        active.touch();
     }
     to.shutdown().await
 }

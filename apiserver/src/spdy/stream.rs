@@ -1,4 +1,4 @@
-//! One stream of a session: what the client says of it, what it sends, and where to answer.
+//! A stream of a SPDY session.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,38 +9,38 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 
-/// Bytes of a stream that wait to be read; when they do not fit, nothing more is read of the connection.
+/// Input buffer of a stream in bytes; when it is full, the connection is not read.
 const UNREAD_BYTES: usize = 64 * 1024;
-/// Bytes of a stream that wait to be sent.
+/// Output buffer of a stream in bytes.
 const UNSENT_BYTES: usize = 32 * 1024;
 
-/// Held by whoever uses a session; when all of them are gone, so is the session.
+/// Held by all users of a session; the session ends when all are dropped.
 pub(super) type Alive = mpsc::Sender<Infallible>;
 
-/// A stream that a client has begun.
+/// A stream opened by the client.
 #[derive(Debug)]
 pub struct Stream {
-    /// Its number in the session.
+    /// Stream ID.
     pub id: u32,
-    /// What the client says of it.
+    /// Headers.
     pub headers: HeaderMap,
-    /// What the client sends; at its end when the client has said so, has reset the stream, or is gone.
+    /// Input; it ends when the client closes its side, resets the stream or is gone.
     pub reader: Reader,
-    /// Where to answer; dropped or shut down, it tells the client that this is all.
+    /// Output; dropping it or shutting it down closes this side.
     pub writer: Writer,
 }
 
-/// The session's ends of a stream.
+/// The session's ends of the stream pipes.
 pub(super) struct Ends {
-    /// Where what the client sends goes; fails when nobody reads any more.
+    /// Input to the reader; fails when the reader is dropped.
     pub input: DuplexStream,
-    /// Where what it is sent comes from.
+    /// Output of the writer.
     pub output: DuplexStream,
 }
 
 impl Stream {
     pub(super) fn new(id: u32, headers: HeaderMap, alive: &Alive) -> (Self, Ends) {
-        // Two pipes, each used one way: either end of one that goes tells the other, without a word to the other pipe.
+        // Two one-way pipes, so that dropping one end does not affect the other direction.
         let (input, reader) = tokio::io::duplex(UNREAD_BYTES);
         let (writer, output) = tokio::io::duplex(UNSENT_BYTES);
         let reader = Reader { pipe: reader, _alive: alive.clone() };
@@ -48,25 +48,25 @@ impl Stream {
         (Self { id, headers, reader, writer }, Ends { input, output })
     }
 
-    /// The text of a header, nothing when there is none or it is no text.
+    /// A header as text; empty if absent or not text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// What it carries: `stdin`, `error`, `data` and the like.
+    /// Stream type: `stdin`, `error`, `data` and others.
     pub fn kind(&self) -> &str {
         self.header("streamtype")
     }
 }
 
-/// What a client sends on a stream.
+/// Input of a stream.
 #[derive(Debug)]
 pub struct Reader {
     pipe: DuplexStream,
     _alive: Alive,
 }
 
-/// What a client is sent on a stream.
+/// Output of a stream.
 #[derive(Debug)]
 pub struct Writer {
     pipe: DuplexStream,

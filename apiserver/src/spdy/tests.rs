@@ -1,5 +1,5 @@
-//! SPDY as a client meets it: frames of all shapes and none, streams that are slow, refused and broken off, and who agrees on
-//! what. Real kubectls are in `tests/tests/spdy`.
+//! SPDY from the client's side: valid and invalid frames, slow, refused and aborted streams, and negotiation.
+//! `tests/tests/master/spdy` runs real kubectls.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod agreeing;

@@ -1,4 +1,4 @@
-//! From a request to a session: which protocol is spoken over it, in the stock server's words where none can be.
+//! Upgrade of an HTTP request to a SPDY session, with kube-apiserver's error messages.
 
 use std::time::Duration;
 
@@ -11,23 +11,24 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use super::session::{Admit, Session};
-use crate::request::words;
+use crate::request::header_values;
+use crate::tasks;
 
-/// What a request asks to upgrade to.
+/// `Upgrade` header value.
 const SPDY: &str = "SPDY/3.1";
-/// Names protocols that a client speaks, the best first, and in the answer the one that is spoken.
+/// Header with the client's subprotocols in order of preference; in the response, the selected one.
 const PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// Names those that the server speaks, when it is none of them.
+/// Header with the supported subprotocols, if none matches.
 const ACCEPTED: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
 
-/// Why there is no session.
+/// Why an upgrade was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// 400 or 403.
     pub code: StatusCode,
-    /// Why, for people.
+    /// Error message.
     pub message: String,
-    /// What would have been taken.
+    /// Supported subprotocols.
     pub accepted: &'static [&'static str],
 }
 
@@ -44,10 +45,10 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The protocol that a client likes best of those that are spoken here.
+/// Selects a subprotocol.
 ///
 /// # Errors
-/// 400 when it names none, 403 when none of its is spoken.
+/// 400 if the client sends none, 403 if none is supported.
 pub fn choose(headers: &HeaderMap, spoken: &'static [&'static str]) -> Result<&'static str, Refusal> {
     let refuse = |code, message: String, accepted| Refusal {
         code,
@@ -61,7 +62,8 @@ pub fn choose(headers: &HeaderMap, spoken: &'static [&'static str]) -> Result<&'
         );
         return Err(refuse(StatusCode::BAD_REQUEST, message, &[]));
     }
-    let asked: Vec<&str> = words(headers, PROTOCOL).map(str::trim).filter(|name| !name.is_empty()).collect();
+    let asked: Vec<&str> =
+        header_values(headers, PROTOCOL).map(str::trim).filter(|name| !name.is_empty()).collect();
     if asked.is_empty() {
         let message = "header X-Stream-Protocol-Version contains [], but no valid protocols".to_owned();
         return Err(refuse(StatusCode::BAD_REQUEST, message, &[]));
@@ -77,16 +79,16 @@ pub fn choose(headers: &HeaderMap, spoken: &'static [&'static str]) -> Result<&'
     })
 }
 
-/// A request that becomes a session once it is answered.
+/// A request to be upgraded.
 #[derive(Debug)]
 pub struct Upgrade {
-    /// The protocol spoken over it.
+    /// Selected subprotocol.
     pub protocol: &'static str,
     connection: OnUpgrade,
 }
 
 impl Upgrade {
-    /// Whether a request asks for SPDY at all, and not for WebSocket or for nothing.
+    /// Whether a request asks for a SPDY upgrade.
     pub fn is_asked(headers: &HeaderMap) -> bool {
         let says = |name: HeaderName, word: &str| {
             let mut values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -95,10 +97,10 @@ impl Upgrade {
         says(CONNECTION, "upgrade") && says(UPGRADE, SPDY)
     }
 
-    /// Agrees with a request on a protocol.
+    /// Negotiates the upgrade.
     ///
     /// # Errors
-    /// When there is none in common, or it does not ask for SPDY.
+    /// When no subprotocol matches, or the request does not ask for SPDY.
     pub fn read(parts: &mut Parts, spoken: &'static [&'static str]) -> Result<Self, Refusal> {
         let protocol = choose(&parts.headers, spoken)?;
         let asked = Self::is_asked(&parts.headers);
@@ -107,7 +109,7 @@ impl Upgrade {
             None => Err(Refusal {
                 code: StatusCode::BAD_REQUEST,
                 message:
-                    "unable to upgrade: missing upgrade headers in request: say `Connection: Upgrade` and \
+                    "unable to upgrade: missing upgrade headers in request: send `Connection: Upgrade` and \
                           `Upgrade: SPDY/3.1`, over HTTP/1.1"
                         .to_owned(),
                 accepted: &[],
@@ -115,7 +117,7 @@ impl Upgrade {
         }
     }
 
-    /// The answer, after which the session is served in a task of its own, as long as something moves within `idle`.
+    /// The 101 response; the session runs in its own task and ends after `idle` without activity.
     pub fn serve<F>(
         self,
         admit: Admit,
@@ -126,10 +128,10 @@ impl Upgrade {
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { protocol, connection } = self;
-        tokio::spawn(async move {
+        tasks::supervise("SPDY connection", async move {
             match connection.await {
                 Ok(connection) => serve(Session::start(TokioIo::new(connection), admit, idle)).await,
-                Err(error) => tracing::debug!(%error, "a client went away before its session began"),
+                Err(error) => tracing::debug!(%error, "the client disconnected before the session started"),
             }
         });
         let mut response = Response::new(Body::empty());

@@ -1,21 +1,21 @@
-//! What a transaction would do to a store as it stands: the one place that says what compare, put and delete mean.
+//! Evaluates a transaction against the current entries: the single definition of compare, put and delete.
 
 use std::sync::Arc;
 
 use super::{Batch, Change, Entry, Event, Revision, Transaction, Write};
 
-/// What becomes of a transaction.
+/// Result of evaluating a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// This key is not as expected.
+    /// An expectation failed.
     Conflict { key: Arc<str>, current: Option<Entry> },
-    /// Everything is as expected and there is nothing to change.
+    /// All expectations hold and nothing changes.
     Nothing,
-    /// This happens.
+    /// The changes.
     Change(Batch),
 }
 
-/// Decides over a transaction that would make that revision; `current` looks a key up.
+/// Evaluates a transaction that would get that revision; `current` looks up a key.
 pub(super) fn decide<E>(
     transaction: &Transaction,
     revision: Revision,

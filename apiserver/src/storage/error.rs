@@ -1,4 +1,4 @@
-//! What can go wrong with a store, told by what the caller may do about it.
+//! Storage errors, classified by what the caller can do.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,116 +6,113 @@ use std::sync::Arc;
 
 use super::Revision;
 
-/// Why a store did not do what it was asked.
+/// Error of a storage operation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The log does not reach back that far.
+    /// The revision has been compacted.
     #[error("revision {asked} is too old, the log begins after {oldest}: list again and watch from there")]
     Compacted {
-        /// The revision asked for.
+        /// Requested revision.
         asked: Revision,
-        /// The oldest one that can be gone on from.
+        /// Oldest available revision.
         oldest: Revision,
     },
-    /// What was asked can never be done; the text says why and what to change.
+    /// The request is invalid; the message says what to change.
     #[error("{0}")]
     Invalid(String),
-    /// There was no room on the disk, and nothing was written.
-    #[error(
-        "{file}: no room left on the disk, nothing was written: make room and try again; deleting objects needs \
-         room as well"
-    )]
+    /// The disk is full; nothing was written.
+    #[error("{file}: the disk is full, nothing was written: free disk space and retry, or delete objects")]
     Full {
-        /// The file that could not grow.
+        /// Store file.
         file: PathBuf,
-        /// What the system said.
+        /// System error.
         source: Arc<io::Error>,
     },
-    /// An etcd is as large as it may become, and nothing was written.
+    /// The etcd quota is exceeded; nothing was written.
     #[error(
         "the etcd at {store} is full ({reason}), nothing was written: it has reached its --quota-backend-bytes; free space with `etcdctl \
          defrag`, then `etcdctl alarm disarm`, or start it with a larger quota"
     )]
     Quota {
-        /// Where it is.
+        /// Endpoints.
         store: String,
-        /// What it says.
+        /// Message of etcd.
         reason: String,
     },
-    /// The file that is open is not the one in its place any more.
+    /// The open file was removed or replaced.
     #[error(
-        "{file} was removed or replaced while it is in use: what is written now is lost with the process; save it with `master \
-         backup` before anything is stopped, then restore that"
+        "{file} was removed or replaced while it is in use: new writes are lost when the process stops; run `master \
+         backup` before you stop it, then restore that backup"
     )]
     Displaced {
-        /// Where it was.
+        /// Original path.
         file: PathBuf,
     },
-    /// The disk failed, and nothing was written.
-    #[error("{file}: {reason}, nothing was written: look after the disk and try again")]
+    /// A disk error; nothing was written.
+    #[error("{file}: {reason}, nothing was written: check the disk and retry")]
     Failed {
-        /// The file that could not be used.
+        /// Store file.
         file: PathBuf,
-        /// What failed.
+        /// The failed operation and its error.
         reason: String,
-        /// What the system said, if it was asked.
+        /// System error, if any.
         source: Option<Arc<io::Error>>,
     },
-    /// The disk failed so late that the write may have happened.
-    #[error("{file}: {reason}, and it is not known whether this was written: read before you write again")]
+    /// A disk error; the write may have taken effect.
+    #[error("{file}: {reason}; the write may have taken effect: read the object before you retry")]
     Unknown {
-        /// The file that could not be used.
+        /// Store file.
         file: PathBuf,
-        /// What failed.
+        /// The failed operation and its error.
         reason: String,
     },
-    /// The file is not what the store once wrote. It was not touched.
+    /// The file is damaged. It was not modified.
     #[error(
-        "{file} is damaged or not a store ({reason}); it was left as it is: move it away and restore a backup"
+        "{file} is damaged or not a store ({reason}); it was not modified: move it away and restore a backup"
     )]
     Damaged {
-        /// The file.
+        /// Store file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         reason: String,
     },
-    /// The file is of a later format. It was not touched.
+    /// The file has a newer format. It was not modified.
     #[error(
-        "{file} has format {found} and this program knows formats up to {known}; it was left as it is: run the newer \
+        "{file} has format {found} but this program supports formats up to {known}; it was not modified: run the newer \
          program, or move the file away and restore a backup that an older program made"
     )]
     Newer {
-        /// The file.
+        /// Store file.
         file: PathBuf,
-        /// Its format.
+        /// Format version of the file.
         found: u64,
-        /// The latest format known here.
+        /// Latest supported format version.
         known: u64,
     },
-    /// Another process has the directory open.
-    #[error("{directory} is in use by another process: stop that one, or name another directory")]
+    /// Another process has locked the directory.
+    #[error("{directory} is in use by another process: stop that process, or specify another directory")]
     Locked {
-        /// The directory.
+        /// Directory.
         directory: PathBuf,
     },
-    /// There is a file already, and it is not overwritten.
-    #[error("{path} is there already and is never overwritten: move it away, or name another path")]
+    /// The file exists and is not overwritten.
+    #[error("{path} already exists and is not overwritten: move it away, or specify another path")]
     Exists {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// A store elsewhere does not answer.
-    #[error("the store at {store} does not answer: try again")]
+    /// The remote store does not respond.
+    #[error("the store at {store} does not respond: retry later")]
     Unreachable {
-        /// Where it should be.
+        /// Endpoints.
         store: String,
     },
-    /// A store elsewhere will not have this client, or not do what it needs.
-    #[error("the store at {store} refuses this program ({reason}): look at its certificates and permissions")]
+    /// The remote store rejects the client or the operation.
+    #[error("the store at {store} rejects this client ({reason}): check its certificates and permissions")]
     Refused {
-        /// Where it is.
+        /// Endpoints.
         store: String,
-        /// What it says.
+        /// Message of the store.
         reason: String,
     },
     /// The store is shutting down.
@@ -123,23 +120,23 @@ pub enum Error {
     Closed,
 }
 
-/// What a caller may do about an [`Error`].
+/// What a caller can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Try the same again in a while.
+    /// Retry later.
     Retry,
-    /// Read what is there, then decide again.
+    /// Read the current state, then decide again.
     ReadAgain,
     /// List everything and watch from there.
     ListAgain,
-    /// Ask for room on the disk, then try the same again.
+    /// Free disk space, then retry.
     MakeRoom,
-    /// Nothing will change unless a person does something.
+    /// Only an administrator can resolve it.
     GiveUp,
 }
 
 impl Error {
-    /// What a caller may do.
+    /// What the caller can do.
     pub fn advice(&self) -> Advice {
         match self {
             Self::Failed { .. } | Self::Unreachable { .. } => Advice::Retry,

@@ -1,4 +1,4 @@
-//! What a committed write did, as watchers are told.
+//! Events of committed transactions.
 
 use std::sync::Arc;
 
@@ -6,55 +6,55 @@ use bytes::Bytes;
 
 use super::{Entry, Revision};
 
-/// Everything one transaction did, under the one revision it made.
+/// All events of one transaction, at its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The revision.
+    /// Revision.
     pub revision: Revision,
-    /// One event a key, in the order of the transaction.
+    /// At most one event per key, in transaction order.
     pub events: Vec<Event>,
 }
 
-/// What happened to one key.
+/// Change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The key.
+    /// Key.
     pub key: Arc<str>,
-    /// What happened.
+    /// Change.
     pub change: Change,
-    /// The revision of the value that stood there before, if one did.
+    /// Revision of the previous value, if any.
     pub previous: Option<Revision>,
 }
 
-/// What a write did to its key.
+/// Kind of change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It has this value now.
+    /// The key was created or updated.
     Put {
-        /// The value.
+        /// New value.
         value: Bytes,
-        /// The revision that brought the key into being.
+        /// Creation revision of the key.
         created: Revision,
     },
-    /// It is gone.
+    /// The key was deleted.
     Delete {
-        /// The value that it had; empty in a log that was written before deletions said so.
+        /// Last value; empty in logs of older versions.
         last: Bytes,
     },
 }
 
-/// What a batch and an event cost beside their keys and values.
+/// Estimated memory overhead of a batch or event.
 const OVERHEAD_BYTES: usize = 64;
 
 impl Batch {
-    /// Bytes that it holds in memory, nearly.
+    /// Estimated memory use in bytes.
     pub(super) fn weight(&self) -> usize {
         OVERHEAD_BYTES + self.events.iter().map(Event::weight).sum::<usize>()
     }
 }
 
 impl Event {
-    /// The entry that the event of that revision left behind; none when it was a deletion.
+    /// The entry after the event at that revision; `None` for a deletion.
     pub fn entry(&self, revision: Revision) -> Option<Entry> {
         match &self.change {
             Change::Put { value, created } => Some(Entry {

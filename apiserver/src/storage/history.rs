@@ -1,28 +1,28 @@
-//! The recent changes of a store in memory, bounded in number and bytes.
+//! Bounded in-memory event history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Batch, Error, Revision};
 
-/// How much of the past a store keeps for watches to go on from, whichever is less.
+/// Limits of the event history; the stricter one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Revisions.
+    /// Number of revisions.
     pub revisions: usize,
     /// Bytes of keys and values.
     pub bytes: usize,
 }
 
-/// A cache that was away for less than so many writes goes on without a list: a minute at 160 writes a second.
+/// A watch cache that missed fewer writes resumes without a list: one minute at 160 writes per second.
 const LOG_REVISIONS: usize = 10_000;
-/// The log never outweighs what a master of a few thousand pods holds anyway.
+/// Limits the log to what a control plane with a few thousand pods uses anyway.
 const LOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// Batches handed over at once, so that a watcher far behind takes a bounded part of memory.
-pub(super) const HAND_BATCHES: usize = 128;
-/// Bytes handed over at once, beside the one batch that passes them.
-pub(super) const HAND_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum number of batches per read, so that a watcher that is far behind uses limited memory.
+pub(super) const READ_BATCHES: usize = 128;
+/// Maximum bytes per read, exceeded by at most one batch.
+pub(super) const READ_BYTES: usize = 4 * 1024 * 1024;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -30,23 +30,23 @@ impl Default for Limits {
     }
 }
 
-/// Consecutive batches, the newest always among them.
+/// Consecutive batches, always including the newest.
 #[derive(Debug)]
 pub(super) struct History {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
-    /// Everything after this revision is here.
+    /// The history is complete after this revision.
     oldest: Revision,
     limits: Limits,
 }
 
 impl History {
-    /// Nothing yet, at that revision.
+    /// An empty history at that revision.
     pub(super) fn new(revision: Revision, limits: Limits) -> Self {
         Self { batches: VecDeque::new(), bytes: 0, oldest: revision, limits }
     }
 
-    /// Adds what happened, and forgets what is too much.
+    /// Adds a batch and drops the oldest ones beyond the limits.
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
         self.bytes += batch.weight();
         self.batches.push_back(batch);
@@ -55,7 +55,7 @@ impl History {
         }
     }
 
-    /// Forgets everything up to that revision.
+    /// Drops everything up to that revision.
     pub(super) fn compact(&mut self, revision: Revision) {
         while self.batches.front().is_some_and(|batch| batch.revision <= revision) {
             self.forget_first();
@@ -63,7 +63,7 @@ impl History {
         self.oldest = self.oldest.max(revision);
     }
 
-    /// What happened after that revision, oldest first, and as much as is handed over at once.
+    /// Batches after a revision, oldest first, up to the read limit.
     pub(super) fn after(&self, seen: Revision) -> Result<Vec<Arc<Batch>>, Error> {
         if seen < self.oldest {
             return Err(Error::Compacted { asked: seen, oldest: self.oldest });
@@ -71,11 +71,11 @@ impl History {
         let from = self.batches.partition_point(|batch| batch.revision <= seen);
         let mut bytes = 0;
         let fits = |batch: &&Arc<Batch>| {
-            let room = bytes < HAND_BYTES;
+            let room = bytes < READ_BYTES;
             bytes += batch.weight();
             room
         };
-        Ok(self.batches.iter().skip(from).take(HAND_BATCHES).take_while(fits).cloned().collect())
+        Ok(self.batches.iter().skip(from).take(READ_BATCHES).take_while(fits).cloned().collect())
     }
 
     fn is_over(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The store that forgets with its process: for tests and trials.
+//! In-memory store for tests and trials.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,17 +10,17 @@ use tokio::sync::watch;
 
 use super::decide::{Decision, decide};
 use super::history::History;
-use super::transaction::{FIRST_REVISION, PAGE_BYTES, yet_to_come};
+use super::transaction::{FIRST_REVISION, PAGE_BYTES, future_revision};
 use super::watch::{Batches, Log, batches};
 use super::{
     Batch, Change, Entry, Error, Found, Limits, Outcome, Page, Revision, Store, Transaction, embedded,
 };
 
-/// Entries in memory.
+/// An in-memory store.
 #[derive(Debug)]
 pub struct Memory {
     state: Arc<Mutex<State>>,
-    /// Outside of what watchers hold, so that they end when the store does.
+    /// Not shared with watchers, so that they end when the store is dropped.
     newest: watch::Sender<Revision>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// An empty store that keeps so much of its past.
+    /// An empty store with these history limits.
     pub fn new(limits: Limits) -> Self {
         let revision = FIRST_REVISION;
         let state = State { revision, entries: BTreeMap::new(), history: History::new(revision, limits) };
@@ -88,11 +88,11 @@ impl Store for Memory {
         Ok(Outcome::Committed { revision: state.revision })
     }
 
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         self.commit(transaction).await
     }
 
-    async fn rest(&self) -> Result<(), Error> {
+    async fn flush(&self) -> Result<(), Error> {
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Store for Memory {
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if revision > state.revision {
-            return Err(yet_to_come(revision, state.revision));
+            return Err(future_revision(revision, state.revision));
         }
         state.history.compact(revision);
         Ok(())
@@ -114,7 +114,7 @@ impl Store for Memory {
         Ok(lock(&self.state).revision)
     }
 
-    async fn look(&self) -> Result<(), Error> {
+    async fn check_health(&self) -> Result<(), Error> {
         Ok(())
     }
 

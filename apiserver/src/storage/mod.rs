@@ -1,8 +1,8 @@
-//! What the master must never forget: bytes under keys, and one revision that counts every write to any of them.
+//! Durable key-value storage with a global revision.
 //!
-//! A [`Store`] knows nothing of objects. It holds the newest value of each key and a bounded log of recent changes, from
-//! which watches resume; older snapshots, selectors and slow clients are the business of the cache above it. Every store
-//! passes the same contract, `tests/contract`.
+//! A [`Store`] holds the newest value of each key and a bounded log, from which watches resume. Objects,
+//! selectors, snapshots and slow clients are handled by the watch cache above. All implementations pass the
+//! contract in `tests/contract`.
 
 mod decide;
 pub mod embedded;
@@ -31,85 +31,86 @@ pub use transaction::{Compare, Entry, Expected, Found, Outcome, Page, Transactio
 pub use transaction::{MAX_KEY_BYTES, MAX_PARTS, MAX_TRANSACTION_BYTES, MAX_VALUE_BYTES};
 pub use watch::Batches;
 
-/// Counts the writes of a store; the `resourceVersion` of the API. The first write of a fresh store is 2 or more.
+/// Number of writes to the store, the `resourceVersion` of the API. The first write of a new store is 2 or
+/// higher.
 pub type Revision = u64;
 
-/// A door to where the truth is kept.
+/// Durable storage.
 ///
-/// All methods are safe to drop half way; a commit dropped half way may or may not happen, as a whole.
+/// All methods are cancel safe; a cancelled commit either takes effect completely or not at all.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// The newest value of a key, and the revision of the store at that moment.
+    /// The newest value of a key, and the current revision.
     ///
     /// # Errors
     /// When the store cannot be read; see [`Error::advice`].
     async fn get(&self, key: &str) -> Result<Found, Error>;
 
-    /// The newest values of the keys that start with a prefix and come after that key, in the order of their bytes.
+    /// The newest values of keys with a prefix, after the key `after`, in byte order.
     ///
-    /// A page ends after `limit` entries or when it holds enough bytes. Pages are pictures of different moments: to read
-    /// all of them as one, watch from the revision of the first page after the last one.
+    /// A page ends after `limit` entries or a byte limit. Pages are read at different revisions; for a
+    /// consistent state, watch from the revision of the first page.
     ///
     /// # Errors
     /// When the store cannot be read; see [`Error::advice`].
     async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error>;
 
-    /// Does all writes of a transaction, if everything it expects holds, or none. Durable when it returns.
+    /// Applies all writes of a transaction if all expectations hold, otherwise none. Durable on return.
     ///
-    /// A transaction that changes nothing (it has no writes, or deletes what is not there) makes no revision.
+    /// A transaction without an effect creates no revision.
     ///
     /// # Errors
-    /// When nothing was written, or it is not known ([`Error::Unknown`]).
+    /// When nothing was written, or the outcome is unknown ([`Error::Unknown`]).
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
-    /// The same for a write that says no more than that somebody is still there, and is said again soon: the store may
-    /// answer before it is durable.
+    /// As [`Self::commit`], for heartbeats, which are repeated soon: may return before the write is durable.
     ///
-    /// Readers and watchers see it at once, in its order. What a crash may cost is the last of such writes: never one that
-    /// a [`Self::commit`] came after, never anything else; and no revision that was shown is given again. A watch that goes
-    /// on from the past may hear of the last of several to the same key alone.
+    /// Readers and watchers see the write at once and in order. A crash may lose the latest deferred writes,
+    /// but none that precedes a [`Self::commit`], and no revision is reused. A watch that resumes may see
+    /// only the last of several deferred writes to a key.
     ///
     /// # Errors
-    /// As of [`Self::commit`].
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error>;
+    /// As [`Self::commit`].
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
-    /// Makes durable what was committed late; for whoever is about to end.
+    /// Persists deferred writes before shutdown.
     ///
     /// # Errors
-    /// When it cannot be written.
-    async fn rest(&self) -> Result<(), Error>;
+    /// When they cannot be written.
+    async fn flush(&self) -> Result<(), Error>;
 
-    /// Every write after that revision, in order, without gaps or repeats; a revision yet to come is waited for.
+    /// All events after a revision, in order, complete and without repetition; a future revision is waited
+    /// for.
     ///
-    /// A watcher never holds up a writer: one that takes so long that the log has moved past it is closed with
-    /// [`Error::Compacted`], and every error is the end of the stream.
+    /// Watchers never block writers. One that falls behind the log is closed with [`Error::Compacted`]. An
+    /// error ends the stream.
     ///
     /// # Errors
-    /// [`Error::Compacted`] when the log does not reach back that far.
+    /// [`Error::Compacted`] when the log starts later.
     async fn watch(&self, from: Revision) -> Result<Batches, Error>;
 
-    /// Forgets the log up to a revision; watches go on from there or later.
+    /// Compacts the log up to a revision.
     ///
     /// # Errors
-    /// When that revision is yet to come, or the store cannot be written.
+    /// When the revision is in the future, or the store cannot be written.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 
-    /// The revision of the last write.
+    /// The current revision.
     ///
     /// # Errors
     /// When the store cannot be reached.
     async fn revision(&self) -> Result<Revision, Error>;
 
-    /// Looks whether what is written is kept and can be written; asked by whoever wants to know, not all the time.
+    /// Checks that the store is intact and writable, on demand.
     ///
     /// # Errors
-    /// [`Error::Displaced`] when the file was taken from its place, [`Error::Quota`] when there is no room for more, and what
-    /// a look can meet.
-    async fn look(&self) -> Result<(), Error>;
+    /// [`Error::Displaced`] when the file was removed or replaced, [`Error::Quota`] when etcd is full, and
+    /// errors of the check itself.
+    async fn check_health(&self) -> Result<(), Error>;
 
-    /// Writes a consistent copy to a new file while the store goes on; [`embedded::restore`] reads it.
+    /// Writes a consistent copy to a new file while the store is in use; [`embedded::restore`] reads it.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is such a file, and what can go wrong with writing one.
+    /// [`Error::Exists`] when the file exists, and file errors.
     async fn backup(&self, path: &Path) -> Result<(), Error>;
 }

@@ -1,4 +1,4 @@
-//! What is asked of a store and what it answers.
+//! Transactions and query results of a store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,130 +7,130 @@ use bytes::Bytes;
 
 use super::{Error, Revision};
 
-/// Longest key in bytes; group, resource, namespace and name stay far below.
+/// Maximum key size in bytes; object keys are far smaller.
 pub const MAX_KEY_BYTES: usize = 4096;
-/// Largest value in bytes; the API refuses bodies over 3 MiB, and an object grows a little when it is stored.
+/// Maximum value size in bytes. The API rejects bodies over 3 MiB, and stored objects are slightly larger.
 pub const MAX_VALUE_BYTES: usize = 8 * 1024 * 1024;
-/// Largest transaction in bytes of keys and values, so that one never fills the log alone.
+/// Maximum transaction size in bytes, so that one transaction never fills the log.
 pub const MAX_TRANSACTION_BYTES: usize = 16 * 1024 * 1024;
-/// Most compares and most writes of one transaction.
+/// Maximum number of compares and of writes per transaction.
 pub const MAX_PARTS: usize = 1024;
 
-/// A page ends when it holds so many bytes of values, so that large objects do not add up.
+/// Maximum bytes of values per page.
 pub(super) const PAGE_BYTES: usize = 8 * 1024 * 1024;
-/// The revision of a store that nothing was ever written to.
+/// Revision of an empty store.
 pub(super) const FIRST_REVISION: Revision = 1;
 
-/// A value and when it came to be.
+/// A key with its value and revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Key.
     pub key: Arc<str>,
-    /// The value.
+    /// Value.
     pub value: Bytes,
-    /// The revision that brought the key into being.
+    /// Creation revision.
     pub created: Revision,
-    /// The revision that wrote this value.
+    /// Modification revision.
     pub modified: Revision,
 }
 
-/// What a key held, and when.
+/// Result of a get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The entry, if there was one.
+    /// The entry, if it exists.
     pub entry: Option<Entry>,
-    /// The revision of the store at that moment.
+    /// Current revision.
     pub revision: Revision,
 }
 
-/// Entries in the order of their keys.
+/// A page of entries, in key order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The entries.
+    /// Entries.
     pub entries: Vec<Entry>,
-    /// The revision of the store at that moment.
+    /// Current revision.
     pub revision: Revision,
-    /// True when there are more after the last of these.
+    /// True when there are further entries.
     pub more: bool,
 }
 
-/// Writes that happen together, if everything that is expected holds.
+/// Writes that are applied atomically if all expectations hold.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// What must hold.
+    /// Expectations.
     pub compares: Vec<Compare>,
-    /// What to write; a key at most once.
+    /// Writes, at most one per key.
     pub writes: Vec<Write>,
 }
 
-/// What a transaction expects of a key.
+/// Expectation of a key.
 #[derive(Clone, Debug)]
 pub struct Compare {
-    /// The key.
+    /// Key.
     pub key: Arc<str>,
-    /// What is expected.
+    /// Expected state.
     pub expected: Expected,
 }
 
-/// A state of a key.
+/// Expected state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// There is no such key.
+    /// The key does not exist.
     Absent,
-    /// Its value was written by that revision.
+    /// The value was written at that revision.
     Modified(Revision),
-    /// Whatever there is.
+    /// Any state.
     Any,
 }
 
-/// A write to a key.
+/// A write.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Gives it a value.
+    /// Sets a value.
     Put {
-        /// The key.
+        /// Key.
         key: Arc<str>,
-        /// The value.
+        /// Value.
         value: Bytes,
     },
-    /// Takes it out.
+    /// Deletes the key.
     Delete {
-        /// The key.
+        /// Key.
         key: Arc<str>,
     },
 }
 
-/// What became of a transaction.
+/// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened.
+    /// Applied.
     Committed {
-        /// The revision it made; that of the store when there was nothing to change.
+        /// New revision; the current one if nothing changed.
         revision: Revision,
     },
-    /// It did not, for this key is not as expected.
+    /// An expectation failed; nothing was applied.
     Conflict {
-        /// The key.
+        /// Key.
         key: Arc<str>,
-        /// What it holds.
+        /// Current entry of the key.
         current: Option<Entry>,
     },
 }
 
 impl Transaction {
-    /// Puts a value where there is none.
+    /// Creates a key.
     pub fn create(key: &str, value: Bytes) -> Self {
         Self::put(key, Expected::Absent, value)
     }
 
-    /// Puts a value where that is expected.
+    /// Sets a value if the expectation holds.
     pub fn put(key: &str, expected: Expected, value: Bytes) -> Self {
         let key: Arc<str> = key.into();
         let compares = vec![Compare { key: key.clone(), expected }];
         Self { compares, writes: vec![Write::Put { key, value }] }
     }
 
-    /// Takes out what is expected there.
+    /// Deletes a key if the expectation holds.
     pub fn delete(key: &str, expected: Expected) -> Self {
         let key: Arc<str> = key.into();
         let compares = vec![Compare { key: key.clone(), expected }];
@@ -144,7 +144,7 @@ impl Transaction {
         compares + writes
     }
 
-    /// Says whether any store could ever take it.
+    /// Checks the limits that all stores share.
     pub(super) fn check(&self) -> Result<(), Error> {
         let parts = self.compares.len().max(self.writes.len());
         if parts > MAX_PARTS {
@@ -201,9 +201,11 @@ impl Expected {
     }
 }
 
-/// The refusal to forget what has not happened.
-pub(super) fn yet_to_come(asked: Revision, revision: Revision) -> Error {
-    Error::Invalid(format!("revision {asked} is yet to come, the store is at {revision}: name an older one"))
+/// Error for a revision in the future.
+pub(super) fn future_revision(asked: Revision, revision: Revision) -> Error {
+    Error::Invalid(format!(
+        "revision {asked} is in the future, the store is at {revision}: specify an older one"
+    ))
 }
 
 fn check_key(key: &str) -> Result<(), Error> {

@@ -1,7 +1,6 @@
-//! A watch as a stream: a place in the log that moves on.
+//! Watch streams over a log.
 //!
-//! A watcher buffers nothing but the hand it was given last; it reads the log again when it is ready for more, and one
-//! that the log has moved past is closed.
+//! A watcher buffers only the batches of its last read. One that falls behind the log is closed.
 
 use std::sync::Arc;
 use std::vec;
@@ -12,19 +11,19 @@ use tokio::sync::watch;
 
 use super::{Batch, Error, Revision};
 
-/// Batches in the order of their revisions; an error is the last item.
+/// Batches in order of their revisions; an error is the last item.
 pub type Batches = BoxStream<'static, Result<Arc<Batch>, Error>>;
 
-/// Where a watcher reads the log.
+/// Log that a watcher reads.
 #[async_trait]
 pub(super) trait Log: Send + Sync {
-    /// What happened after that revision, oldest first, and not all of it at once.
+    /// Batches after a revision, oldest first, up to a limit.
     async fn after(&self, seen: Revision) -> Result<Vec<Arc<Batch>>, Error>;
 }
 
-/// Everything in the log after that revision, now and later; `newest` wakes the stream.
+/// A stream of all batches after a revision; `newest` wakes it.
 pub(super) fn batches(log: Arc<dyn Log>, newest: watch::Receiver<Revision>, from: Revision) -> Batches {
-    let watcher = Watcher { log, newest, seen: from, hand: Vec::new().into_iter() };
+    let watcher = Watcher { log, newest, seen: from, pending: Vec::new().into_iter() };
     Box::pin(stream::try_unfold(watcher, |mut watcher| async move {
         let batch = watcher.next().await?;
         Ok(Some((batch, watcher)))
@@ -35,19 +34,19 @@ struct Watcher {
     log: Arc<dyn Log>,
     newest: watch::Receiver<Revision>,
     seen: Revision,
-    hand: vec::IntoIter<Arc<Batch>>,
+    pending: vec::IntoIter<Arc<Batch>>,
 }
 
 impl Watcher {
     async fn next(&mut self) -> Result<Arc<Batch>, Error> {
         loop {
-            if let Some(batch) = self.hand.next() {
+            if let Some(batch) = self.pending.next() {
                 self.seen = batch.revision;
                 return Ok(batch);
             }
             if *self.newest.borrow_and_update() > self.seen {
-                self.hand = self.log.after(self.seen).await?.into_iter();
-                if self.hand.len() > 0 {
+                self.pending = self.log.after(self.seen).await?.into_iter();
+                if self.pending.len() > 0 {
                     continue;
                 }
             }

@@ -1,15 +1,15 @@
-//! Who has signed whom, as masters and nodes look at what they hold themselves; handshakes are verified by rustls.
+//! Certificate chains of the control plane and nodes; handshakes are verified by rustls.
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Whether each of a chain was signed by the next, up to one that the root has signed; behind that another root may be led to.
+/// Whether each certificate was signed by the next one, up to one signed by `root`.
 pub fn leads_to(chain: &[CertificateDer<'_>], root: &[u8]) -> bool {
     let Some(end) = chain.iter().position(|signed| is_signed_by(signed, root)) else { return false };
     chain.iter().zip(chain.iter().skip(1)).take(end).all(|(signed, signer)| is_signed_by(signed, signer))
 }
 
-/// Whether one certificate (DER) was signed by the key of the other.
+/// Whether a certificate (DER) was signed by the key of `authority`.
 pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
     let (Ok((_, signed)), Ok((_, authority))) =
         (X509Certificate::from_der(der), X509Certificate::from_der(authority))

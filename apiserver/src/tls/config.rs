@@ -1,4 +1,4 @@
-//! What a TLS server shows and whom it believes, made a rustls configuration.
+//! Server certificate and client CA bundle as a rustls configuration.
 
 use std::sync::Arc;
 
@@ -10,50 +10,50 @@ use rustls::{RootCertStore, ServerConfig};
 /// Certificates and key of a server.
 #[derive(Debug)]
 pub struct Keys {
-    /// The server's certificate first, then those that lead to a root its clients know.
+    /// Server certificate first, then intermediates.
     pub chain: Vec<CertificateDer<'static>>,
-    /// The key of the first.
+    /// Private key.
     pub key: PrivateKeyDer<'static>,
-    /// Who may sign client certificates; where there is nobody, no client can say who it is.
+    /// Client CA bundle. If empty, client certificates are not requested.
     pub client_authorities: Vec<CertificateDer<'static>>,
 }
 
-/// How a server shakes hands.
+/// TLS configuration of a server.
 #[derive(Debug)]
 pub struct Config {
     server: Arc<ServerConfig>,
-    /// Who says whether a client's certificate is believed; `None` where none is.
+    /// Verifier of client certificates; `None` without a client CA bundle.
     clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Config {
-    /// The same for rustls.
+    /// The rustls configuration.
     pub fn server(&self) -> &Arc<ServerConfig> {
         &self.server
     }
 
-    /// Whether an authority stands for a client that has shown these certificates, its own first, at that time.
-    pub(super) fn believes(&self, chain: &[CertificateDer<'static>], at: UnixTime) -> bool {
+    /// Whether the client CA bundle trusts this chain (client certificate first) at that time.
+    pub(super) fn trusts(&self, chain: &[CertificateDer<'static>], at: UnixTime) -> bool {
         let Some((own, rest)) = chain.split_first() else { return true };
         self.clients.as_ref().is_some_and(|clients| clients.verify_client_cert(own, rest, at).is_ok())
     }
 }
 
-/// Why certificates cannot be used.
+/// Why certificates are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server's own do not fit together.
+    /// Server certificate and key do not match.
     #[error("the serving certificate and its key cannot be used together: {0}")]
     Serving(rustls::Error),
-    /// The authorities for clients.
+    /// A client CA is invalid.
     #[error("a certificate authority for clients cannot be used: {0}")]
     Clients(String),
 }
 
-/// TLS 1.2 and newer, HTTP/2 before HTTP/1.1; a client certificate is verified when there is one and never asked of anybody.
+/// Builds the configuration: TLS 1.2 and newer, HTTP/2 preferred, client certificates optional.
 ///
 /// # Errors
-/// When key and certificate do not belong together or an authority is none.
+/// When key and certificate do not match, or a CA is invalid.
 pub fn config(keys: Keys) -> Result<Arc<Config>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();

@@ -1,21 +1,22 @@
-//! Any router over TLS: one handshake and one identity a connection, HTTP/1.1 and HTTP/2, certificates that may be swapped, and
-//! authorities: who is not believed any more is sent away.
+//! TLS server: identities from client certificates, HTTP/1.1 and HTTP/2, reloadable certificates and client
+//! CA bundle, and timeouts.
 
-mod believed;
-mod brisk;
-mod busy;
 mod chain;
+mod client_trust;
 mod config;
-mod opened;
+mod idle;
+mod response_buffer;
 mod serve;
 mod unverified;
+mod upgraded;
+mod write_timeout;
 
-pub use believed::Cut;
 pub use chain::{is_signed_by, leads_to};
+pub use client_trust::Revocation;
 pub use config::{Config, Error, Keys, config};
-pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};
 pub use unverified::Unverified;
+pub use upgraded::{UpgradedStream, upgraded};
 
 #[cfg(test)]
 mod tests;

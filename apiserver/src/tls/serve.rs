@@ -1,11 +1,12 @@
-//! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
+//! TLS connections. Each handshake runs in the task of its connection, so that a slow one blocks no other.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -20,35 +21,79 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
-use super::believed::{Believed, Cut};
-use super::brisk::Brisk;
-use super::busy::Busy;
+use super::client_trust::{ClientTrust, Revocation};
 use super::config::Config;
+use super::idle::IdleTracker;
+use super::response_buffer::{BufferedBody, ResponseBuffer};
+use super::write_timeout::WriteTimeout;
 use crate::Identity;
-use crate::held::Held;
-use crate::serve::{DRAIN, HEADER_TIMEOUT, accept, told_to_stop};
-use crate::unread;
+use crate::drain_body;
+use crate::guarded_body::GuardedBody;
+use crate::serve::{DRAIN, HEADER_TIMEOUT, accept, wait_for_shutdown};
 
-/// How long a handshake may take: a few round trips over the worst of networks.
+/// Handshake timeout: a few round trips on a slow network.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests and watches at once on one HTTP/2 connection; a client that wants more opens a second one.
-const STREAMS: u32 = 250;
-/// What a client may send ahead, of one request and of all on an HTTP/2 connection: it is held while requests wait to be let in. Large
-/// enough for a link of 1 Gbit/s and a round trip of 2 ms.
+/// Maximum number of concurrent HTTP/2 streams per connection; clients open further connections if needed.
+const MAX_STREAMS: u32 = 250;
+/// HTTP/2 receive windows per stream and connection: data buffered while requests are queued. Sufficient for
+/// 1 Gbit/s with 2 ms round trip.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// A connection that was silent for so long is tried by the kernel, which gives up some minutes later.
-const QUIET: Duration = Duration::from_secs(60);
-/// A silent HTTP/2 client is asked so often whether it is still there.
+/// Send buffer per stream; the socket buffer keeps fast links busy. Also the maximum size of HTTP/1.1 request
+/// heads.
+const SEND_BUFFER: usize = 64 << 10;
+/// TCP keepalive: idle time before the first probe.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// Interval of HTTP/2 pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How long its answer may take.
+/// Timeout of an HTTP/2 ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Serves TLS connections until `shutdown` becomes true or its sender is gone.
+/// Minimum interval of log messages about rejected client certificates, which any client can cause.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why a connection ended early.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Ended {
+    /// The client certificate was rejected.
+    #[error("handshake: {0}")]
+    Refused(String),
+    /// Any other error.
+    #[error("{0}")]
+    Early(String),
+}
+
+impl Ended {
+    /// Classifies a handshake error.
+    pub(super) fn of_handshake(error: &io::Error) -> Self {
+        match error.get_ref().and_then(|cause| cause.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(why)) => Self::Refused(format!("{why:?}")),
+            _ => Self::Early(format!("handshake: {error}")),
+        }
+    }
+}
+
+/// Time of the last log message about a rejected certificate.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<Option<Instant>>);
+
+impl Refusals {
+    /// Whether to log now; counts as logged.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= REFUSAL_LOG_INTERVAL);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Serves TLS connections until `shutdown` becomes true or its sender is dropped.
 ///
-/// Every connection begins with the latest configuration: a new one swaps certificates without a dropped connection, but for
-/// those of clients for which none of its authorities stands any more: they end once what is under way is answered.
-/// The sender of `config` may go, the last configuration stays in force.
+/// New connections use the latest configuration. Existing ones continue, except those whose client
+/// certificate is no longer trusted: they end after in-flight requests. The last configuration stays in use
+/// when the sender of `configs` is dropped.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -56,11 +101,19 @@ pub async fn serve(
     shutdown: watch::Receiver<bool>,
 ) {
     let stopped = shutdown.clone();
+    let refusals = Arc::new(Refusals::default());
     accept(listener, shutdown, |stream, peer| {
         let served = connection(stream, peer.ip(), configs.clone(), router.clone(), stopped.clone());
+        let refusals = refusals.clone();
         async move {
-            if let Err(error) = served.await {
-                tracing::debug!(%peer, error, "a connection ended early");
+            match served.await {
+                Err(Ended::Refused(why)) if refusals.is_due(Instant::now()) => tracing::warn!(
+                    %peer,
+                    why,
+                    "client certificate rejected: it must be X.509 version 3, currently valid and signed by a client CA of this server"
+                ),
+                Err(error) => tracing::debug!(%peer, %error, "a connection ended early"),
+                Ok(()) => {}
             }
         }
     })
@@ -73,80 +126,86 @@ async fn connection(
     mut configs: watch::Receiver<Arc<Config>>,
     router: Router,
     mut shutdown: watch::Receiver<bool>,
-) -> Result<(), String> {
+) -> Result<(), Ended> {
     keep_alive(&stream);
     let acceptor = TlsAcceptor::from(configs.borrow_and_update().server().clone());
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => shaken,
-        () = told_to_stop(&mut shutdown) => return Ok(()),
+        () = wait_for_shutdown(&mut shutdown) => return Ok(()),
     };
     let stream = shaken
-        .map_err(|_| "the handshake took too long".to_owned())?
-        .map_err(|error| format!("handshake: {error}"))?;
-    // One socket for both families writes the addresses of one in those of the other.
+        .map_err(|_| Ended::Early("the handshake took too long".to_owned()))?
+        .map_err(|error| Ended::of_handshake(&error))?;
+    // A dual-stack socket reports IPv4 clients as mapped IPv6 addresses.
     let identity = Identity { peer: Some(peer.to_canonical()), ..identity(&stream) };
-    // What was agreed on in the handshake decides; nobody is waited for to see how he begins.
+    // ALPN decides the protocol, so no client preface is awaited.
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let builder = builder(is_http2);
-    let (busy, upgraded) = (Arc::new(Busy::default()), Arc::new(AtomicBool::new(false)));
+    let buffer = Arc::new(ResponseBuffer::default());
+    let (requests, upgraded) = (Arc::new(IdleTracker::default()), Arc::new(AtomicBool::new(false)));
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let believed = Believed::new(chain, configs);
-    let cut = Cut::of(believed.clone());
-    let stream = TokioIo::new(Brisk::new(stream, upgraded.clone(), cut));
-    let used = busy.clone();
+    let trust = ClientTrust::new(chain, configs);
+    let revocation = Revocation::of(trust.clone());
+    let stream = TokioIo::new(WriteTimeout::new(stream, upgraded.clone(), revocation));
+    let (used, counted) = (requests.clone(), buffer.clone());
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (router, identity) = (router.clone(), identity.clone());
-        let (asked, upgraded) = (used.asked(), upgraded.clone());
+        let (asked, upgraded, buffer) = (used.begin(), upgraded.clone(), counted.clone());
         async move {
+            buffer.wait_for_room().await;
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(identity);
             let response = if is_http2 {
                 router.oneshot(request).await
             } else {
-                unread::answered(router, request).await
+                drain_body::serve(router, request).await
             };
             let response = response.map_err(|never: Infallible| never)?;
             upgraded.fetch_or(response.status() == StatusCode::SWITCHING_PROTOCOLS, Ordering::Relaxed);
-            Ok::<_, Infallible>(response.map(|body| Held::new(body, asked)))
+            let counted = |body| BufferedBody::new(Body::new(GuardedBody::new(body, asked)), buffer);
+            Ok::<_, Infallible>(response.map(counted))
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
-    let mut lost = pin!(believed.lost());
-    let is_lost = tokio::select! {
-        ended = &mut connection => return ended.map_err(|error| error.to_string()),
-        () = told_to_stop(&mut shutdown) => false,
-        () = busy.idle() => false,
-        () = &mut lost => true,
+    let mut revoked = pin!(trust.revoked());
+    let is_revoked = tokio::select! {
+        ended = &mut connection => return ended.map_err(|error| Ended::Early(error.to_string())),
+            () = buffer.stalled() => return Err(Ended::Early("the client did not take a response".to_owned())),
+        () = wait_for_shutdown(&mut shutdown) => false,
+        () = requests.idle() => false,
+        () = &mut revoked => true,
     };
     connection.as_mut().graceful_shutdown();
-    if !is_lost {
-        // What came in that moment is answered, and may be a watch.
+    if !is_revoked {
+        // Requests received in the meantime are still served and may be watches.
         tokio::select! {
-            ended = &mut connection => return ended.map_err(|error| error.to_string()),
-            () = lost => {}
+            ended = &mut connection => return ended.map_err(|error| Ended::Early(error.to_string())),
+            () = buffer.stalled() => return Err(Ended::Early("the client did not take a response".to_owned())),
+            () = revoked => {}
         }
     }
     // Watches and followed logs do not end by themselves.
     let ended = tokio::time::timeout(DRAIN, connection).await;
-    ended.map_err(|_| "its client is not believed any more".to_owned())?.map_err(|error| error.to_string())
+    let ended = ended.map_err(|_| Ended::Early("the client certificate is no longer trusted".to_owned()))?;
+    ended.map_err(|error| Ended::Early(error.to_string()))
 }
 
-/// Sees to it that small pieces do not wait for more of them, and that a machine that is gone without a word is found out
-/// even where nothing is sent to it.
+/// Disables Nagle's algorithm and enables TCP keepalive.
 pub fn keep_alive(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, QUIET);
+    let _ = sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE);
 }
 
 fn builder(is_http2: bool) -> Builder<TokioExecutor> {
     let builder = Builder::new(TokioExecutor::new());
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(SEND_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_send_buf_size(SEND_BUFFER)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING_INTERVAL)
@@ -154,7 +213,7 @@ fn builder(is_http2: bool) -> Builder<TokioExecutor> {
     builder
 }
 
-/// Whoever the certificate names that the handshake has verified; anonymous without one.
+/// Identity of the verified client certificate; anonymous without one.
 fn identity(stream: &TlsStream<TcpStream>) -> Identity {
     let certificates = stream.get_ref().1.peer_certificates();
     certificates

@@ -1,4 +1,4 @@
-//! Real sockets: who is seen, what is refused, what is swapped, and who waits for whom.
+//! TLS over real sockets: identities, rejections, reloads and timeouts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::net::SocketAddr;
@@ -21,10 +21,11 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Config, Keys, Opened, config, opened, serve};
+use super::serve::{Ended, Refusals};
+use super::{Config, Keys, UpgradedStream, config, serve, upgraded};
 use crate::Identity;
 
-/// Longer than anything here takes.
+/// Time limit, never reached.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -56,7 +57,7 @@ impl Authority {
         self.server_believing(&[self])
     }
 
-    /// A server of this authority that believes clients of these.
+    /// A server of this CA with these client CAs.
     fn server_believing(&self, authorities: &[&Self]) -> Arc<Config> {
         let (certificate, key) = self.signed("localhost", "", ExtendedKeyUsagePurpose::ServerAuth);
         let client_authorities = authorities.iter().map(|authority| authority.0.der().clone()).collect();
@@ -67,7 +68,7 @@ impl Authority {
         self.client_signed_by(self, own, protocol)
     }
 
-    /// A client that believes this authority, and shows what that one has signed.
+    /// A client that trusts this CA, with a certificate signed by `signer`.
     fn client_signed_by(&self, signer: &Self, own: Option<(&str, &str)>, protocol: &[u8]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
@@ -118,7 +119,7 @@ impl Bed {
         TlsConnector::from(Arc::new(client)).connect(name, stream).await
     }
 
-    /// Whom the server sees; an error when it wants nothing to do with the client.
+    /// The user that the server sees, or the connection error.
     async fn who(&self, client: ClientConfig) -> Result<String, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let stream = self.connect(client).await.map_err(|error| text(&error))?;
@@ -146,7 +147,7 @@ impl Bed {
     }
 }
 
-/// Becomes a pipe that sends back what comes, as exec and port-forward do.
+/// Upgrades to an echo, like exec and port-forward.
 async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body::Body> {
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -156,15 +157,15 @@ async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body:
     switched()
 }
 
-/// The same over what is left of the connection when its handler takes it as it is, as who relays does.
+/// An echo over the downcast connection, like the node proxy.
 async fn relayed(mut request: axum::extract::Request) -> http::Response<axum::body::Body> {
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        let Opened { stream, cut, .. } = opened(upgrade.await.unwrap()).unwrap();
+        let UpgradedStream { stream, revocation, .. } = upgraded(upgrade.await.unwrap()).unwrap();
         let (mut reader, mut writer) = tokio::io::split(stream);
         tokio::select! {
             _ = tokio::io::copy(&mut reader, &mut writer) => {}
-            () = cut.due() => {}
+            () = revocation.revoked() => {}
         }
     });
     switched()
@@ -179,13 +180,13 @@ fn switched() -> http::Response<axum::body::Body> {
         .unwrap()
 }
 
-/// Goes on without an end, as watches do.
+/// An endless body, like a watch.
 async fn endless() -> axum::body::Body {
     let first = futures_util::stream::once(async { Ok::<_, std::io::Error>("begun") });
     axum::body::Body::from_stream(first.chain(futures_util::stream::pending()))
 }
 
-/// A connection that has become a pipe.
+/// An upgraded connection.
 async fn pipe(bed: &Bed, client: ClientConfig, path: &str) -> TokioIo<hyper::upgrade::Upgraded> {
     let stream = bed.connect(client).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -201,7 +202,7 @@ async fn pipe(bed: &Bed, client: ClientConfig, path: &str) -> TokioIo<hyper::upg
     TokioIo::new(hyper::upgrade::on(response).await.unwrap())
 }
 
-/// Whether a pipe still sends back what comes.
+/// Whether the echo still works.
 async fn echoes(pipe: &mut TokioIo<hyper::upgrade::Upgraded>) -> bool {
     let mut answer = [0; 5];
     pipe.write_all(b"hello").await.is_ok()
@@ -252,7 +253,7 @@ async fn who_is_not_believed_any_more_is_sent_away_and_nobody_else() {
         open.push((sender, watch, connection, idle, waits, pipes, stays));
     }
     bed.swap.send_replace(authority.server());
-    // Those who go are waited for, so that the others have had the time to go too.
+    // Waits for closed connections first, so that the others had time to close as well.
     open.sort_by_key(|(.., stays)| *stays);
     for (mut sender, mut watch, connection, mut idle, waits, pipes, stays) in open {
         if stays {
@@ -264,8 +265,8 @@ async fn who_is_not_believed_any_more_is_sent_away_and_nobody_else() {
             }
             continue;
         }
-        let cut = tokio::time::timeout(DEADLINE, watch.frame()).await.unwrap();
-        assert!(cut.is_none_or(|frame| frame.is_err()));
+        let revocation = tokio::time::timeout(DEADLINE, watch.frame()).await.unwrap();
+        assert!(revocation.is_none_or(|frame| frame.is_err()));
         let _ = tokio::time::timeout(DEADLINE, connection).await.expect("the connection of a watch ends");
         let _ = tokio::time::timeout(DEADLINE, waits).await.expect("one that nothing is asked over ends");
         for mut pipe in pipes {
@@ -331,7 +332,7 @@ async fn who_is_silent_is_sent_away() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
     let mut answer = Vec::new();
-    // Neither a handshake, nor a request after it.
+    // Neither a handshake nor a later request.
     let mut stream = TcpStream::connect(bed.address).await.unwrap();
     assert_eq!(stream.read_to_end(&mut answer).await.unwrap(), 0);
     let mut stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
@@ -373,11 +374,24 @@ async fn a_new_certificate_is_shown_to_the_next_and_breaks_no_one() {
 async fn told_to_stop_it_ends_and_takes_nobody_more() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
-    // One that sits there, one in the middle of a handshake, one that is silent over HTTP/1.1.
+    // An idle connection, one during the handshake, and one idle over HTTP/1.1.
     let _silent = TcpStream::connect(bed.address).await.unwrap();
     let _idle = bed.connect(authority.client(None, b"h2")).await.unwrap();
     let _other = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
     bed.stop.send_replace(true);
     tokio::time::timeout(DEADLINE, bed.served).await.unwrap().unwrap();
     assert!(TcpStream::connect(bed.address).await.is_err());
+}
+
+#[test]
+fn a_refused_client_certificate_is_told_apart_and_logged_now_and_then() {
+    let refused = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+    let of = |cause: rustls::Error| {
+        Ended::of_handshake(&std::io::Error::new(std::io::ErrorKind::InvalidData, cause))
+    };
+    assert_eq!(of(refused), Ended::Refused("Expired".to_owned()));
+    assert!(matches!(of(rustls::Error::DecryptError), Ended::Early(_)));
+    let (refusals, now) = (Refusals::default(), std::time::Instant::now());
+    let due = [0, 1, 9, 10, 11].map(|second| refusals.is_due(now + Duration::from_secs(second)));
+    assert_eq!(due, [true, false, false, true, false]);
 }

@@ -1,5 +1,5 @@
-//! TLS to whoever answers: encrypted, never verified. For probes and hooks, as Kubernetes defines them, and for what is public and
-//! checked by other means.
+//! TLS without server verification, for probes and lifecycle hooks as Kubernetes defines them, and for public
+//! data that is verified otherwise.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
-/// Takes every certificate, also one that rustls would not read (X.509 v1, say).
+/// Accepts every certificate, including ones that rustls cannot parse, such as X.509 v1.
 #[derive(Debug)]
 pub struct Unverified(pub Arc<CryptoProvider>);
 

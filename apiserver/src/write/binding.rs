@@ -1,4 +1,4 @@
-//! Which node a pod runs on, decided once.
+//! Binding subresource: assigns a pod to a node.
 
 use api::strategy::{Cause, Json};
 use api::time::seconds;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::body::{self, Sent};
 use super::scale::{at, put};
-use super::{Write, meta, response};
+use super::{Write, object_meta, response};
 use crate::status::Status;
 
 const KIND: &str = "Binding";
 
-/// What a pod is told by being bound.
+/// Content of a Binding.
 struct Binding {
     node: String,
     annotations: Json,
@@ -23,7 +23,7 @@ struct Binding {
 }
 
 impl Write<'_> {
-    /// Gives a pod its node. The path names the pod, or the binding does.
+    /// Binds a pod, named in the path or in the binding.
     pub(super) async fn bind(
         &self,
         name: Option<&str>,
@@ -31,7 +31,7 @@ impl Write<'_> {
         bytes: &[u8],
     ) -> Result<Response, Status> {
         let sent = body::of_kind(body::document(media_type, bytes)?, &["v1", "v1beta3"], KIND)?;
-        let given = meta::text(&sent, "name");
+        let given = object_meta::text(&sent, "name");
         let name = name.unwrap_or(given);
         if !given.is_empty() && given != name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -39,11 +39,11 @@ impl Write<'_> {
         let binding = Binding::read(&sent, name)?;
         let is_pinned = !binding.revision.is_empty();
         let written = self.change(name, is_pinned, |pod, _| {
-            if let Some(why) = binding.obstacle(name, pod) {
+            if let Some(why) = binding.conflict_reason(name, pod) {
                 return Err(self.cannot_bind(name, &why));
             }
-            let object = binding.bound(pod, &seconds(self.now));
-            // What is stored fits, and so does what the server adds to it; what the client adds may not.
+            let object = binding.bind_pod(pod, &seconds(self.now));
+            // The stored pod is normalized already; annotations and labels from the binding may not be.
             let fits = binding.annotations.is_empty() && binding.labels.is_empty();
             Ok(Sent { fits, ..Sent::decided(object) })
         });
@@ -87,15 +87,15 @@ impl Binding {
     }
 
     /// Why the pod cannot be bound.
-    fn obstacle(&self, name: &str, pod: &Json) -> Option<String> {
-        let uid = meta::text(pod, "uid");
+    fn conflict_reason(&self, name: &str, pod: &Json) -> Option<String> {
+        let uid = object_meta::text(pod, "uid");
         if !self.uid.is_empty() && self.uid != uid {
             return Some(format!(
                 "Precondition failed: UID in precondition: {}, UID in object meta: {uid}",
                 self.uid
             ));
         }
-        if meta::is_doomed(pod) {
+        if object_meta::is_terminating(pod) {
             return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         let node = at(pod, "spec.nodeName").and_then(Value::as_str).unwrap_or_default();
@@ -107,19 +107,20 @@ impl Binding {
         is_gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
     }
 
-    fn bound(&self, pod: &Json, now: &str) -> Json {
+    fn bind_pod(&self, pod: &Json, now: &str) -> Json {
         let mut pod = pod.clone();
         put(&mut pod, "spec.nodeName", self.node.as_str().into());
         for (field, more) in [("annotations", &self.annotations), ("labels", &self.labels)] {
             for (key, value) in more {
-                let all = meta::metadata(&mut pod).entry(field).or_insert_with(|| json!({}));
+                let all = object_meta::metadata(&mut pod).entry(field).or_insert_with(|| json!({}));
                 if let Some(all) = all.as_object_mut() {
                     all.insert(key.clone(), value.clone());
                 }
             }
         }
         if !self.revision.is_empty() {
-            meta::metadata(&mut pod).insert("resourceVersion".to_owned(), self.revision.as_str().into());
+            object_meta::metadata(&mut pod)
+                .insert("resourceVersion".to_owned(), self.revision.as_str().into());
         }
         let mut conditions =
             at(&pod, "status.conditions").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What a client sends, in JSON, YAML or protobuf, as one object of the kind that is written.
+//! Request bodies in JSON, YAML or protobuf.
 
 use std::error::Error as _;
 use std::time::Duration;
 
-use api::decode::repeated::{self, Repeated, Repetition};
-use api::fault::Fault;
+use api::decode::duplicates::{self, DuplicateField, WithDuplicates};
+use api::field_error::FieldError;
 use api::protobuf;
 use axum::body::{Body, Bytes, to_bytes};
 use http::{HeaderMap, StatusCode, header};
@@ -13,84 +13,102 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::options::Validation;
+use crate::identity::Identity;
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Longest body; the stock server's limit.
+/// Storage name of CertificateSigningRequests.
+const CERTIFICATE_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
+
+/// Maximum body size in bytes, as in kube-apiserver.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// An object that is to be written, and what is to be said about it.
+/// Maximum body size of an anonymous CertificateSigningRequest: a 16 KiB request in base64 and the rest of
+/// the object.
+const ANONYMOUS_REQUEST_MAX_BYTES: usize = 64 * 1024;
+
+/// Maximum body size for a user and resource. Anonymous clients may create CertificateSigningRequests, so
+/// their bodies are limited before parsing.
+pub(crate) fn max_bytes(resource: &Resource, user: &Identity) -> usize {
+    if user.is_anonymous() && resource.stored() == CERTIFICATE_REQUESTS {
+        ANONYMOUS_REQUEST_MAX_BYTES
+    } else {
+        MAX_BYTES
+    }
+}
+
+/// An object to be written, with warnings.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub object: Map<String, Value>,
-    /// It has been brought into the form that is stored, and nothing in it is of another type than its field.
+    /// Types have been checked and normalized.
     pub fits: bool,
-    /// For `Warning` headers.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
 impl Sent {
-    /// An object as the server has decided it.
+    /// An object built by the server.
     pub fn decided(object: Map<String, Value>) -> Self {
         Self { object, fits: false, warnings: Vec::new() }
     }
 }
 
-/// The media type of a request, without parameters; JSON when it names none.
+/// Media type without parameters; JSON by default.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
     if media_type.is_empty() { "application/json" } else { media_type }
 }
 
-/// How long a client may take to send a body: the longest one over 1 Mbit/s.
+/// Time limit for sending a body: the maximum size at 1 Mbit/s.
 const TIME: Duration = Duration::from_secs(30);
 
-/// All of a body.
+/// Reads a body.
 ///
 /// # Errors
-/// 413 for too long a body, 408 for one that takes too long, 400 for one that breaks off.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Status> {
-    let read = timeout(TIME, to_bytes(body, MAX_BYTES)).await.map_err(|_| {
-        let message = format!("the body did not come within {} s: send it faster", TIME.as_secs());
+/// 413 if too large, 408 on timeout, 400 if it is truncated.
+pub(crate) async fn whole(body: Body, max_bytes: usize) -> Result<Bytes, Status> {
+    let read = timeout(TIME, to_bytes(body, max_bytes)).await.map_err(|_| {
+        let message = format!("the body was not received within {} s", TIME.as_secs());
         Status::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     })?;
     read.map_err(|error| match error.source() {
         Some(source) if source.is::<LengthLimitError>() => {
-            Status::too_large(format!("Request entity too large: limit is {MAX_BYTES}"))
+            Status::too_large(format!("Request entity too large: limit is {max_bytes}"))
         }
-        _ => Status::bad_request(format!("the body broke off: {error}")),
+        _ => Status::bad_request(format!("the body is incomplete: {error}")),
     })
 }
 
-/// Reads any document; of a field that stands twice the last one counts.
+/// Parses a document; the last of repeated fields wins.
 ///
 /// # Errors
-/// 400 for what cannot be read, 415 for a media type that is not taken.
+/// 400 for a syntax error, 415 for an unsupported media type.
 pub(crate) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     read(media_type, bytes).map(|read| read.value)
 }
 
-/// Reads any document, with what stands twice in it.
+/// Parses a document and reports repeated fields.
 ///
 /// # Errors
-/// 400 for what cannot be read, 415 for a media type that is not taken.
-pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Repeated, Status> {
+/// 400 for a syntax error, 415 for an unsupported media type.
+pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<WithDuplicates, Status> {
     let wrong =
         |error: &dyn std::fmt::Display| Status::bad_request(format!("the body cannot be read: {error}"));
     match media_type {
-        "application/json" => repeated::json(bytes).map_err(|error| wrong(&error)),
+        "application/json" => duplicates::json(bytes).map_err(|error| wrong(&error)),
         "application/yaml" | "application/apply-patch+yaml" => {
             let text = std::str::from_utf8(bytes).map_err(|error| wrong(&error))?;
-            // Appliers send JSON under this name.
-            match text.trim_start().starts_with('{').then(|| repeated::json(bytes)) {
+            // Clients send JSON as apply patches.
+            match text.trim_start().starts_with('{').then(|| duplicates::json(bytes)) {
                 Some(Ok(read)) => Ok(read),
-                Some(Err(_)) | None => repeated::yaml(text).map_err(|error| wrong(&error)),
+                Some(Err(_)) | None => duplicates::yaml(text).map_err(|error| wrong(&error)),
             }
         }
         protobuf::CONTENT_TYPE => {
             let value = protobuf::decode(bytes).map_err(|error| wrong(&error))?;
-            Ok(Repeated { value, ..Repeated::default() })
+            Ok(WithDuplicates { value, ..WithDuplicates::default() })
         }
         other => {
             let message = format!(
@@ -103,10 +121,10 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Repeated, Status> {
     }
 }
 
-/// An object of one of these versions of a kind that is built in, such as a `Scale`, without fields that it does not have.
+/// An object of a built-in kind such as `Scale`, without unknown fields.
 ///
 /// # Errors
-/// 400 for anything else.
+/// 400 for another kind or version.
 pub(super) fn of_kind(
     document: Value,
     api_versions: &[&str],
@@ -130,12 +148,12 @@ pub(super) fn of_kind(
     Ok(object)
 }
 
-/// The object that is written, checked to be of the resource's kind and without fields that the kind does not have.
+/// The object to be written, checked for kind and pruned of unknown fields.
 ///
 /// # Errors
-/// 400 for another kind, and for unknown and repeated fields where they are refused.
+/// 400 for another kind, and with strict validation for unknown and repeated fields.
 pub(super) fn object(
-    document: Repeated,
+    document: WithDuplicates,
     resource: &Resource,
     validation: Validation,
 ) -> Result<Sent, Status> {
@@ -158,14 +176,14 @@ pub(super) fn object(
     if validation == Validation::Ignore {
         return Ok(Sent { object, fits: false, warnings: Vec::new() });
     }
-    // What is unknown as well as repeated is told once.
-    let is_known = |repetition: &&Repetition| {
+    // A field that is unknown and repeated is reported once.
+    let is_known = |repetition: &&DuplicateField| {
         !unknown.iter().any(|path| {
             let rest = repetition.path.strip_prefix(path.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     };
-    let repeated = document.repeated.iter().filter(is_known).map(|repetition| repetition.said.clone());
+    let repeated = document.duplicates.iter().filter(is_known).map(|duplicate| duplicate.message.clone());
     let said: Vec<String> =
         unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(repeated).collect();
     match validation {
@@ -179,28 +197,28 @@ pub(super) fn object(
     }
 }
 
-/// Brings an object of a built-in kind into the form that is stored, and refuses one with values that its fields cannot hold.
+/// Normalizes and checks field types of built-in kinds.
 ///
 /// # Errors
-/// 400 that names all of them.
+/// 400 listing all invalid values.
 pub(super) fn check_types(sent: &mut Sent, resource: &Resource) -> Result<(), Status> {
     if resource.schema.is_some() {
         return Ok(());
     }
-    told(&resource.fit(&mut sent.object), resource.api_version(), &resource.kind)?;
+    check_faults(&resource.fit(&mut sent.object), resource.api_version(), &resource.kind)?;
     sent.fits = true;
     Ok(())
 }
 
-/// Brings an object of a built-in kind into the form the API has it in.
+/// Normalizes and checks field types of a built-in kind.
 ///
 /// # Errors
-/// 400 that names every value that its field cannot hold.
+/// 400 listing all invalid values.
 pub(crate) fn fit(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Result<(), Status> {
-    told(&api::schema::fit(object, api_version, kind), api_version, kind)
+    check_faults(&api::schema::normalize(object, api_version, kind), api_version, kind)
 }
 
-fn told(mistyped: &[Fault], api_version: &str, kind: &str) -> Result<(), Status> {
+fn check_faults(mistyped: &[FieldError], api_version: &str, kind: &str) -> Result<(), Status> {
     if mistyped.is_empty() {
         return Ok(());
     }
@@ -208,7 +226,7 @@ fn told(mistyped: &[Fault], api_version: &str, kind: &str) -> Result<(), Status>
     Err(unreadable(api_version, kind, &said.join(", ")))
 }
 
-/// That a body is not what it should be, as the stock server begins to say it.
+/// Decoding error with kube-apiserver's prefix.
 fn unreadable(api_version: &str, kind: &str, why: &str) -> Status {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))

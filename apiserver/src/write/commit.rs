@@ -1,4 +1,4 @@
-//! The one way by which an object is completed, checked and written, new or over the one that is there.
+//! Write pipeline: completes, validates and persists an object, for creates and updates.
 
 use std::sync::Arc;
 
@@ -11,91 +11,91 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::body::Sent;
-use super::meta::Fresh;
-use super::{TRIES, Write, check_name, delete, meta, response};
-use crate::admission::{Admission, Attempt, Operation, Warnings};
+use super::object_meta::Generated;
+use super::{MAX_ATTEMPTS, Write, check_name, delete, object_meta, response};
+use crate::admission::{Admission, AdmissionRequest, Operation, Warnings};
 use crate::registry;
 use crate::resource::{self, Subresource};
 use crate::status::Status;
-use crate::store::{Content, Object};
+use crate::watch_cache::{Content, Object};
 
-/// The letters of generated names: no vowels, so that no words come about; the stock server's.
-const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them are put after `generateName`.
-pub(super) const SUFFIX: usize = 5;
+/// Alphabet of generated names, as in kube-apiserver: without vowels, to avoid words.
+const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Length of the suffix after `generateName`.
+pub(super) const SUFFIX_LENGTH: usize = 5;
 
-/// How it was decided what is written.
+/// Origin of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// A client has sent or patched the object; what differs is its own from now on.
+pub(super) enum WriteOrigin {
+    /// Create, update or patch; changed fields become owned by the client.
     Update,
-    /// An applier has said what it wants, and is noted with it in this record.
+    /// Server-side apply, with the new managed fields.
     Apply(Vec<u8>),
 }
 
-/// The object that is there: as it is stored, and as a tree without its record.
+/// The stored object: encoded, and decoded without managed fields.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     stored: &'a Object,
     tree: &'a Json,
 }
 
-/// An object that says all it means, before it is checked.
+/// A completed object before validation.
 struct Complete {
     object: Json,
-    /// Who owns what of it.
+    /// Managed fields.
     record: Vec<u8>,
-    /// What of it is of another type than its field.
+    /// Values of the wrong type.
     mistyped: Vec<Cause>,
     warnings: Vec<String>,
 }
 
-/// What was written, and what is said about it.
+/// Result of a write, with warnings.
 #[derive(Debug)]
 pub(super) struct Written {
-    object: Shown,
+    object: WrittenObject,
     pub is_new: bool,
     warnings: Vec<String>,
 }
 
-/// The object that is answered.
+/// The object to return.
 #[derive(Debug)]
-enum Shown {
-    /// As it is stored.
+enum WrittenObject {
+    /// As stored.
     Stored(Object),
-    /// As it would be, or as it last was, or in another version.
-    Told(Json),
+    /// Decoded: a dry run, a deleted object or another version.
+    Decoded(Json),
 }
 
 impl Written {
     fn stored(write: &Write<'_>, object: Object, is_new: bool, warnings: Vec<String>) -> Self {
-        let object = match &write.resource.view {
-            None => Shown::Stored(object),
-            Some(_) => Shown::Told(write.resource.tree(&object)),
+        let object = match &write.resource.conversion {
+            None => WrittenObject::Stored(object),
+            Some(_) => WrittenObject::Decoded(write.resource.tree(&object)),
         };
         Self { object, is_new, warnings }
     }
 
-    fn told(mut object: Json, record: &[u8], is_new: bool, warnings: Vec<String>) -> Self {
+    fn decoded(mut object: Json, record: &[u8], is_new: bool, warnings: Vec<String>) -> Self {
         if let Ok(record) = serde_json::from_slice::<Value>(record) {
-            meta::metadata(&mut object).insert("managedFields".to_owned(), record);
+            object_meta::metadata(&mut object).insert("managedFields".to_owned(), record);
         }
-        Self { object: Shown::Told(object), is_new, warnings }
+        Self { object: WrittenObject::Decoded(object), is_new, warnings }
     }
 
-    /// The object as a tree.
+    /// The decoded object.
     pub fn into_object(self) -> Json {
         match self.object {
-            Shown::Stored(object) => object.decode(),
-            Shown::Told(object) => object,
+            WrittenObject::Stored(object) => object.decode(),
+            WrittenObject::Decoded(object) => object,
         }
     }
 
-    /// What the client is answered.
+    /// The response.
     pub fn response(&self, code: StatusCode) -> Response {
         match &self.object {
-            Shown::Stored(object) => response(code, object.json().clone(), &self.warnings),
-            Shown::Told(object) => {
+            WrittenObject::Stored(object) => response(code, object.json().clone(), &self.warnings),
+            WrittenObject::Decoded(object) => {
                 response(code, serde_json::to_vec(object).unwrap_or_default(), &self.warnings)
             }
         }
@@ -103,16 +103,20 @@ impl Written {
 }
 
 impl Write<'_> {
-    /// Writes a new object, be it over one that keeps its place; `None` when there is one of its name.
-    pub(super) async fn commit_new(&self, mut sent: Sent, by: By) -> Result<Option<Written>, Status> {
+    /// Creates an object, possibly over a placeholder; `None` if the name is taken.
+    pub(super) async fn commit_new(
+        &self,
+        mut sent: Sent,
+        by: WriteOrigin,
+    ) -> Result<Option<Written>, Status> {
         let fresh = fresh(self.now);
-        meta::created(self.resource, &mut sent.object, self.namespace, &fresh)?;
-        let name = meta::text(&sent.object, "name").to_owned();
+        object_meta::created(self.resource, &mut sent.object, self.namespace, &fresh)?;
+        let name = object_meta::text(&sent.object, "name").to_owned();
         check_name(self.resource, &name)?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(there) = self.placeholder(&name) else { break };
             match self.put_new(&name, sent.clone(), by.clone(), Some(&there)).await? {
-                // It was written to, or went, or somebody else has taken the place.
+                // The placeholder changed or is gone: retry.
                 Err(registry::Error::Changed) => {}
                 put => return self.settled(&name, put),
             }
@@ -121,36 +125,41 @@ impl Write<'_> {
         self.settled(&name, put)
     }
 
-    /// Completes a new object, checks it and puts it there, or says what the registry has against that.
+    /// Completes, validates and persists a new object; the inner result is that of the registry.
     async fn put_new(
         &self,
         name: &str,
         mut sent: Sent,
-        by: By,
+        by: WriteOrigin,
         there: Option<&Object>,
     ) -> Result<Result<Written, registry::Error>, Status> {
         if let Some(there) = there {
-            meta::goes_on(&mut sent.object, &self.resource.bare(there));
+            object_meta::inherit_identity(
+                &mut sent.object,
+                &self.resource.tree_without_managed_fields(there),
+            );
         }
         let mut complete = self.complete(Operation::Create, name, sent, None, by).await?;
         self.resource.strategy.prepare(&mut complete.object, None, &self.part());
         let record = std::mem::take(&mut complete.record);
+        self.deadline.check()?;
         let (object, warnings) = self.check(Operation::Create, name, complete, &record, None).await?;
+        self.deadline.check()?;
         if self.options.dry_run {
-            let is_free = there.is_some() || self.find(name).is_none();
-            let told = || Written::told(object, &record, true, warnings);
-            return Ok(is_free.then(told).ok_or(registry::Error::Exists));
+            let has_no_finalizers = there.is_some() || self.find(name).is_none();
+            let told = || Written::decoded(object, &record, true, warnings);
+            return Ok(has_no_finalizers.then(told).ok_or(registry::Error::Exists));
         }
         let object = self.as_stored(object);
         let content = Content { object: &object, record: &record };
         let written = match there {
-            Some(there) => self.desk.registry.replace(self.resource, there, content).await,
-            None => self.desk.registry.create(self.resource, content).await,
+            Some(there) => self.context.registry.replace(self.resource, there, content).await,
+            None => self.context.registry.create(self.resource, content).await,
         };
         Ok(written.map(|object| Written::stored(self, object, true, warnings)))
     }
 
-    /// What has become of a new object; `None` when there is one of its name.
+    /// Result of a create; `None` if the name is taken.
     fn settled(&self, name: &str, put: Result<Written, registry::Error>) -> Result<Option<Written>, Status> {
         match put {
             Ok(written) => Ok(Some(written)),
@@ -159,44 +168,46 @@ impl Write<'_> {
         }
     }
 
-    /// The object that keeps the place of one that is to be made.
+    /// The placeholder of an object to be created.
     fn placeholder(&self, name: &str) -> Option<Object> {
         let there = self.find(name)?;
-        let tree = self.resource.bare(&there);
-        let keeps = |admission: &Arc<dyn Admission>| admission.keeps_place(self.resource, &tree, &self.user);
-        self.desk.admission.iter().any(keeps).then_some(there)
+        let tree = self.resource.tree_without_managed_fields(&there);
+        let keeps =
+            |admission: &Arc<dyn Admission>| admission.is_placeholder(self.resource, &tree, &self.user);
+        self.context.admission.iter().any(keeps).then_some(there)
     }
 
-    /// Writes an object over the one that is there, or takes that one out when the last thing it waited for is gone;
-    /// `None` when somebody else came before.
+    /// Updates an object, or deletes a terminating one whose last finalizer is gone; `None` on a conflict.
     pub(super) async fn commit_over(
         &self,
         before: &Object,
         old: &Json,
         mut sent: Sent,
-        by: By,
+        by: WriteOrigin,
     ) -> Result<Option<Written>, Status> {
         let (name, part) = (before.name(), self.part());
-        sent.object = meta::updated(self.resource, old, sent.object, &part, self.pick())?;
-        let is_apply = matches!(by, By::Apply(_));
+        sent.object = object_meta::updated(self.resource, old, sent.object, &part, self.update_fields())?;
+        let is_apply = matches!(by, WriteOrigin::Apply(_));
         let there = Before { stored: before, tree: old };
         let mut complete = self.complete(Operation::Update, name, sent, Some(there), by).await?;
         self.resource.strategy.prepare(&mut complete.object, Some(old), &part);
-        meta::count_generation(self.resource, old, &mut complete.object);
+        object_meta::count_generation(self.resource, old, &mut complete.object);
         let record = std::mem::take(&mut complete.record);
+        self.deadline.check()?;
         let (object, warnings) = self.check(Operation::Update, name, complete, &record, Some(there)).await?;
+        self.deadline.check()?;
         if self.options.dry_run {
-            return Ok(Some(Written::told(object, &record, false, warnings)));
+            return Ok(Some(Written::decoded(object, &record, false, warnings)));
         }
-        let written = if delete::is_due(self.resource, &object) {
-            let gone = self.desk.registry.delete(self.resource, before).await;
-            gone.map(|()| Written::told(object, &record, false, warnings))
+        let written = if delete::is_deletable(self.resource, &object) {
+            let gone = self.context.registry.delete(self.resource, before).await;
+            gone.map(|_| Written::decoded(object, &record, false, warnings))
         } else if equal_fields(old, &object) && is_same_record(before.record(), &record, is_apply) {
             Ok(Written::stored(self, before.clone(), false, warnings))
         } else {
             let is_heartbeat = self.resource.strategy.is_heartbeat(old, &object)
                 && apply::is_same_but_for_times(before.record(), &record);
-            let (registry, object) = (self.desk.registry, self.as_stored(object));
+            let (registry, object) = (self.context.registry, self.as_stored(object));
             let content = Content { object: &object, record: &record };
             let written = if is_heartbeat {
                 registry.renew(self.resource, before, content).await
@@ -212,49 +223,49 @@ impl Write<'_> {
         }
     }
 
-    /// Fills in what the client left to the kind and to admission.
+    /// Applies defaults and mutating admission.
     async fn complete(
         &self,
         operation: Operation,
         name: &str,
         sent: Sent,
         before: Option<Before<'_>>,
-        by: By,
+        by: WriteOrigin,
     ) -> Result<Complete, Status> {
         let Sent { mut object, fits, mut warnings } = sent;
         let mut mistyped = if fits { Vec::new() } else { self.fit(&mut object) };
-        self.resource.strategy.default(&mut object);
-        // What admission adds and the kind decides by itself is nobody's: a client that applies later need not name it.
+        self.resource.strategy.default(&mut object).map_err(Status::object_too_large)?;
+        // Fields set by admission and defaulting have no owner, so that later applies need not name them.
         let old = before.map(|before| before.tree);
         let recorded = before.map(|before| before.stored.record()).unwrap_or_default();
         let record = match by {
-            By::Update => track_update(old, recorded, &mut object, &self.writer()),
-            By::Apply(record) => record,
+            WriteOrigin::Update => track_update(old, recorded, &mut object, &self.writer()),
+            WriteOrigin::Apply(record) => record,
         };
         let mut attempt = self.attempt(operation, name, object, old);
-        attempt.records = (&record, recorded);
-        for admission in self.desk.admission {
+        attempt.managed_fields = (&record, recorded);
+        for admission in self.context.admission {
             admission.mutate(&mut attempt).await?;
         }
-        let Attempt { object, warnings: told, .. } = attempt;
+        let AdmissionRequest { object, warnings: told, .. } = attempt;
         warnings.extend(told.into_vec());
         let is_touched = object.is_touched();
         let mut object = object.into_object();
         if is_touched {
-            // What admission has added is stored like the rest, and may need defaults of its own.
+            // Objects changed by admission are normalized and defaulted again.
             mistyped = self.fit(&mut object);
-            self.resource.strategy.default(&mut object);
+            self.resource.strategy.default(&mut object).map_err(Status::object_too_large)?;
         }
         Ok(Complete { object, record, mistyped, warnings })
     }
 
-    /// Brings an object into the form that is stored; what of it is of another type than its field.
+    /// Normalizes the object; returns values of the wrong type.
     fn fit(&self, object: &mut Json) -> Vec<Cause> {
         let faults = self.resource.fit(object);
         mistyped(&faults, object)
     }
 
-    /// Refuses what the kind or admission refuses; with everything that is to be said.
+    /// Validates by strategy and admission; returns the object and warnings.
     async fn check(
         &self,
         operation: Operation,
@@ -277,23 +288,23 @@ impl Write<'_> {
         }
         warnings.extend(self.resource.strategy.warnings(&object));
         let mut attempt = self.attempt(operation, name, object, old);
-        attempt.records = (record, before.map(|before| before.stored.record()).unwrap_or_default());
-        for admission in self.desk.admission {
+        attempt.managed_fields = (record, before.map(|before| before.stored.record()).unwrap_or_default());
+        for admission in self.context.admission {
             admission.validate(&attempt).await?;
         }
         warnings.extend(attempt.warnings.into_vec());
         Ok((attempt.object.into_object(), warnings))
     }
 
-    /// A write as admission sees it.
+    /// The admission request of this write.
     pub(super) fn attempt<'a>(
         &'a self,
         operation: Operation,
         name: &'a str,
         object: Json,
         old: Option<&'a Json>,
-    ) -> Attempt<'a> {
-        Attempt {
+    ) -> AdmissionRequest<'a> {
+        AdmissionRequest {
             operation,
             resource: self.resource,
             subresource: self.subresource.map(|part| part.name),
@@ -301,14 +312,14 @@ impl Write<'_> {
             name,
             object: object.into(),
             old,
-            records: (&[], &[]),
+            managed_fields: (&[], &[]),
             user: &self.user,
             dry_run: self.options.dry_run,
             warnings: Warnings::default(),
         }
     }
 
-    /// Who writes, as the record of owners has it.
+    /// The field manager of this write.
     pub(super) fn writer(&self) -> Writer<'_> {
         Writer {
             manager: &self.manager,
@@ -325,14 +336,14 @@ impl Write<'_> {
     }
 
     fn as_stored(&self, object: Json) -> Json {
-        match &self.resource.view {
+        match &self.resource.conversion {
             None => object,
-            Some(view) => view.stored(object),
+            Some(conversion) => conversion.to_stored(object),
         }
     }
 }
 
-/// True when a record says what it said before; an applier's times do not count.
+/// Whether managed fields are equal; for applies, timestamps are ignored.
 fn is_same_record(before: &[u8], after: &[u8], is_apply: bool) -> bool {
     let read = |record: &[u8]| serde_json::from_slice::<Value>(record).ok();
     before == after
@@ -340,7 +351,7 @@ fn is_same_record(before: &[u8], after: &[u8], is_apply: bool) -> bool {
         || (!is_apply && read(before).is_some_and(|before| Some(before) == read(after)))
 }
 
-/// The object that a value is.
+/// The object in a JSON value.
 pub(super) fn tree(value: Value) -> Json {
     match value {
         Value::Object(object) => object,
@@ -348,13 +359,13 @@ pub(super) fn tree(value: Value) -> Json {
     }
 }
 
-/// An identity and a suffix nobody else has.
-fn fresh(now: jiff::Timestamp) -> Fresh {
+/// A new UID and name suffix.
+fn fresh(now: jiff::Timestamp) -> Generated {
     let random = Uuid::new_v4();
-    let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
-    Fresh {
+    let letter = |byte: &u8| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()]);
+    Generated {
         uid: Uuid::new_v4().to_string(),
-        suffix: random.as_bytes().iter().take(SUFFIX).map(letter).collect(),
+        suffix: random.as_bytes().iter().take(SUFFIX_LENGTH).map(letter).collect(),
         now,
     }
 }

@@ -1,4 +1,4 @@
-//! Deletions: at once, after a grace, or after the last finalizer.
+//! Deletes: immediate, graceful, or pending finalizers.
 
 use api::strategy::Cause;
 use axum::response::Response;
@@ -6,34 +6,29 @@ use http::{Method, StatusCode, Uri};
 use serde_json::{Map, Value, json};
 
 use super::options::{self, Options};
-use super::{TRIES, Write, body, meta, response};
+use super::propagation::{POLICIES, Propagation};
+use super::{MAX_ATTEMPTS, Write, body, object_meta, response};
 use crate::admission::Operation;
 use crate::list::Page;
 use crate::registry;
 use crate::request::ListOptions;
 use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::{Object, Scope};
+use crate::watch_cache::{Object, Scope};
 
-/// The finalizer that keeps an owner until its dependents are gone.
-const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that keeps an owner until its dependents no longer name it.
-const ORPHAN: &str = "orphan";
-/// Grace of a pod that names none: `terminationGracePeriodSeconds` of the Pod API.
+const PODS: &str = "pods";
+/// Default grace period of pods: `terminationGracePeriodSeconds` of the Pod API.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// What may become of dependents.
-const POLICIES: &[&str] = &["Foreground", "Background", "Orphan"];
-
-/// How a deletion is wanted: `DeleteOptions`.
+/// Parsed `DeleteOptions`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct DeleteOptions {
     grace_seconds: Option<i64>,
-    propagation: Option<String>,
+    propagation: Propagation,
     pub uid: Option<String>,
     pub revision: Option<String>,
     pub dry_run: bool,
-    /// A condition that says why.
+    /// A condition to add, such as `DisruptionTarget`.
     pub condition: Option<Value>,
 }
 
@@ -45,35 +40,36 @@ impl Write<'_> {
         bytes: &[u8],
     ) -> Result<Response, Status> {
         let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
-        self.remove(name, &Wanted::read(&document, &self.options)?).await
+        self.remove(name, &DeleteOptions::read(&document, &self.options)?).await
     }
 
-    /// Removes every object that the selectors in the query mean, one after another; answers what there was.
+    /// Deletes all selected objects one by one; returns the list before the deletion.
     pub(super) async fn delete_all(
         &self,
         uri: &Uri,
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        let mut options = ListOptions::parse(uri)?;
+        let mut options = ListOptions::parse(uri, false)?;
         self.resource.select(&mut options.fields)?;
         let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
-        let wanted = Wanted::read(&document, &self.options)?;
+        let wanted = DeleteOptions::read(&document, &self.options)?;
         let scope = self.namespace.map_or(Scope::All, |namespace| Scope::Namespace(namespace.to_owned()));
-        let page = Page::read(self.desk.registry.cache(), self.resource.stored(), &scope, &options)?;
+        let page = Page::read(self.context.registry.cache(), self.resource.stored(), &scope, &options)?;
         for object in &page.objects {
             match self.remove(object.name(), &wanted).await {
-                // Somebody else was quicker.
+                // Deleted concurrently.
                 Err(status) if status.code == StatusCode::NOT_FOUND.as_u16() => {}
                 removed => drop(removed?),
             }
         }
-        Ok(response(StatusCode::OK, page.json(self.resource), &[]))
+        let warnings: Vec<String> = self.propagation_warning(&wanted).into_iter().collect();
+        Ok(response(StatusCode::OK, Vec::new(), &warnings).map(|_| page.into_body(self.resource)))
     }
 
-    /// Removes an object, or begins to.
-    pub(super) async fn remove(&self, name: &str, wanted: &Wanted) -> Result<Response, Status> {
-        for _ in 0..TRIES {
+    /// Deletes an object, or marks it as terminating.
+    pub(super) async fn remove(&self, name: &str, wanted: &DeleteOptions) -> Result<Response, Status> {
+        for _ in 0..MAX_ATTEMPTS {
             let before = self.get(name)?;
             let old = before.decode();
             self.check_preconditions(name, &old, wanted)?;
@@ -87,7 +83,7 @@ impl Write<'_> {
         Err(Status::changed(self.resource, name))
     }
 
-    /// Asks admission about something that does not change the object itself.
+    /// Runs admission for an operation that does not write the object itself.
     pub(super) async fn admit(
         &self,
         operation: Operation,
@@ -96,10 +92,10 @@ impl Write<'_> {
         old: &Map<String, Value>,
     ) -> Result<(), Status> {
         let mut attempt = self.attempt(operation, name, sent, Some(old));
-        for admission in self.desk.admission {
+        for admission in self.context.admission {
             admission.mutate(&mut attempt).await?;
         }
-        for admission in self.desk.admission {
+        for admission in self.context.admission {
             admission.validate(&attempt).await?;
         }
         Ok(())
@@ -109,64 +105,82 @@ impl Write<'_> {
         &self,
         before: &Object,
         mut object: Map<String, Value>,
-        wanted: &Wanted,
+        wanted: &DeleteOptions,
     ) -> Result<Response, registry::Error> {
         let grace = self.grace(&object, wanted);
-        propagate(&mut object, wanted.propagation.as_deref());
+        wanted.propagation.apply(&mut object, self.resource.garbage_collection);
         if let Some(condition) = &wanted.condition {
-            meta::put_condition(&mut object, condition);
+            object_meta::put_condition(&mut object, condition);
         }
         if let Some(shorter) = wanted.grace_seconds {
-            meta::hurry(&mut object, shorter);
+            object_meta::shorten_grace(&mut object, shorter);
         }
         let dry_run = wanted.dry_run;
-        if grace == 0 && is_free(self.resource, &object) {
+        let warnings: Vec<String> = self.propagation_warning(wanted).into_iter().collect();
+        if grace == 0 && has_no_finalizers(self.resource, &object) {
             if !dry_run {
-                self.desk.registry.delete(self.resource, before).await?;
+                let revision = self.context.registry.delete(self.resource, before).await?;
+                object_meta::metadata(&mut object)
+                    .insert("resourceVersion".to_owned(), revision.to_string().into());
             }
-            return Ok(self.deleted(&object));
+            return Ok(response(StatusCode::OK, self.deleted(object).to_string(), &warnings));
         }
         if grace == 0 {
-            meta::metadata(&mut object).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            object_meta::metadata(&mut object).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
         }
-        meta::doomed(&mut object, grace, self.now);
-        let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
-        let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
+        object_meta::mark_deleted(&mut object, grace, self.now);
+        let is_accepted = wanted.propagation.is_accepted();
+        let code = if is_accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
         if dry_run {
-            let shown = match &self.resource.view {
-                None => object,
-                Some(view) => view.shown(object),
-            };
-            return Ok(response(code, serde_json::to_vec(&shown).unwrap_or_default(), &[]));
+            return Ok(response(code, self.shown(object).to_string(), &warnings));
         }
-        let object = self.desk.registry.replace(self.resource, before, &object).await?;
-        Ok(response(code, self.resource.json(&object), &[]))
+        let object = self.context.registry.replace(self.resource, before, &object).await?;
+        Ok(response(code, self.resource.json(&object), &warnings))
     }
 
-    /// What clients are told of an object that is gone.
-    fn deleted(&self, object: &Map<String, Value>) -> Response {
+    /// Warning that dependents are orphaned by default.
+    fn propagation_warning(&self, wanted: &DeleteOptions) -> Option<String> {
+        wanted.propagation.warning(self.resource.garbage_collection).map(str::to_owned)
+    }
+
+    /// The response after the object is removed: the object or a Status, depending on the kind.
+    fn deleted(&self, mut object: Map<String, Value>) -> Value {
+        if self.resource.returns_deleted {
+            if self.resource.stored() == PODS {
+                // A deleted pod always has a deletion timestamp, even with grace period 0.
+                object_meta::mark_deleted(&mut object, 0, self.now);
+            }
+            return self.shown(object);
+        }
         let mut details = json!({
-            "name": meta::text(object, "name"), "kind": self.resource.plural, "uid": meta::text(object, "uid"),
+            "name": object_meta::text(&object, "name"), "kind": self.resource.plural, "uid": object_meta::text(&object, "uid"),
         });
         if !self.resource.group.is_empty() {
             details["group"] = self.resource.group.as_ref().into();
         }
-        let status = json!({
+        json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
-        });
-        response(StatusCode::OK, status.to_string(), &[])
+        })
+    }
+
+    /// Converts an object to the requested version.
+    fn shown(&self, object: Map<String, Value>) -> Value {
+        match &self.resource.conversion {
+            None => object.into(),
+            Some(conversion) => conversion.to_served(object).into(),
+        }
     }
 
     fn check_preconditions(
         &self,
         name: &str,
         object: &Map<String, Value>,
-        wanted: &Wanted,
+        wanted: &DeleteOptions,
     ) -> Result<(), Status> {
         for (what, field, expected) in
             [("UID", "uid", &wanted.uid), ("ResourceVersion", "resourceVersion", &wanted.revision)]
         {
-            let found = meta::text(object, field);
+            let found = object_meta::text(object, field);
             if let Some(expected) = expected.as_deref().filter(|expected| *expected != found) {
                 let why = format!(
                     "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
@@ -177,12 +191,12 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Seconds until the object goes: those of a pod that runs somewhere, none for anything else.
-    fn grace(&self, object: &Map<String, Value>, wanted: &Wanted) -> i64 {
+    /// Grace period in seconds: only for pods that are bound and not finished.
+    fn grace(&self, object: &Map<String, Value>, wanted: &DeleteOptions) -> i64 {
         let of = |part: &str, field: &str| object.get(part).and_then(|part| part.get(field));
         let text = |part, field| of(part, field).and_then(Value::as_str).unwrap_or_default();
         let has_ended = matches!(text("status", "phase"), "Succeeded" | "Failed");
-        if self.resource.stored() != "pods" || text("spec", "nodeName").is_empty() || has_ended {
+        if self.resource.stored() != PODS || text("spec", "nodeName").is_empty() || has_ended {
             return 0;
         }
         let own = of("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
@@ -190,9 +204,9 @@ impl Write<'_> {
     }
 }
 
-impl Wanted {
-    /// Reads `DeleteOptions`, and what the query says where they say nothing. What is misspelled is refused, not passed
-    /// over: nothing is deleted for good that was to be tried, or that was to be another object.
+impl DeleteOptions {
+    /// Parses `DeleteOptions`; query parameters are defaults. Invalid fields are rejected, because ignoring a
+    /// misspelled dry run or precondition would delete data.
     pub fn read(document: &Value, options: &Options) -> Result<Self, Status> {
         let mut document = match document {
             Value::Null => Map::new(),
@@ -203,30 +217,26 @@ impl Wanted {
         let document = Value::Object(document);
         let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let grace = document.get("gracePeriodSeconds").and_then(Value::as_i64).or(options.grace_seconds);
-        if grace.is_some_and(|seconds| seconds < 0) {
-            return Err(Status::bad_request("gracePeriodSeconds must be greater than or equal to 0"));
-        }
+        // As in kube-apiserver, a negative period is the shortest one that lets a container end by itself.
+        let grace = grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let orphan = document.get("orphanDependents").and_then(Value::as_bool).or(options.orphan);
         let policy = text("/propagationPolicy").or_else(|| options.propagation.clone());
         let stages = document.get("dryRun").and_then(Value::as_array);
         let stages: Vec<&str> =
             stages.into_iter().flatten().map(|stage| stage.as_str().unwrap_or("")).collect();
-        let mut causes: Vec<Cause> = options::trial(&stages).into_iter().collect();
+        let mut causes: Vec<Cause> = options::check_dry_run(&stages).into_iter().collect();
         let propagation = match (policy, orphan) {
-            (Some(policy), None) => {
-                if !POLICIES.contains(&policy.as_str()) {
-                    causes.push(Cause::not_supported("propagationPolicy", &policy, POLICIES));
-                }
-                Some(policy)
-            }
+            (Some(policy), None) => Propagation::named(&policy).unwrap_or_else(|| {
+                causes.push(Cause::not_supported("propagationPolicy", &policy, POLICIES));
+                Propagation::Unset
+            }),
             (Some(policy), Some(_)) => {
                 let why = "orphanDependents and deletionPropagation cannot be both set";
                 causes.push(Cause::invalid("propagationPolicy", format!("{policy:?}"), why));
-                None
+                Propagation::Unset
             }
-            (None, Some(true)) => Some("Orphan".to_owned()),
-            (None, Some(false)) => Some("Background".to_owned()),
-            (None, None) => None,
+            (None, Some(orphan)) => Propagation::OrphanDependents(orphan),
+            (None, None) => Propagation::Unset,
         };
         if !causes.is_empty() {
             return Err(options::refused(&Method::DELETE, &causes));
@@ -242,42 +252,21 @@ impl Wanted {
     }
 }
 
-/// True when an object that is being deleted has nothing left to wait for.
-pub(super) fn is_due(resource: &Resource, object: &Map<String, Value>) -> bool {
-    meta::is_doomed(object) && is_free(resource, object) && !waits(object)
+/// True when a terminating object can be removed.
+pub(super) fn is_deletable(resource: &Resource, object: &Map<String, Value>) -> bool {
+    object_meta::is_terminating(object) && has_no_finalizers(resource, object) && !is_grace_pending(object)
 }
 
-/// True when no finalizer keeps the object; a namespace has some in its spec as well.
-fn is_free(resource: &Resource, object: &Map<String, Value>) -> bool {
+/// True without finalizers; namespaces also have finalizers in their spec.
+fn has_no_finalizers(resource: &Resource, object: &Map<String, Value>) -> bool {
     let spec = object.get("spec").filter(|_| resource.stored() == "namespaces");
     let in_spec = spec.and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
-    meta::finalizers(object).is_empty() && in_spec.is_none_or(Vec::is_empty)
+    object_meta::finalizers(object).is_empty() && in_spec.is_none_or(Vec::is_empty)
 }
 
-/// True while something else than finalizers is waited for: a node that ends the pod.
-fn waits(object: &Map<String, Value>) -> bool {
+/// True while the grace period has not ended: the kubelet still stops the pod.
+fn is_grace_pending(object: &Map<String, Value>) -> bool {
     let metadata = object.get("metadata").and_then(Value::as_object);
     let grace = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
     grace.and_then(Value::as_i64).unwrap_or(0) > 0
-}
-
-/// Puts on and takes off the finalizers that say what becomes of dependents.
-fn propagate(object: &mut Map<String, Value>, policy: Option<&str>) {
-    let Some(policy) = policy else { return };
-    let mut finalizers: Vec<String> = meta::finalizers(object)
-        .into_iter()
-        .filter(|finalizer| ![FOREGROUND, ORPHAN].contains(finalizer))
-        .map(str::to_owned)
-        .collect();
-    match policy {
-        "Foreground" => finalizers.push(FOREGROUND.to_owned()),
-        "Orphan" => finalizers.push(ORPHAN.to_owned()),
-        _ => {}
-    }
-    let metadata = meta::metadata(object);
-    if finalizers.is_empty() {
-        metadata.remove("finalizers");
-    } else {
-        metadata.insert("finalizers".to_owned(), finalizers.into());
-    }
 }

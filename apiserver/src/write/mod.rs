@@ -1,112 +1,119 @@
-//! Writes: an object is read from what a client sends, completed, checked, and written over what was there.
+//! Write requests: create, update, patch, apply, delete, and subresources.
 //!
-//! Every write goes one way, whatever it was asked with: the body is read, or the patch carried out; the kind's defaults are
-//! filled in and admission completes the object; the kind prepares it; who owns which field is noted; the kind and
-//! admission check it; it is committed. A write that somebody else came before is decided anew, unless the client said
-//! on what revision it is to be made.
+//! All writes share one pipeline: parse the body or apply the patch, default, mutating admission, prepare,
+//! update managed fields, validate, validating admission, commit. A conflicting write is retried, unless the
+//! client specified a revision.
 
-mod aim;
 mod binding;
 pub(crate) mod body;
 mod commit;
 mod delete;
 mod eviction;
-mod meta;
+mod object_meta;
 mod options;
 mod patch;
-mod pick;
+mod propagation;
 mod scale;
+mod subresource_strategy;
+mod target;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use api::strategy::{Cause, Json};
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, header};
 use jiff::Timestamp;
 
-use self::aim::Aim;
 use self::body::Sent;
 #[cfg(test)]
 use self::commit::tree;
-use self::commit::{By, Written};
-pub(crate) use self::meta::doomed;
+use self::commit::{WriteOrigin, Written};
+pub(crate) use self::object_meta::mark_deleted;
 use self::options::Options;
-pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, finished, resources};
 pub(crate) use self::scale::scale;
+pub(crate) use self::subresource_strategy::{
+    approval, ephemeral_containers, finalizers, finished, resources,
+};
+use self::target::WriteTarget;
 use crate::admission::{self, Admission};
+use crate::compute_pool::Deadline;
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
+use crate::represent;
 use crate::request::Objects;
 use crate::resource::{Part, Resource, Subresource};
 use crate::status::Status;
-use crate::store::Object;
+use crate::watch_cache::Object;
 
-/// How often a write is decided anew because somebody else came before it; the stock server's.
-const TRIES: usize = 5;
-/// How often a name is made up anew because there is an object of that name; the stock server's.
-const NAMES: usize = 8;
-/// Bytes of the longest name: a DNS subdomain's, which hardly any kind goes beyond and no key of a store needs to.
+/// Attempts of a conflicting write, as in kube-apiserver.
+const MAX_ATTEMPTS: usize = 5;
+/// Attempts to generate a free name, as in kube-apiserver.
+const MAX_NAME_ATTEMPTS: usize = 8;
+/// Maximum name length in bytes: that of a DNS subdomain, which few kinds exceed.
 const NAME_MAX: usize = 253;
-/// The field manager of what a master makes by itself.
+/// Field manager of objects created by the control plane.
 const MASTER: &str = "master";
 
-/// Where writes are made, and what they have to pass.
+/// Registry and admission plugins of a write.
 #[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct WriteContext<'a> {
     pub registry: &'a Registry,
     pub admission: &'a [Arc<dyn Admission>],
 }
 
-/// A write of one resource.
+/// A write request: its target, options and user.
 struct Write<'a> {
-    desk: Desk<'a>,
+    context: WriteContext<'a>,
     resource: &'a Resource,
-    /// The part of the object, where one is written.
+    /// The subresource, if any.
     subresource: Option<&'a Subresource>,
     namespace: Option<&'a str>,
     options: Options,
     manager: String,
     user: Identity,
     now: Timestamp,
+    /// Computation deadline; later nothing is committed.
+    deadline: Deadline,
 }
 
-/// Answers a request that writes.
+/// Handles a write request whose body has been read.
 ///
 /// # Errors
-/// What is wrong with the request, or with the store.
+/// Request or storage errors.
 pub(crate) async fn answer(
-    desk: Desk<'_>,
+    context: WriteContext<'_>,
     resource: &Resource,
     objects: &Objects,
-    request: Request<Body>,
+    parts: &Parts,
+    bytes: &[u8],
+    deadline: Deadline,
 ) -> Result<Response, Status> {
-    let (parts, body) = request.into_parts();
     let media_type = body::media_type(&parts.headers);
     let options = Options::parse(&parts.uri, &parts.method, media_type)?;
-    let bytes = body::whole(body).await?;
-    let rows = desk.registry.rows();
-    let aim = Aim::of(&rows, resource, objects)?;
+    let user = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
+    let rows = context.registry.rows();
+    let target = WriteTarget::of(&rows, resource, objects)?;
     let name = objects.name.as_deref();
-    if !aim.allows(&parts.method, name.is_some()) {
+    if !target.allows(&parts.method, name.is_some()) {
         return Err(Status::no_such_method());
     }
     let agent =
         parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let write = Write {
-        desk,
-        resource: aim.resource,
-        subresource: aim.part,
+        context,
+        resource: target.resource,
+        subresource: target.part,
         namespace: objects.namespace.as_deref(),
         manager: api::apply::manager_of(options.field_manager.as_deref(), agent),
         options,
-        user: parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous),
+        user,
         now: Timestamp::now(),
+        deadline,
     };
-    let bytes = bytes.as_ref();
-    match (&parts.method, name, aim.part.map(|part| &part.part)) {
+    match (&parts.method, name, target.part.map(|part| &part.part)) {
         (&Method::POST, name, Some(Part::Binding)) => write.bind(name, media_type, bytes).await,
         (&Method::POST, Some(name), Some(Part::Eviction)) => write.evict(name, media_type, bytes).await,
         (_, _, Some(Part::Binding | Part::Eviction | Part::Elsewhere | Part::Stream)) => {
@@ -124,15 +131,15 @@ pub(crate) async fn answer(
     }
 }
 
-/// Creates an object of a resource that lies in no namespace, in the server's own name, unless there is one of that name.
+/// Creates a cluster-scoped object as the server, unless it exists.
 ///
 /// # Errors
-/// What is wrong with the object, or with the store.
+/// Validation or storage errors.
 pub async fn ensure(registry: &Registry, plural: &str, object: Json) -> Result<(), Status> {
     let rows = registry.rows();
     let resource = rows.all().iter().find(|resource| resource.plural == plural);
     let write = Write {
-        desk: Desk { registry, admission: &[] },
+        context: WriteContext { registry, admission: &[] },
         resource: resource.ok_or_else(Status::no_such_path)?,
         subresource: None,
         namespace: None,
@@ -140,8 +147,9 @@ pub async fn ensure(registry: &Registry, plural: &str, object: Json) -> Result<(
         manager: MASTER.to_owned(),
         user: Identity::server(),
         now: Timestamp::now(),
+        deadline: Deadline::default(),
     };
-    if write.find(meta::text(&object, "name")).is_some() {
+    if write.find(object_meta::text(&object, "name")).is_some() {
         return Ok(());
     }
     write.make(Sent::decided(object)).await.map(drop)
@@ -153,16 +161,16 @@ impl Write<'_> {
         Ok(written.response(StatusCode::CREATED))
     }
 
-    /// Creates an object; a name that was to be made up is made up anew while there is an object of that name.
+    /// Creates an object; a generated name is retried if it is taken.
     async fn make(&self, sent: Sent) -> Result<Written, Status> {
-        let text = |field: &str| meta::text(&sent.object, field).to_owned();
+        let text = |field: &str| object_meta::text(&sent.object, field).to_owned();
         let (name, prefix) = (text("name"), text("generateName"));
         if !name.is_empty() {
-            let written = self.commit_new(sent, By::Update).await?;
+            let written = self.commit_new(sent, WriteOrigin::Update).await?;
             return written.ok_or_else(|| Status::already_exists(self.resource, &name));
         }
-        for _ in 0..NAMES {
-            if let Some(written) = self.commit_new(sent.clone(), By::Update).await? {
+        for _ in 0..MAX_NAME_ATTEMPTS {
+            if let Some(written) = self.commit_new(sent.clone(), WriteOrigin::Update).await? {
                 return Ok(written);
             }
         }
@@ -171,32 +179,33 @@ impl Write<'_> {
 
     async fn update(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
         let sent = self.read(media_type, bytes)?;
-        if self.resource.made_by_update && self.subresource.is_none() && self.find(name).is_none() {
+        if self.resource.creates_on_update && self.subresource.is_none() && self.find(name).is_none() {
             let mut sent = sent.clone();
-            meta::created_by_update(self.resource, &mut sent.object, name)?;
-            if let Some(written) = self.commit_new(sent, By::Update).await? {
+            object_meta::created_by_update(self.resource, &mut sent.object, name)?;
+            if let Some(written) = self.commit_new(sent, WriteOrigin::Update).await? {
                 return Ok(written.response(StatusCode::CREATED));
             }
-            // Somebody else was quicker: it is there now.
+            // Created concurrently: update it.
         }
-        let is_pinned = !meta::text(&sent.object, "resourceVersion").is_empty();
+        let is_pinned = !object_meta::text(&sent.object, "resourceVersion").is_empty();
         let written = self.change(name, is_pinned, |_, _| Ok(sent.clone())).await?;
         Ok(written.response(StatusCode::OK))
     }
 
-    /// Writes what `decide` makes of the object that is there, as a tree without its record and as it is stored, again when
-    /// somebody else came before, unless the client has said which revision it means.
+    /// Updates the stored object with `decide`, which gets it decoded without managed fields and as stored.
+    /// Retries on conflicts, unless the client specified a revision.
     async fn change(
         &self,
         name: &str,
         is_pinned: bool,
         decide: impl Fn(&Json, &Object) -> Result<Sent, Status>,
     ) -> Result<Written, Status> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
+            self.deadline.check()?;
             let before = self.get(name)?;
-            let old = self.resource.bare(&before);
+            let old = self.resource.tree_without_managed_fields(&before);
             let sent = decide(&old, &before)?;
-            if let Some(written) = self.commit_over(&before, &old, sent, By::Update).await? {
+            if let Some(written) = self.commit_over(&before, &old, sent, WriteOrigin::Update).await? {
                 return Ok(written);
             }
             if is_pinned {
@@ -215,7 +224,7 @@ impl Write<'_> {
 
     fn find(&self, name: &str) -> Option<Object> {
         let namespace = self.namespace.unwrap_or_default();
-        self.desk.registry.cache().get(self.resource.stored(), namespace, name)
+        self.context.registry.cache().get(self.resource.stored(), namespace, name)
     }
 
     fn get(&self, name: &str) -> Result<Object, Status> {
@@ -227,15 +236,16 @@ impl Write<'_> {
         match error {
             registry::Error::Exists => Status::already_exists(self.resource, name),
             registry::Error::Changed => Status::changed(self.resource, name),
-            registry::Error::Ending => {
-                admission::ending(self.resource, name, self.namespace.unwrap_or_default())
+            registry::Error::NamespaceTerminating => {
+                admission::terminating(self.resource, name, self.namespace.unwrap_or_default())
             }
+            registry::Error::TooLarge { .. } => Status::object_too_large(error),
             registry::Error::Store(error) => error.as_ref().into(),
         }
     }
 }
 
-/// Refuses a name that no object may have, whatever its kind: it has to keep its place in paths and keys.
+/// Rejects names that cannot be path segments or storage keys.
 fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
     let wrong = |why: &str| Cause::invalid("metadata.name", format!("\"{name}\""), why);
     let cause = match name {
@@ -247,8 +257,8 @@ fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
     Err(Status::invalid(resource, name, &[cause]))
 }
 
-fn response(code: StatusCode, body: impl Into<Body>, warnings: &[String]) -> Response {
-    let mut response = (code, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response();
+fn response(code: StatusCode, body: impl Into<Vec<u8>>, warnings: &[String]) -> Response {
+    let mut response = (code, represent::json("application/json", body)).into_response();
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

@@ -1,52 +1,52 @@
-//! How a write is wanted, read from its query.
+//! Query options of writes.
 
 use api::strategy::{Cause, Reason};
 use axum::extract::Query;
 use http::{Method, Uri};
 
 use super::patch::APPLY;
-use crate::request::boolean;
+use crate::request::query_switch;
 use crate::status::Status;
 
-/// Bytes of the longest name of a field manager: it stands in every object that it writes.
+/// Maximum length of a field manager in bytes.
 const MANAGER_MAX: usize = 128;
 
-/// How a write is wanted.
+/// Options of a write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
-    /// Decide everything and write nothing.
+    /// Do not persist.
     pub dry_run: bool,
-    /// Who writes, as the client calls itself.
+    /// Field manager.
     pub field_manager: Option<String>,
-    /// Take fields that others own (server-side apply).
+    /// Take over conflicting fields (server-side apply).
     pub force: bool,
-    /// What is done about fields that the kind does not have.
+    /// Field validation.
     pub validation: Validation,
-    /// How long a deleted pod may take to end; the body of a deletion may say it as well.
+    /// Grace period of a delete; DeleteOptions in the body take precedence.
     pub grace_seconds: Option<i64>,
-    /// What becomes of a deleted object's dependents; the body of a deletion may say it as well.
+    /// Propagation policy of a delete; DeleteOptions in the body take precedence.
     pub propagation: Option<String>,
-    /// The same in older words: they are to stay.
+    /// Deprecated `orphanDependents`.
     pub orphan: Option<bool>,
 }
 
-/// What is done about fields that the kind does not have.
+/// Handling of unknown and repeated fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Validation {
-    /// They go without a word.
+    /// Drop them.
     Ignore,
-    /// They go, with a warning; the stock server's default.
+    /// Drop them with a warning, the default.
     #[default]
     Warn,
-    /// They are refused.
+    /// Reject the request.
     Strict,
 }
 
 impl Options {
-    /// Reads the query of a request with that method, whose body is of that type.
+    /// Parses the query.
     ///
     /// # Errors
-    /// 400 for a query that cannot be read, 422 that names every parameter that makes no sense.
+    /// 400 for an unreadable query, 422 for invalid parameters.
     pub fn parse(uri: &Uri, method: &Method, media_type: &str) -> Result<Self, Status> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| Status::bad_request(format!("cannot read the query: {error}")))?;
@@ -57,10 +57,10 @@ impl Options {
                 "dryRun" if value.is_empty() => {}
                 "dryRun" => {
                     options.dry_run = true;
-                    causes.extend(trial(&[&value]));
+                    causes.extend(check_dry_run(&[&value]));
                 }
                 "fieldManager" => options.field_manager = Some(value).filter(|manager| !manager.is_empty()),
-                "force" => force = Some(boolean(&value)),
+                "force" => force = Some(query_switch(&value)),
                 "fieldValidation" => match Validation::named(&value) {
                     Some(validation) => options.validation = validation,
                     None => {
@@ -73,12 +73,12 @@ impl Options {
                 },
                 "gracePeriodSeconds" => {
                     let seconds = value.parse().map_err(|_| {
-                        Status::bad_request(format!("{name}: \"{value}\" is no number of seconds"))
+                        Status::bad_request(format!("{name}: \"{value}\" is not a number of seconds"))
                     })?;
                     options.grace_seconds = Some(seconds);
                 }
                 "propagationPolicy" => options.propagation = Some(value).filter(|policy| !policy.is_empty()),
-                "orphanDependents" => options.orphan = Some(boolean(&value)),
+                "orphanDependents" => options.orphan = Some(query_switch(&value)),
                 _ => {}
             }
         }
@@ -106,7 +106,7 @@ impl Validation {
     }
 }
 
-/// What is wrong with the name of a field manager.
+/// Validates a field manager.
 fn wrong_manager(manager: &str) -> Option<Cause> {
     const FIELD: &str = "fieldManager";
     if manager.len() > MANAGER_MAX {
@@ -119,8 +119,8 @@ fn wrong_manager(manager: &str) -> Option<Cause> {
     Some(Cause::invalid(FIELD, format!("{manager:?}"), &why))
 }
 
-/// What is wrong with the stages that are to be tried without writing: all of them is the only choice.
-pub(super) fn trial(stages: &[&str]) -> Option<Cause> {
+/// Validates `dryRun`: only `All` is supported.
+pub(super) fn check_dry_run(stages: &[&str]) -> Option<Cause> {
     let message = || {
         let said = stages.iter().map(|stage| format!("{stage:?}")).collect::<Vec<_>>().join(",");
         format!("Unsupported value: [{said}]: supported values: \"All\"")
@@ -129,7 +129,7 @@ pub(super) fn trial(stages: &[&str]) -> Option<Cause> {
     is_wrong.then(|| Cause { field: "dryRun".to_owned(), reason: Reason::NotSupported, message: message() })
 }
 
-/// Refuses the options of a request with that method.
+/// The error for invalid options.
 pub(super) fn refused(method: &Method, causes: &[Cause]) -> Status {
     let kind = match *method {
         Method::POST => "CreateOptions",

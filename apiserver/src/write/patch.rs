@@ -1,7 +1,7 @@
-//! Patches of every kind: JSON patch, merge patch, strategic merge patch, server-side apply.
+//! JSON patch, merge patch, strategic merge patch and server-side apply.
 
-use api::apply::{self, Refusal};
-use api::decode::repeated::Repeated;
+use api::apply::{self, ApplyError};
+use api::decode::duplicates::WithDuplicates;
 use api::patch::{PatchError, json, merge, strategic};
 use api::strategy::{Cause, Reason};
 use axum::response::Response;
@@ -9,10 +9,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::body::Sent;
-use super::commit::{By, tree};
-use super::{TRIES, Write, body, meta};
+use super::commit::{WriteOrigin, tree};
+use super::{MAX_ATTEMPTS, Write, body, object_meta};
 use crate::status::Status;
-use crate::store::Object;
+use crate::watch_cache::Object;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -21,7 +21,7 @@ pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 impl Write<'_> {
     pub(super) async fn patch(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
-        // What a definition adds has no merge keys that a strategic merge could go by.
+        // Custom resources have no merge keys for strategic merge.
         let is_known = self.resource.schema.is_none();
         match media_type {
             APPLY => return self.apply(name, bytes).await,
@@ -29,7 +29,7 @@ impl Write<'_> {
             JSON_PATCH | MERGE => {}
             _ => return Err(unsupported(media_type, is_known)),
         }
-        let Repeated { value: patch, repeated } = body::read("application/json", bytes)?;
+        let WithDuplicates { value: patch, duplicates } = body::read("application/json", bytes)?;
         let is_pinned = patch.pointer("/metadata/resourceVersion").is_some_and(Value::is_string);
         let is_about_record = is_about_record(&patch);
         let written = self.change(name, is_pinned, |old, stored| {
@@ -41,32 +41,35 @@ impl Write<'_> {
                 _ => merge::apply(old, &patch),
             };
             let patched = patched.map_err(|error| self.refused(name, &error))?;
-            let document = Repeated { value: patched, repeated: repeated.clone() };
+            let document = WithDuplicates { value: patched, duplicates: duplicates.clone() };
             body::object(document, self.resource, self.options.validation)
         });
         Ok(written.await?.response(StatusCode::OK))
     }
 
-    /// Server-side apply: the manager says what it wants of the object, which is made when it is not there.
+    /// Server-side apply; creates a missing object.
     async fn apply(&self, name: &str, bytes: &[u8]) -> Result<Response, Status> {
         let mut sent = self.read(APPLY, bytes)?;
-        meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());
-        // What is made goes by its own name, and who may apply was asked about the name in the path.
-        meta::check_given_name(&sent.object, name)?;
+        object_meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());
+        // Authorization checked the name in the path.
+        object_meta::check_given_name(&sent.object, name)?;
         let wanted = Value::Object(std::mem::take(&mut sent.object));
-        for _ in 0..TRIES {
-            // A part is not there before the object is.
+        for _ in 0..MAX_ATTEMPTS {
+            self.deadline.check()?;
+            // A subresource requires an existing object.
             let before = if self.subresource.is_none() { self.find(name) } else { Some(self.get(name)?) };
-            let old = before.as_ref().map(|before| Value::Object(self.resource.bare(before)));
+            let old = before
+                .as_ref()
+                .map(|before| Value::Object(self.resource.tree_without_managed_fields(before)));
             let recorded = before.as_ref().map(Object::record).unwrap_or_default();
             let (applied, by) =
                 match apply::apply(old.as_ref(), recorded, &wanted, self.options.force, &self.writer()) {
                     Ok(apply::Applied { object, record }) => {
                         let sent = Sent { warnings: sent.warnings.clone(), ..Sent::decided(tree(object)) };
-                        (sent, By::Apply(record))
+                        (sent, WriteOrigin::Apply(record))
                     }
-                    Err(Refusal::Malformed(what)) => return Err(Status::bad_request(what)),
-                    Err(Refusal::Conflicts(conflicts)) => return Err(conflicted(&conflicts)),
+                    Err(ApplyError::Malformed(what)) => return Err(Status::bad_request(what)),
+                    Err(ApplyError::Conflicts(conflicts)) => return Err(conflicted(&conflicts)),
                 };
             let written = match (&before, old) {
                 (Some(before), Some(old)) => self.commit_over(before, &tree(old), applied, by).await?,
@@ -93,7 +96,7 @@ impl Write<'_> {
     }
 }
 
-/// True for a patch that looks at the record of owners, or writes it.
+/// True for a patch that reads or writes managed fields.
 fn is_about_record(patch: &Value) -> bool {
     let touches = |path: &Value| {
         let path = path.as_str().unwrap_or_default();
@@ -116,7 +119,7 @@ pub(super) fn unsupported(media_type: &str, is_known: bool) -> Status {
     Status::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 }
 
-/// Who owns what the client would change, a cause each.
+/// The conflict error of an apply, with one cause per field.
 fn conflicted(conflicts: &apply::Conflicts) -> Status {
     let causes: Vec<Value> = conflicts
         .0

@@ -1,4 +1,4 @@
-//! How many of something are wanted and there, as a `Scale` of any kind that keeps such numbers.
+//! Scale subresource.
 
 use api::patch::{json, merge, strategic};
 use api::strategy::{Cause, Json};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{self, Sent};
 use super::patch::{JSON_PATCH, MERGE, STRATEGIC, unsupported};
-use super::{Write, meta, response};
+use super::{Write, object_meta, response};
 use crate::resource::Replicas;
 use crate::selector;
 use crate::status::Status;
@@ -16,7 +16,7 @@ use crate::status::Status;
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 
-/// The scale of an object.
+/// The `Scale` of an object.
 pub(crate) fn scale(object: &Json, replicas: &Replicas) -> Json {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -41,7 +41,7 @@ pub(crate) fn scale(object: &Json, replicas: &Replicas) -> Json {
 }
 
 impl Write<'_> {
-    /// Writes how many there are to be; the rest of a scale is not the client's to say.
+    /// Updates the replicas; other fields of the scale are ignored.
     pub(super) async fn scale(
         &self,
         method: &Method,
@@ -74,11 +74,11 @@ impl Write<'_> {
         let written = self.change(name, is_pinned, |old, _| {
             let wanted = wanted(old)?;
             let number = at(&wanted, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
-            let version = meta::text(&wanted, "resourceVersion");
+            let version = object_meta::text(&wanted, "resourceVersion");
             let mut object = old.clone();
             put(&mut object, &replicas.wanted, number.into());
             if !version.is_empty() {
-                meta::metadata(&mut object).insert("resourceVersion".to_owned(), version.into());
+                object_meta::metadata(&mut object).insert("resourceVersion".to_owned(), version.into());
             }
             Ok(Sent::decided(object))
         });
@@ -88,17 +88,17 @@ impl Write<'_> {
     }
 }
 
-/// Refuses a scale of something else, and a number that makes no sense.
+/// Rejects a scale of another object, and invalid replicas.
 fn check(old: &Json, name: &str, wanted: &Json) -> Result<(), Status> {
-    let given = meta::text(wanted, "name");
+    let given = object_meta::text(wanted, "name");
     if given != name {
         return Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
     }
-    let uid = meta::text(wanted, "uid");
+    let uid = object_meta::text(wanted, "uid");
     let mut causes = Vec::new();
-    if !uid.is_empty() && uid != meta::text(old, "uid") {
+    if !uid.is_empty() && uid != object_meta::text(old, "uid") {
         causes.push(Cause::invalid("metadata.uid", format!("\"{uid}\""), "field is immutable"));
     }
     match at(wanted, "spec.replicas") {
@@ -115,14 +115,14 @@ fn check(old: &Json, name: &str, wanted: &Json) -> Result<(), Status> {
     if causes.is_empty() { Ok(()) } else { Err(refused()) }
 }
 
-/// What stands at a path such as `spec.replicas`.
+/// Value at a path such as `spec.replicas`.
 pub(super) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.');
     let first = object.get(names.next()?)?;
     names.try_fold(first, |value, name| value.get(name))
 }
 
-/// Puts a value at a path; what is in the way and no object is replaced.
+/// Sets the value at a path, replacing intermediate values that are not objects.
 pub(super) fn put(object: &mut Json, path: &str, value: Value) {
     match path.split_once('.') {
         None => drop(object.insert(path.to_owned(), value)),

@@ -1,23 +1,27 @@
-//! Writes as clients make them, over HTTP's types and the store in memory.
+//! Write requests over HTTP types and the in-memory store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod admitted;
 mod autoscalers;
 mod bodies;
+mod deletes;
+mod metadata;
 mod parts;
 mod records;
+mod selected;
 mod store;
 
 use std::sync::Arc;
 
-use api::strategy::Part;
+use api::strategy::{DefaultsTooLarge, Part};
 use axum::Router;
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
+use http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::admission::{Attempt, Namespaces, Operation};
+use crate::admission::{AdmissionRequest, NamespaceLifecycle, Operation};
 use crate::storage;
 use crate::{Api, Catalog, Version};
 
@@ -118,7 +122,7 @@ async fn what_is_created_is_there() {
     let mut named = map("");
     named["metadata"] = json!({"generateName": "b-"});
     let (_, made) = server.json("POST", MAPS, named).await;
-    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), "b-".len() + commit::SUFFIX);
+    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), "b-".len() + commit::SUFFIX_LENGTH);
 }
 
 #[tokio::test]
@@ -274,7 +278,7 @@ async fn an_apply_makes_owns_and_conflicts() {
         422,
         "without a manager"
     );
-    // Neither the object that is there nor one that is not is written under another name.
+    // An object cannot be written under another name.
     for other in ["m", "none"] {
         let path = format!("{MAPS}/{other}?fieldManager=one");
         let sent = wants("1").replace("name: m", "name: other");
@@ -389,13 +393,14 @@ async fn writers_that_meet_lose_nothing() {
     assert_eq!(object["data"].as_object().unwrap().len(), 9, "{object}");
 }
 
-/// Fills in a color, refuses green, warns of red, and keeps the size of things.
+/// Defaults the color, rejects green, warns of red, and keeps the size immutable.
 struct Painted;
 
 impl api::strategy::Strategy for Painted {
-    fn default(&self, object: &mut Json) {
+    fn default(&self, object: &mut Json) -> Result<(), DefaultsTooLarge> {
         let spec = object.entry("data").or_insert_with(|| json!({}));
         spec.as_object_mut().unwrap().entry("color").or_insert_with(|| "blue".into());
+        Ok(())
     }
 
     fn prepare(&self, object: &mut Json, before: Option<&Json>, _: &Part<'_>) {
@@ -445,18 +450,18 @@ async fn a_kind_completes_decides_and_refuses_whatever_the_write() {
     assert_eq!((&red["data"]["size"], warnings), (&json!("1"), vec!["299 - \"red is loud\"".to_owned()]));
 }
 
-/// Labels what is made with its maker, and refuses what is called `no`.
+/// Labels new objects with their creator, and rejects the name `no`.
 struct Doorkeeper;
 
 #[async_trait::async_trait]
 impl Admission for Doorkeeper {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let by = format!("{}-{}", attempt.operation.as_str(), attempt.user.user.replace(':', "-"));
-        meta::metadata(&mut attempt.object).insert("labels".to_owned(), json!({"by": by}));
+        object_meta::metadata(&mut attempt.object).insert("labels".to_owned(), json!({"by": by}));
         Ok(())
     }
 
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         let is_labelled =
             attempt.operation == Operation::Delete || attempt.object["metadata"]["labels"]["by"].is_string();
         assert!(is_labelled, "all mutate before any validates");
@@ -485,7 +490,7 @@ async fn every_write_passes_admission() {
 async fn namespaces_hold_what_is_in_them_while_they_live() {
     let namespaces = Resource::new("", "v1", "Namespace", "namespaces", "namespace").cluster().with_status();
     let server = Server::of(resources().into_iter().chain([namespaces]), |registry| {
-        vec![Namespaces::new(registry.clone())]
+        vec![NamespaceLifecycle::new(registry.clone())]
     });
     let server = server.await;
     const SHOP: &str = "/api/v1/namespaces/shop/configmaps";

@@ -1,21 +1,21 @@
-//! Looks up which functions a call may mean.
+//! Resolves the overloads of a call.
 
 use regex_lite::Regex;
 
 use super::{Checker, no_overload, undeclared};
-use crate::error::Fault;
+use crate::ast::{Call, Expr, Node};
+use crate::error::SourceError;
 use crate::function::Function;
 use crate::library;
 use crate::parse::dotted;
-use crate::syntax::{Call, Expr, Node};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Functions whose last argument but the count is a pattern.
+/// Functions whose second argument is a regular expression.
 const PATTERNS: [&str; 3] = ["matches", "find", "findAll"];
 
 impl Checker<'_> {
-    pub(super) fn call(&mut self, node: &mut Node) -> Result<Type, Fault> {
+    pub(super) fn call(&mut self, node: &mut Node) -> Result<Type, SourceError> {
         let at = node.at;
         let Expr::Call(call) = &mut node.expr else { return Ok(Type::Dyn) };
         self.qualify(call);
@@ -37,18 +37,18 @@ impl Checker<'_> {
         }
         call.regex = pattern(call)?;
         library::check(at, call)?;
-        let mut gives = call.candidates.iter().map(|function| function.gives.of(&types));
-        let first = gives.next().unwrap_or(Type::Dyn);
-        Ok(gives.fold(first, Type::join))
+        let mut returns = call.candidates.iter().map(|function| function.returns.of(&types));
+        let first = returns.next().unwrap_or(Type::Dyn);
+        Ok(returns.fold(first, Type::join))
     }
 
     fn functions(&self) -> impl Iterator<Item = &'static Function> {
         let own = self.environment.libraries.iter().flat_map(|library| library.iter());
-        // A library knows its own values better than the language does.
+        // Libraries come first, because they know their own types better.
         own.chain(library::all().iter().flat_map(|library| library.iter()))
     }
 
-    /// Takes `math.least(1)` for the call of a function of that whole name, when there is no variable `math`.
+    /// Resolves `math.least(1)` as a call of the namespaced function, if there is no variable `math`.
     fn qualify(&self, call: &mut Call) {
         if !call.is_method {
             return;
@@ -67,27 +67,28 @@ impl Checker<'_> {
 }
 
 fn fits(function: &Function, types: &[Type]) -> bool {
-    function.takes.len() == types.len() && function.takes.iter().zip(types).all(|(kind, of)| kind.meets(of))
+    function.takes.len() == types.len()
+        && function.takes.iter().zip(types).all(|(kind, of)| kind.is_assignable(of))
 }
 
-fn mismatched(at: u32, call: &Call, types: &[Type]) -> Fault {
+fn mismatched(at: u32, call: &Call, types: &[Type]) -> SourceError {
     match types {
         [on, rest @ ..] if call.is_method => {
             let rest: Vec<String> = rest.iter().map(Type::to_string).collect();
             let (name, rest) = (&call.name, rest.join(", "));
-            Fault::at(at, format!("found no matching overload for '{name}' applied to '{on}.({rest})'"))
+            SourceError::at(at, format!("found no matching overload for '{name}' applied to '{on}.({rest})'"))
         }
         _ => no_overload(at, &call.name, types),
     }
 }
 
-/// The pattern of a call, when it is written out: one that makes no sense is told before it is ever tried.
-fn pattern(call: &Call) -> Result<Option<Regex>, Fault> {
+/// Compiles a literal regular expression, so that an invalid one is a compile error.
+fn pattern(call: &Call) -> Result<Option<Regex>, SourceError> {
     if !PATTERNS.contains(&&*call.name) {
         return Ok(None);
     }
     let Some(Node { at, expr: Expr::Literal(Value::String(text)), .. }) = call.arguments.get(1) else {
         return Ok(None);
     };
-    library::regex(text).map(Some).map_err(|why| Fault::at(*at, why.to_string()))
+    library::regex(text).map(Some).map_err(|why| SourceError::at(*at, why.to_string()))
 }

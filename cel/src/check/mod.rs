@@ -1,19 +1,19 @@
-//! Finds before an expression runs what cannot be right: names nobody knows, fields that are not there, types that do
-//! not fit. Where a type is not known, the run will tell.
+//! The type checker: reports undeclared names, undefined fields and mismatched types. Values of type `dyn` are checked
+//! at run time.
 
 mod calls;
 mod operators;
 
 use std::sync::Arc;
 
-use crate::error::Fault;
+use crate::ast::{Comprehension, ComprehensionKind, Expr, Node};
+use crate::error::SourceError;
+use crate::function::Function;
 use crate::parse::dotted;
-use crate::program::Environment;
-use crate::syntax::{Expr, Loop, LoopKind, Node};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Names of types that stand for themselves.
+/// Names of types that are values themselves.
 const TYPES: [&str; 12] = [
     "bool",
     "int",
@@ -29,8 +29,28 @@ const TYPES: [&str; 12] = [
     "google.protobuf.Duration",
 ];
 
-/// The type of an expression; its calls are looked up and its names of types replaced on the way.
-pub(crate) fn check(root: &mut Node, environment: &Environment) -> Result<Type, Fault> {
+/// The declarations that an expression may use.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// The variables with their types.
+    pub variables: Vec<(Arc<str>, Type)>,
+    /// Functions in addition to the standard library.
+    pub libraries: Vec<&'static [Function]>,
+    /// Types that may be constructed (`Object{}`), by the first part of their names. The values are maps.
+    pub constructs: &'static [&'static str],
+}
+
+impl Environment {
+    /// Adds a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, of: Type) -> Self {
+        self.variables.push((name.into(), of));
+        self
+    }
+}
+
+/// Checks an expression and returns its type. Resolves the overloads of calls, and replaces type names by values.
+pub(crate) fn check(root: &mut Node, environment: &Environment) -> Result<Type, SourceError> {
     Checker { environment, scope: environment.variables.clone() }.node(root)
 }
 
@@ -44,7 +64,7 @@ impl Checker<'_> {
         self.scope.iter().rev().find(|(known, _)| **known == *name).map(|(_, of)| of)
     }
 
-    fn node(&mut self, node: &mut Node) -> Result<Type, Fault> {
+    fn node(&mut self, node: &mut Node) -> Result<Type, SourceError> {
         if let Some(name) = dotted(node) {
             let root = name.split('.').next().unwrap_or_default();
             if self.find(root).is_none() && TYPES.contains(&name.as_str()) {
@@ -104,7 +124,7 @@ impl Checker<'_> {
             Expr::If(parts) => {
                 self.truth(&mut parts.0)?;
                 let (then, otherwise) = (self.node(&mut parts.1)?, self.node(&mut parts.2)?);
-                if !then.meets(&otherwise) {
+                if !then.is_assignable(&otherwise) {
                     return Err(no_overload(at, "_?_:_", &[Type::Bool, then, otherwise]));
                 }
                 Ok(then.join(otherwise))
@@ -114,7 +134,7 @@ impl Checker<'_> {
                 operators::check(at, *operator, left, right)
             }
             Expr::Call(_) => self.call(node),
-            Expr::Loop(of) => self.walk(at, of),
+            Expr::Comprehension(of) => self.walk(at, of),
             Expr::Bind { name, parts } => {
                 let of = self.node(&mut parts.0)?;
                 self.within([(name.clone(), of)], |checker| checker.node(&mut parts.1))
@@ -127,12 +147,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Looks at something with a few more names.
+    /// Runs a check with additional variables in scope.
     fn within<T>(
         &mut self,
         names: impl IntoIterator<Item = (Arc<str>, Type)>,
-        look: impl FnOnce(&mut Self) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        look: impl FnOnce(&mut Self) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
         let before = self.scope.len();
         self.scope.extend(names);
         let result = look(self);
@@ -140,7 +160,7 @@ impl Checker<'_> {
         result
     }
 
-    fn map(&mut self, entries: &mut [(bool, Node, Node)]) -> Result<Type, Fault> {
+    fn map(&mut self, entries: &mut [(bool, Node, Node)]) -> Result<Type, SourceError> {
         let mut of: Option<(Type, Type)> = None;
         for (optional, key, value) in entries {
             let (key, value) = (self.node(key)?, self.node(value)?);
@@ -154,16 +174,16 @@ impl Checker<'_> {
         Ok(Type::Map(Arc::new(key), Arc::new(value)))
     }
 
-    /// Expects what is true or false.
-    fn truth(&mut self, node: &mut Node) -> Result<(), Fault> {
+    /// Requires a boolean.
+    fn truth(&mut self, node: &mut Node) -> Result<(), SourceError> {
         let at = node.at;
         match self.node(node)? {
             Type::Bool | Type::Dyn => Ok(()),
-            other => Err(Fault::at(at, format!("expected type 'bool' but found '{other}'"))),
+            other => Err(SourceError::at(at, format!("expected type 'bool' but found '{other}'"))),
         }
     }
 
-    fn walk(&mut self, at: u32, of: &mut Loop) -> Result<Type, Fault> {
+    fn walk(&mut self, at: u32, of: &mut Comprehension) -> Result<Type, SourceError> {
         let (keys, values, elements) = match self.node(&mut of.over)? {
             Type::List(of) => (Type::Int, Type::clone(&of), Some(of)),
             Type::Map(key, value) => (Type::clone(&key), Type::clone(&value), None),
@@ -172,7 +192,7 @@ impl Checker<'_> {
                 let why = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                return Err(Fault::at(at, why));
+                return Err(SourceError::at(at, why));
             }
         };
         let one = elements.as_deref().unwrap_or(&keys).clone();
@@ -183,31 +203,33 @@ impl Checker<'_> {
         self.within(names, |checker| {
             of.filter.as_mut().map_or(Ok(()), |filter| checker.truth(filter))?;
             Ok(match of.kind {
-                LoopKind::All | LoopKind::Exists | LoopKind::ExistsOne => {
+                ComprehensionKind::All | ComprehensionKind::Exists | ComprehensionKind::ExistsOne => {
                     checker.truth(&mut of.body)?;
                     Type::Bool
                 }
-                LoopKind::Filter => {
+                ComprehensionKind::Filter => {
                     checker.truth(&mut of.body)?;
                     Type::list(one)
                 }
-                LoopKind::Map => Type::list(checker.node(&mut of.body)?),
-                LoopKind::TransformMap => Type::Map(Arc::new(keys), Arc::new(checker.node(&mut of.body)?)),
-                LoopKind::TransformMapEntry => checker.node(&mut of.body)?,
+                ComprehensionKind::Map => Type::list(checker.node(&mut of.body)?),
+                ComprehensionKind::TransformMap => {
+                    Type::Map(Arc::new(keys), Arc::new(checker.node(&mut of.body)?))
+                }
+                ComprehensionKind::TransformMapEntry => checker.node(&mut of.body)?,
             })
         })
     }
 
-    fn field(&self, at: u32, of: &Type, field: &str) -> Result<Type, Fault> {
+    fn field(&self, at: u32, of: &Type, field: &str) -> Result<Type, SourceError> {
         match of {
-            Type::Dyn | Type::Foreign(_) => Ok(Type::Dyn),
+            Type::Dyn | Type::Opaque(_) => Ok(Type::Dyn),
             Type::Map(_, value) => Ok(Type::clone(value)),
             Type::Object(object) => {
                 let found = object.fields.get(field).cloned();
-                found.ok_or_else(|| Fault::at(at, format!("undefined field '{field}'")))
+                found.ok_or_else(|| SourceError::at(at, format!("undefined field '{field}'")))
             }
             Type::Optional(of) => self.field(at, of, field).map(as_optional),
-            other => Err(Fault::at(at, format!("type '{other}' does not support field selection"))),
+            other => Err(SourceError::at(at, format!("type '{other}' does not support field selection"))),
         }
     }
 }
@@ -226,17 +248,17 @@ fn literal(value: &Value) -> Type {
     }
 }
 
-fn element(at: u32, of: &Type, index: &Type) -> Result<Type, Fault> {
+fn element(at: u32, of: &Type, index: &Type) -> Result<Type, SourceError> {
     match of {
         Type::Dyn => Ok(Type::Dyn),
         Type::List(of) if *index == Type::Dyn || index.is_number() => Ok(Type::clone(of)),
-        Type::Map(key, value) if key.meets(index) => Ok(Type::clone(value)),
+        Type::Map(key, value) if key.is_assignable(index) => Ok(Type::clone(value)),
         Type::Optional(of) => element(at, of, index).map(as_optional),
         other => Err(no_overload(at, "_[_]", &[other.clone(), index.clone()])),
     }
 }
 
-/// The type made optional, unless it is.
+/// Wraps a type in an optional, unless it is one.
 fn as_optional(of: Type) -> Type {
     if matches!(of, Type::Optional(_)) { of } else { Type::optional(of) }
 }
@@ -248,12 +270,12 @@ fn inner(of: Type) -> Type {
     }
 }
 
-fn undeclared(at: u32, name: &str) -> Fault {
-    Fault::at(at, format!("undeclared reference to '{name}' (in container '')"))
+fn undeclared(at: u32, name: &str) -> SourceError {
+    SourceError::at(at, format!("undeclared reference to '{name}' (in container '')"))
 }
 
-fn no_overload(at: u32, name: &str, arguments: &[Type]) -> Fault {
+fn no_overload(at: u32, name: &str, arguments: &[Type]) -> SourceError {
     let arguments: Vec<String> = arguments.iter().map(Type::to_string).collect();
     let arguments = arguments.join(", ");
-    Fault::at(at, format!("found no matching overload for '{name}' applied to '({arguments})'"))
+    SourceError::at(at, format!("found no matching overload for '{name}' applied to '({arguments})'"))
 }

@@ -1,17 +1,17 @@
-//! Which types stand on both sides of an operator.
+//! Type checks of operators.
 
 use super::no_overload;
-use crate::error::Fault;
-use crate::syntax::Operator;
+use crate::ast::Operator;
+use crate::error::SourceError;
 use crate::types::Type;
 
-pub(super) fn check(at: u32, operator: Operator, left: Type, right: Type) -> Result<Type, Fault> {
+pub(super) fn check(at: u32, operator: Operator, left: Type, right: Type) -> Result<Type, SourceError> {
     use Operator::{
         Add, Divide, Equal, Greater, GreaterOrEqual, In, Less, LessOrEqual, Modulo, Multiply, NotEqual,
         Subtract,
     };
     let found = match operator {
-        Equal | NotEqual => left.meets(&right).then_some(Type::Bool),
+        Equal | NotEqual => left.is_assignable(&right).then_some(Type::Bool),
         Less | LessOrEqual | Greater | GreaterOrEqual => is_ordered(&left, &right).then_some(Type::Bool),
         In => is_in(&left, &right).then_some(Type::Bool),
         Add => sum(&left, &right),
@@ -19,7 +19,7 @@ pub(super) fn check(at: u32, operator: Operator, left: Type, right: Type) -> Res
         Multiply | Divide => same(&left, &right, &[Type::Int, Type::Uint, Type::Double]),
         Modulo => same(&left, &right, &[Type::Int, Type::Uint]),
     };
-    let name = if operator == In { "@in".to_owned() } else { format!("_{}_", operator.sign()) };
+    let name = if operator == In { "@in".to_owned() } else { format!("_{}_", operator.symbol()) };
     found.ok_or_else(|| no_overload(at, &name, &[left, right]))
 }
 
@@ -31,18 +31,18 @@ fn is_ordered(left: &Type, right: &Type) -> bool {
                 Type::Dyn | Type::Bool | Type::String | Type::Bytes | Type::Duration | Type::Timestamp
             )
     };
-    has_order(left) && has_order(right) && left.meets(right)
+    has_order(left) && has_order(right) && left.is_assignable(right)
 }
 
 fn is_in(left: &Type, right: &Type) -> bool {
     match right {
         Type::Dyn => true,
-        Type::List(of) | Type::Map(of, _) => left.meets(of),
+        Type::List(of) | Type::Map(of, _) => left.is_assignable(of),
         _ => false,
     }
 }
 
-/// The one type of both sides, when it is one of these; what is not known may be any.
+/// The common type of both sides, if it is one of `known`. `dyn` matches any.
 fn same(left: &Type, right: &Type, known: &[Type]) -> Option<Type> {
     let may = |of: &Type| *of == Type::Dyn || known.contains(of);
     let is_same = left == right || *left == Type::Dyn || *right == Type::Dyn;

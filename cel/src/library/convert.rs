@@ -1,4 +1,4 @@
-//! Makes one type of another: numbers of texts, texts of numbers, moments and times of what is written.
+//! Type conversions: numbers, strings, timestamps and durations.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, function, method};
+use crate::function::{Function, Kind, Returns, function, method};
 use crate::types::Type;
 use crate::value::Value;
 
-const INT: Gives = Gives::Is(Type::Int);
-const TEXT: Gives = Gives::Is(Type::String);
+const INT: Returns = Returns::Is(Type::Int);
+const TEXT: Returns = Returns::Is(Type::String);
 
 pub(super) static FUNCTIONS: &[Function] = &[
     function("size", &[Kind::Text], INT, size),
@@ -24,39 +24,41 @@ pub(super) static FUNCTIONS: &[Function] = &[
     method("size", &[Kind::List], INT, size),
     method("size", &[Kind::Map], INT, size),
     function("int", &[Kind::Any], INT, int),
-    function("uint", &[Kind::Any], Gives::Is(Type::Uint), uint),
-    function("double", &[Kind::Any], Gives::Is(Type::Double), double),
+    function("uint", &[Kind::Any], Returns::Is(Type::Uint), uint),
+    function("double", &[Kind::Any], Returns::Is(Type::Double), double),
     function("string", &[Kind::Any], TEXT, string),
-    function("bool", &[Kind::Any], Gives::Is(Type::Bool), bool),
-    function("bytes", &[Kind::Any], Gives::Is(Type::Bytes), bytes),
-    function("dyn", &[Kind::Any], Gives::Is(Type::Dyn), |of, _| Ok(of[0].clone())),
-    function("type", &[Kind::Any], Gives::Is(Type::Type), |of, _| Ok(Value::Type(of[0].type_name().into()))),
-    function("duration", &[Kind::Text], Gives::Is(Type::Duration), |of, budget| {
+    function("bool", &[Kind::Any], Returns::Is(Type::Bool), bool),
+    function("bytes", &[Kind::Any], Returns::Is(Type::Bytes), bytes),
+    function("dyn", &[Kind::Any], Returns::Is(Type::Dyn), |of, _| Ok(of[0].clone())),
+    function("type", &[Kind::Any], Returns::Is(Type::Type), |of, _| {
+        Ok(Value::Type(of[0].type_name().into()))
+    }),
+    function("duration", &[Kind::Text], Returns::Is(Type::Duration), |of, budget| {
         let text = arguments::text(of, 0)?;
-        budget.read(text.len())?;
+        budget.charge_bytes(text.len())?;
         duration(text).map(Value::Duration)
     }),
-    function("duration", &[Kind::Duration], Gives::Is(Type::Duration), |of, _| Ok(of[0].clone())),
-    function("timestamp", &[Kind::Text], Gives::Is(Type::Timestamp), |of, budget| {
+    function("duration", &[Kind::Duration], Returns::Is(Type::Duration), |of, _| Ok(of[0].clone())),
+    function("timestamp", &[Kind::Text], Returns::Is(Type::Timestamp), |of, budget| {
         let text = arguments::text(of, 0)?;
-        budget.read(text.len())?;
+        budget.charge_bytes(text.len())?;
         moment(text).map(Value::Timestamp)
     }),
-    function("timestamp", &[Kind::Timestamp], Gives::Is(Type::Timestamp), |of, _| Ok(of[0].clone())),
-    function("timestamp", &[Kind::Int], Gives::Is(Type::Timestamp), |of, _| {
+    function("timestamp", &[Kind::Timestamp], Returns::Is(Type::Timestamp), |of, _| Ok(of[0].clone())),
+    function("timestamp", &[Kind::Int], Returns::Is(Type::Timestamp), |of, _| {
         let at = Timestamp::from_second(arguments::int(of, 0)?);
         at.map(Value::Timestamp).map_err(|_| Error::failed("timestamp out of range"))
     }),
     function("base64.encode", &[Kind::Bytes], TEXT, |of, budget| match &of[0] {
         Value::Bytes(bytes) => {
-            budget.read(bytes.len())?;
+            budget.charge_bytes(bytes.len())?;
             Ok(Value::from(BASE64_STANDARD.encode(bytes)))
         }
         _ => Err(Error::NoSuchOverload(String::new())),
     }),
-    function("base64.decode", &[Kind::Text], Gives::Is(Type::Bytes), |of, budget| {
+    function("base64.decode", &[Kind::Text], Returns::Is(Type::Bytes), |of, budget| {
         let text = arguments::text(of, 0)?;
-        budget.read(text.len())?;
+        budget.charge_bytes(text.len())?;
         let bytes = BASE64_STANDARD.decode(text);
         let bytes = bytes.map_err(|error| Error::failed(format!("illegal base64 data: {error}")))?;
         Ok(Value::Bytes(bytes.into()))
@@ -66,7 +68,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
 fn size(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     Ok(Value::from(match &of[0] {
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             text.chars().count()
         }
         Value::Bytes(bytes) => bytes.len(),
@@ -90,7 +92,7 @@ fn int(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
         Value::Uint(value) => i64::try_from(*value).map_err(|_| range()),
         Value::Double(value) => number(*value).and_then(|value| i64::try_from(value).map_err(|_| range())),
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to int")))
         }
         Value::Timestamp(at) => Ok(at.as_second()),
@@ -106,7 +108,7 @@ fn uint(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
         Value::Int(value) => u64::try_from(*value).map_err(|_| range()),
         Value::Double(value) => number(*value).and_then(|value| u64::try_from(value).map_err(|_| range())),
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to uint")))
         }
         other => Err(wrong(other, "uint")),
@@ -114,7 +116,7 @@ fn uint(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     value.map(Value::Uint)
 }
 
-/// The whole part of a number.
+/// The integral part of a number.
 fn number(value: f64) -> Result<i128, Error> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -131,7 +133,7 @@ fn double(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
         Value::Int(value) => Ok(*value as f64),
         Value::Uint(value) => Ok(*value as f64),
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to double")))
         }
         other => Err(wrong(other, "double")),
@@ -144,7 +146,7 @@ fn string(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
         return Ok(of[0].clone());
     }
     let text = of[0].text()?;
-    budget.read(text.len())?;
+    budget.charge_bytes(text.len())?;
     Ok(Value::from(text))
 }
 
@@ -164,22 +166,22 @@ fn bytes(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     match &of[0] {
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes.clone())),
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             Ok(Value::Bytes(text.as_bytes().into()))
         }
         other => Err(wrong(other, "bytes")),
     }
 }
 
-/// A moment as RFC 3339 has it.
+/// Parses an RFC 3339 timestamp.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, Error> {
     text.parse().map_err(|_| Error::failed(format!("cannot parse {text:?} as a timestamp")))
 }
 
-/// Nanoseconds of a time that is written as Go writes it: `1h30m`, `-1.5s`.
+/// Parses a duration in Go notation (`1h30m`, `-1.5s`), in nanoseconds.
 ///
 /// # Errors
-/// When it is no such text, or too long a time.
+/// If the text is invalid or the duration too long.
 pub fn duration(text: &str) -> Result<i64, Error> {
     let wrong = || Error::failed(format!("time: invalid duration {text:?}"));
     let (sign, mut rest) = match text.strip_prefix('-') {

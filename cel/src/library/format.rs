@@ -1,23 +1,23 @@
-//! `'%s has %d'.format([name, count])`.
+//! String formatting: `'%s has %d'.format([name, count])`.
 
 use std::fmt::Write as _;
 
 use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, method};
+use crate::function::{Function, Kind, Returns, method};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Digits behind the point at most.
+/// Limit for the digits after the decimal point.
 const MAX_PRECISION: usize = 100;
 
 pub(super) static FUNCTIONS: &[Function] =
-    &[method("format", &[Kind::Text, Kind::List], Gives::Is(Type::String), format)];
+    &[method("format", &[Kind::Text, Kind::List], Returns::Is(Type::String), format)];
 
 fn format(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     let (template, arguments) = (arguments::text(of, 0)?, &arguments::list(of, 1)?.items);
-    budget.read(template.len())?;
+    budget.charge_bytes(template.len())?;
     let mut arguments = arguments.iter();
     let mut text = String::new();
     let mut rest = template;
@@ -44,7 +44,7 @@ fn format(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
         let argument = arguments.next().ok_or_else(|| Error::failed("index out of range in format"))?;
         let before = text.len();
         write(&mut text, clause, precision, argument, budget)?;
-        budget.read(text.len() - before)?;
+        budget.charge_bytes(text.len() - before)?;
         rest = &tail[clause.len_utf8()..];
     }
     text.push_str(rest);
@@ -104,9 +104,9 @@ fn write(
     written.map_err(|_| wrong())
 }
 
-/// A value as text, lists and maps with what they hold.
+/// Formats a value as text, including the elements of lists and maps.
 fn show(text: &mut String, value: &Value, budget: &mut Budget) -> Result<(), Error> {
-    budget.spend(1)?;
+    budget.charge(1)?;
     match value {
         Value::List(list) => {
             text.push('[');
@@ -128,7 +128,7 @@ fn show(text: &mut String, value: &Value, budget: &mut Budget) -> Result<(), Err
         }
         single => {
             let shown = single.text()?;
-            budget.read(shown.len())?;
+            budget.charge_bytes(shown.len())?;
             text.push_str(&shown);
         }
     }

@@ -1,20 +1,21 @@
-//! Lists: their order, sums, ends, places of elements, and the same elements otherwise.
+//! The list library: sorting, sums, extremes, search, and transformations.
 
 use std::cmp::Ordering;
 
 use crate::arguments;
+use crate::ast::Operator;
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, function, method};
-use crate::syntax::Operator;
+use crate::function::{Function, Kind, Returns, function, method};
+use crate::operators;
 use crate::types::Type;
 use crate::value::Value;
 
 const LIST: &[Kind] = &[Kind::List];
-const INT: Gives = Gives::Is(Type::Int);
+const INT: Returns = Returns::Is(Type::Int);
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    method("isSorted", LIST, Gives::Is(Type::Bool), |of, budget| {
+    method("isSorted", LIST, Returns::Is(Type::Bool), |of, budget| {
         for pair in arguments::list(of, 0)?.items.windows(2) {
             if pair[0].order(&pair[1], budget)?.is_none_or(Ordering::is_gt) {
                 return Ok(Value::Bool(false));
@@ -22,16 +23,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
         }
         Ok(Value::Bool(true))
     }),
-    method("sum", LIST, Gives::Inner, |of, budget| {
+    method("sum", LIST, Returns::Inner, |of, budget| {
         let mut items = arguments::list(of, 0)?.items.iter();
         let Some(first) = items.next() else { return Ok(Value::Int(0)) };
         items.try_fold(first.clone(), |sum, item| {
-            budget.spend(1)?;
-            crate::run::operators::binary(Operator::Add, &sum, item, budget)
+            budget.charge(1)?;
+            operators::binary(Operator::Add, &sum, item, budget)
         })
     }),
-    method("min", LIST, Gives::Inner, |of, budget| extreme(of, "min", Ordering::is_lt, budget)),
-    method("max", LIST, Gives::Inner, |of, budget| extreme(of, "max", Ordering::is_gt, budget)),
+    method("min", LIST, Returns::Inner, |of, budget| extreme(of, "min", Ordering::is_lt, budget)),
+    method("max", LIST, Returns::Inner, |of, budget| extreme(of, "max", Ordering::is_gt, budget)),
     method("indexOf", &[Kind::List, Kind::Any], INT, |of, budget| {
         let items = arguments::list(of, 0)?.items.iter().enumerate();
         place(items, &of[1], budget)
@@ -40,12 +41,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let items = arguments::list(of, 0)?.items.iter().enumerate().rev();
         place(items, &of[1], budget)
     }),
-    method("reverse", LIST, Gives::Same, |of, budget| {
+    method("reverse", LIST, Returns::Same, |of, budget| {
         let items = &arguments::list(of, 0)?.items;
-        budget.spend(items.len())?;
+        budget.charge(items.len())?;
         Ok(Value::list(items.iter().rev().cloned().collect()))
     }),
-    method("distinct", LIST, Gives::Same, |of, budget| {
+    method("distinct", LIST, Returns::Same, |of, budget| {
         let mut seen: Vec<Value> = Vec::new();
         for item in &arguments::list(of, 0)?.items {
             if !has(&seen, item, budget)? {
@@ -54,40 +55,40 @@ pub(super) static FUNCTIONS: &[Function] = &[
         }
         Ok(Value::list(seen))
     }),
-    method("flatten", LIST, Gives::InnerInner, |of, budget| {
+    method("flatten", LIST, Returns::InnerInner, |of, budget| {
         let mut flat = Vec::new();
         for item in &arguments::list(of, 0)?.items {
             match item {
                 Value::List(inner) => {
-                    budget.spend(inner.items.len())?;
+                    budget.charge(inner.items.len())?;
                     flat.extend(inner.items.iter().cloned());
                 }
                 other => {
-                    budget.spend(1)?;
+                    budget.charge(1)?;
                     flat.push(other.clone());
                 }
             }
         }
         Ok(Value::list(flat))
     }),
-    method("slice", &[Kind::List, Kind::Int, Kind::Int], Gives::Same, |of, budget| {
+    method("slice", &[Kind::List, Kind::Int, Kind::Int], Returns::Same, |of, budget| {
         let (start, end) = (arguments::int(of, 1)?, arguments::int(of, 2)?);
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let part = range.and_then(|(start, end)| arguments::list(of, 0).ok()?.items.get(start..end));
         let wrong = || Error::failed(format!("cannot slice({start}, {end}): index out of range"));
         let part = part.ok_or_else(wrong)?;
-        budget.spend(part.len())?;
+        budget.charge(part.len())?;
         Ok(Value::list(part.to_vec()))
     }),
-    method("sort", LIST, Gives::Same, sort),
-    function("lists.range", &[Kind::Int], Gives::ListOf(Type::Int), |of, budget| {
+    method("sort", LIST, Returns::Same, sort),
+    function("lists.range", &[Kind::Int], Returns::ListOf(Type::Int), |of, budget| {
         let count = arguments::int(of, 0)?;
-        budget.spend(usize::try_from(count).unwrap_or(0))?;
+        budget.charge(usize::try_from(count).unwrap_or(0))?;
         Ok(Value::list((0..count).map(Value::Int).collect()))
     }),
 ];
 
-/// True when one of the values is the same as `item`.
+/// True if the list contains an element equal to `item`.
 pub(super) fn has(items: &[Value], item: &Value, budget: &mut Budget) -> Result<bool, Error> {
     for other in items {
         if other.equals(item, budget)? {
@@ -121,7 +122,7 @@ fn extreme(of: &[Value], name: &str, is: fn(Ordering) -> bool, budget: &mut Budg
         .cloned()
 }
 
-/// Sorts by merging, so that comparisons that fail or cost too much end it.
+/// A merge sort, which stops at the first comparison that fails or exceeds the budget.
 fn sort(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     let mut runs: Vec<Vec<Value>> =
         arguments::list(of, 0)?.items.iter().map(|item| vec![item.clone()]).collect();

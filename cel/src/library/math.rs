@@ -1,10 +1,10 @@
-//! The least and the greatest of numbers, and their size.
+//! The math library: least, greatest, absolute value and rounding.
 
 use std::cmp::Ordering;
 
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, function};
+use crate::function::{Function, Kind, Returns, function};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -15,15 +15,15 @@ const THREE: &[Kind] = &[Kind::Any, Kind::Any, Kind::Any];
 const DOUBLE: &[Kind] = &[Kind::Double];
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("math.least", LIST, Gives::Inner, least),
-    function("math.least", ONE, Gives::Is(Type::Dyn), least),
-    function("math.least", TWO, Gives::Same, least),
-    function("math.least", THREE, Gives::Same, least),
-    function("math.greatest", LIST, Gives::Inner, greatest),
-    function("math.greatest", ONE, Gives::Is(Type::Dyn), greatest),
-    function("math.greatest", TWO, Gives::Same, greatest),
-    function("math.greatest", THREE, Gives::Same, greatest),
-    function("math.abs", ONE, Gives::Same, |of, _| match &of[0] {
+    function("math.least", LIST, Returns::Inner, least),
+    function("math.least", ONE, Returns::Is(Type::Dyn), least),
+    function("math.least", TWO, Returns::Same, least),
+    function("math.least", THREE, Returns::Same, least),
+    function("math.greatest", LIST, Returns::Inner, greatest),
+    function("math.greatest", ONE, Returns::Is(Type::Dyn), greatest),
+    function("math.greatest", TWO, Returns::Same, greatest),
+    function("math.greatest", THREE, Returns::Same, greatest),
+    function("math.abs", ONE, Returns::Same, |of, _| match &of[0] {
         Value::Int(value) => {
             value.checked_abs().map(Value::Int).ok_or_else(|| Error::failed("integer overflow"))
         }
@@ -31,10 +31,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Value::Double(value) => Ok(Value::Double(value.abs())),
         other => Err(Error::NoSuchOverload(format!("math.abs({})", other.type_name()))),
     }),
-    function("math.ceil", DOUBLE, Gives::Same, |of, _| rounded(of, f64::ceil)),
-    function("math.floor", DOUBLE, Gives::Same, |of, _| rounded(of, f64::floor)),
-    function("math.round", DOUBLE, Gives::Same, |of, _| rounded(of, f64::round)),
-    function("math.trunc", DOUBLE, Gives::Same, |of, _| rounded(of, f64::trunc)),
+    function("math.ceil", DOUBLE, Returns::Same, |of, _| rounded(of, f64::ceil)),
+    function("math.floor", DOUBLE, Returns::Same, |of, _| rounded(of, f64::floor)),
+    function("math.round", DOUBLE, Returns::Same, |of, _| rounded(of, f64::round)),
+    function("math.trunc", DOUBLE, Returns::Same, |of, _| rounded(of, f64::trunc)),
 ];
 
 fn rounded(of: &[Value], round: fn(f64) -> f64) -> Result<Value, Error> {
@@ -68,5 +68,5 @@ fn best(of: &[Value], is: fn(Ordering) -> bool, budget: &mut Budget) -> Result<V
         };
         best = if is_better { Some(number) } else { best };
     }
-    best.cloned().ok_or_else(|| Error::failed("an empty list has no least or greatest number"))
+    best.cloned().ok_or_else(|| Error::failed("the list is empty"))
 }

@@ -1,28 +1,28 @@
-//! The functions of the language and its usual extensions, a file a family.
+//! The standard library and the usual extensions; one file per library.
 
 mod convert;
 mod format;
 mod lists;
 mod math;
 mod optional;
-mod patterns;
+mod regex;
 mod sets;
-mod text;
+mod strings;
 mod time;
 
 pub use self::convert::duration;
-pub(crate) use self::patterns::{regex, search};
-use crate::error::Fault;
+pub(crate) use self::regex::{regex, search};
+use crate::ast::{Call, Expr, Node};
+use crate::error::SourceError;
 use crate::function::Function;
-use crate::syntax::{Call, Expr, Node};
 use crate::value::Value;
 
-/// Every family.
+/// All libraries.
 pub(crate) fn all() -> &'static [&'static [Function]] {
     static ALL: [&[Function]; 9] = [
         convert::FUNCTIONS,
-        text::FUNCTIONS,
-        patterns::FUNCTIONS,
+        strings::FUNCTIONS,
+        regex::FUNCTIONS,
         format::FUNCTIONS,
         lists::FUNCTIONS,
         sets::FUNCTIONS,
@@ -33,8 +33,8 @@ pub(crate) fn all() -> &'static [&'static [Function]] {
     &ALL
 }
 
-/// Refuses what a call can never do, as far as its arguments are written out.
-pub(crate) fn check(at: u32, call: &Call) -> Result<(), Fault> {
+/// Rejects calls with literal arguments that always fail.
+pub(crate) fn check(at: u32, call: &Call) -> Result<(), SourceError> {
     let text = |node: &Node| match &node.expr {
         Expr::Literal(Value::String(text)) => Some(text.clone()),
         _ => None,
@@ -42,7 +42,7 @@ pub(crate) fn check(at: u32, call: &Call) -> Result<(), Fault> {
     let last = call.arguments.last().and_then(text);
     match (&*call.name, call.arguments.len(), last) {
         (name, 2, Some(zone)) if time::is_calendar(name) => {
-            time::zone(&zone).map(drop).map_err(|error| Fault::at(at, error.to_string()))
+            time::zone(&zone).map(drop).map_err(|error| SourceError::at(at, error.to_string()))
         }
         ("timestamp" | "duration", 1, Some(text)) => {
             let made = if &*call.name == "duration" {
@@ -50,7 +50,7 @@ pub(crate) fn check(at: u32, call: &Call) -> Result<(), Fault> {
             } else {
                 convert::moment(&text).map(drop)
             };
-            made.map_err(|error| Fault::at(at, error.to_string()))
+            made.map_err(|error| SourceError::at(at, error.to_string()))
         }
         _ => Ok(()),
     }

@@ -1,34 +1,34 @@
-//! Values that may be absent: making them, asking for them, and what to take instead.
+//! The optional library.
 
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, function, method};
+use crate::function::{Function, Kind, Returns, function, method};
 use crate::types::Type;
 use crate::value::Value;
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("optional.of", &[Kind::Any], Gives::OptionalSame, |of, _| {
+    function("optional.of", &[Kind::Any], Returns::OptionalSame, |of, _| {
         Ok(Value::Optional(Some(Arc::new(of[0].clone()))))
     }),
-    function("optional.none", &[], Gives::OptionalIs(Type::Dyn), |_, _| Ok(Value::Optional(None))),
-    function("optional.ofNonZeroValue", &[Kind::Any], Gives::OptionalSame, |of, _| {
+    function("optional.none", &[], Returns::OptionalIs(Type::Dyn), |_, _| Ok(Value::Optional(None))),
+    function("optional.ofNonZeroValue", &[Kind::Any], Returns::OptionalSame, |of, _| {
         Ok(Value::Optional((!of[0].is_zero()).then(|| Arc::new(of[0].clone()))))
     }),
-    method("hasValue", &[Kind::Optional], Gives::Is(Type::Bool), |of, _| {
+    method("hasValue", &[Kind::Optional], Returns::Is(Type::Bool), |of, _| {
         Ok(Value::Bool(inner(of)?.is_some()))
     }),
-    method("value", &[Kind::Optional], Gives::Inner, |of, _| {
+    method("value", &[Kind::Optional], Returns::Inner, |of, _| {
         inner(of)?.ok_or_else(|| Error::failed("optional.none() dereference"))
     }),
-    method("orValue", &[Kind::Optional, Kind::Any], Gives::Inner, |of, _| {
+    method("orValue", &[Kind::Optional, Kind::Any], Returns::Inner, |of, _| {
         Ok(inner(of)?.unwrap_or_else(|| of[1].clone()))
     }),
-    method("or", &[Kind::Optional, Kind::Optional], Gives::Same, |of, _| {
+    method("or", &[Kind::Optional, Kind::Optional], Returns::Same, |of, _| {
         Ok(if inner(of)?.is_some() { of[0].clone() } else { of[1].clone() })
     }),
-    method("first", &[Kind::List], Gives::OptionalInner, |of, _| end(of, |items| items.first())),
-    method("last", &[Kind::List], Gives::OptionalInner, |of, _| end(of, |items| items.last())),
+    method("first", &[Kind::List], Returns::OptionalInner, |of, _| end(of, |items| items.first())),
+    method("last", &[Kind::List], Returns::OptionalInner, |of, _| end(of, |items| items.last())),
 ];
 
 fn inner(of: &[Value]) -> Result<Option<Value>, Error> {

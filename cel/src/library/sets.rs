@@ -1,15 +1,15 @@
-//! Lists taken as sets: what they hold counts, not where.
+//! The sets library: lists as sets.
 
 use super::lists::has;
 use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, function};
+use crate::function::{Function, Kind, Returns, function};
 use crate::types::Type;
 use crate::value::Value;
 
 const TWO: &[Kind] = &[Kind::List, Kind::List];
-const BOOL: Gives = Gives::Is(Type::Bool);
+const BOOL: Returns = Returns::Is(Type::Bool);
 
 pub(super) static FUNCTIONS: &[Function] = &[
     function("sets.contains", TWO, BOOL, |of, budget| contains(of, 0, 1, budget).map(Value::Bool)),
@@ -19,8 +19,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("sets.intersects", TWO, BOOL, |of, budget| {
         let all = &arguments::list(of, 0)?.items;
         for item in &arguments::list(of, 1)?.items {
-            // Among none there is nothing to compare it with.
-            budget.spend(1)?;
+            // Charged for each element, because comparing with an empty list is free.
+            budget.charge(1)?;
             if has(all, item, budget)? {
                 return Ok(Value::Bool(true));
             }

@@ -1,15 +1,15 @@
-//! Moments in a calendar, and times in units.
+//! Accessors of timestamps and durations.
 
 use jiff::Zoned;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::arguments;
 use crate::error::Error;
-use crate::function::{Function, Gives, Kind, method};
+use crate::function::{Function, Kind, Returns, method};
 use crate::types::Type;
 use crate::value::Value;
 
-const INT: Gives = Gives::Is(Type::Int);
+const INT: Returns = Returns::Is(Type::Int);
 const MOMENT: &[Kind] = &[Kind::Timestamp];
 const IN_ZONE: &[Kind] = &[Kind::Timestamp, Kind::Text];
 const TIME: &[Kind] = &[Kind::Duration];
@@ -41,16 +41,14 @@ pub(super) static FUNCTIONS: &[Function] = &[
     method("getMilliseconds", TIME, INT, |of, _| units(of, 1_000_000)),
 ];
 
-/// True for a function that may name a time zone.
+/// True for a function with an optional time zone argument.
 pub(super) fn is_calendar(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.name == name)
 }
 
-/// A time zone: UTC or so many hours and minutes from it. Names of places would take a database along.
+/// Parses a time zone: UTC or a fixed offset. Names are not supported, because they need the time zone database.
 pub(super) fn zone(name: &str) -> Result<TimeZone, Error> {
-    let wrong = || {
-        Error::failed(format!("time zone {name:?} is not known here: use UTC or an offset such as +02:00"))
-    };
+    let wrong = || Error::failed(format!("unknown time zone {name:?}: use UTC or an offset such as +02:00"));
     if matches!(name, "" | "UTC" | "Z") {
         return Ok(TimeZone::UTC);
     }
@@ -77,22 +75,22 @@ fn year(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.year().into()))
 }
 
-/// From 0 for January.
+/// 0 is January.
 fn month(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.month()) - 1))
 }
 
-/// From 1 for `getDate`, from 0 for `getDayOfMonth`.
+/// Starts at 1 for `getDate`, and at 0 for `getDayOfMonth`.
 fn day(of: &[Value], less: i64) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.day()) - less))
 }
 
-/// From 0 for Sunday.
+/// 0 is Sunday.
 fn weekday(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.weekday().to_sunday_zero_offset().into()))
 }
 
-/// From 0 for the first of January.
+/// 0 is January 1.
 fn day_of_year(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.day_of_year()) - 1))
 }
@@ -113,7 +111,7 @@ fn milliseconds(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.millisecond().into()))
 }
 
-/// How many whole units a time has.
+/// The duration in whole units.
 fn units(of: &[Value], each: i64) -> Result<Value, Error> {
     match &of[0] {
         Value::Duration(nanos) => Ok(Value::Int(nanos / each)),

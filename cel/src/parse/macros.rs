@@ -1,12 +1,12 @@
-//! Calls that are not functions: they look at an expression instead of its value.
+//! Expands macros such as `has()` and `all()`.
 
 use std::sync::Arc;
 
 use super::node;
-use crate::error::Fault;
-use crate::syntax::{Expr, Loop, LoopKind, Node};
+use crate::ast::{Comprehension, ComprehensionKind, Expr, Node};
+use crate::error::SourceError;
 
-/// True for the name of a macro that is called on something with so many arguments.
+/// True for the name of a member macro with that number of arguments.
 pub(super) fn is_macro(name: &str, arguments: usize) -> bool {
     match name {
         "all" | "exists" | "exists_one" | "existsOne" => matches!(arguments, 2 | 3),
@@ -17,28 +17,28 @@ pub(super) fn is_macro(name: &str, arguments: usize) -> bool {
 }
 
 /// `has(a.b)`.
-pub(super) fn has(at: u32, arguments: Vec<Node>) -> Result<Node, Fault> {
+pub(super) fn has(at: u32, arguments: Vec<Node>) -> Result<Node, SourceError> {
     match <[Node; 1]>::try_from(arguments) {
         Ok([Node { expr: Expr::Select { of, field, optional: false }, .. }]) => {
             node(at, Expr::Has { of, field })
         }
-        _ => Err(Fault::at(at, "invalid argument to has() macro")),
+        _ => Err(SourceError::at(at, "invalid argument to has() macro")),
     }
 }
 
 /// `cel.bind(name, value, body)`.
-pub(super) fn bind(at: u32, arguments: Vec<Node>) -> Result<Node, Fault> {
+pub(super) fn bind(at: u32, arguments: Vec<Node>) -> Result<Node, SourceError> {
     let [name, value, body] = <[Node; 3]>::try_from(arguments)
-        .map_err(|_| Fault::at(at, "cel.bind() takes a name, a value and an expression"))?;
+        .map_err(|_| SourceError::at(at, "cel.bind() takes a name, a value and an expression"))?;
     node(at, Expr::Bind { name: simple(&name)?, parts: Box::new((value, body)) })
 }
 
-/// A macro that is called on something.
-pub(super) fn expand(at: u32, over: Node, name: &str, arguments: Vec<Node>) -> Result<Node, Fault> {
-    use LoopKind::{All, Exists, ExistsOne, Filter, Map, TransformMap, TransformMapEntry};
+/// Expands a member macro.
+pub(super) fn expand(at: u32, over: Node, name: &str, arguments: Vec<Node>) -> Result<Node, SourceError> {
+    use ComprehensionKind::{All, Exists, ExistsOne, Filter, Map, TransformMap, TransformMapEntry};
     let count = arguments.len();
     let mut arguments = arguments.into_iter();
-    let mut next = || arguments.next().ok_or_else(|| Fault::at(at, "a macro lacks an argument"));
+    let mut next = || arguments.next().ok_or_else(|| SourceError::at(at, "a macro has too few arguments"));
     if matches!(name, "optMap" | "optFlatMap") {
         let (name_of, is_flat) = (simple(&next()?)?, name == "optFlatMap");
         let parts = Box::new((over, next()?));
@@ -53,21 +53,21 @@ pub(super) fn expand(at: u32, over: Node, name: &str, arguments: Vec<Node>) -> R
         "transformList" if count >= 3 => (Map, true, count == 4),
         "transformMap" if count >= 3 => (TransformMap, true, count == 4),
         "transformMapEntry" if count >= 3 => (TransformMapEntry, true, count == 4),
-        _ => return Err(Fault::at(at, format!("{name}() does not take {count} arguments"))),
+        _ => return Err(SourceError::at(at, format!("{name}() does not take {count} arguments"))),
     };
     let first = simple(&next()?)?;
     let second = if has_two { Some(simple(&next()?)?) } else { None };
     if second.as_ref() == Some(&first) {
-        return Err(Fault::at(at, "the two names of a macro are the same"));
+        return Err(SourceError::at(at, "the two variables of a macro have the same name"));
     }
     let filter = if has_filter { Some(next()?) } else { None };
     let body = next()?;
-    node(at, Expr::Loop(Box::new(Loop { kind, over, first, second, filter, body })))
+    node(at, Expr::Comprehension(Box::new(Comprehension { kind, over, first, second, filter, body })))
 }
 
-fn simple(node: &Node) -> Result<Arc<str>, Fault> {
+fn simple(node: &Node) -> Result<Arc<str>, SourceError> {
     match &node.expr {
         Expr::Name(name) => Ok(name.clone()),
-        _ => Err(Fault::at(node.at, "argument must be a simple name")),
+        _ => Err(SourceError::at(node.at, "argument must be a simple name")),
     }
 }

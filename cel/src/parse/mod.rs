@@ -1,20 +1,20 @@
-//! Reads an expression into a tree, from the operators that bind least to the names and numbers they stand between.
+//! A recursive-descent parser for expressions.
 
 mod macros;
 mod primary;
 
 pub(crate) use self::primary::dotted;
-use crate::error::Fault;
-use crate::syntax::{Expr, Node, Operator};
-use crate::token::{Token, tokens};
+use crate::ast::{Expr, Node, Operator};
+use crate::error::SourceError;
+use crate::lexer::{Token, tokens};
 
-/// How deep parentheses, brackets and calls may stand in each other: each takes a few hundred bytes of the stack.
+/// Limit for nested parentheses, brackets and calls. Each level takes a few hundred bytes of stack.
 const MAX_DEPTH: usize = 64;
-/// How many parts may stand in each other in the tree, which is walked on the stack: `a.b.c` are three.
+/// Limit for the height of the tree, which is traversed recursively. `a.b.c` has height three.
 const MAX_HEIGHT: u16 = 128;
 
-/// Reads an expression.
-pub(crate) fn parse(source: &str) -> Result<Node, Fault> {
+/// Parses an expression.
+pub(crate) fn parse(source: &str) -> Result<Node, SourceError> {
     let mut parser = Parser { tokens: tokens(source)?, next: 0, depth: 0 };
     let node = parser.expression()?;
     match parser.peek() {
@@ -29,7 +29,7 @@ struct Parser {
     depth: usize,
 }
 
-/// The end, for whoever looks beyond it.
+/// The token after the last one.
 static END: (u32, Token) = (0, Token::End);
 
 impl Parser {
@@ -47,18 +47,18 @@ impl Parser {
         token
     }
 
-    /// Takes the sign if it is next.
+    /// Consumes the symbol if it is next.
     fn takes(&mut self, sign: &str) -> bool {
-        let is_next = matches!(self.peek(), Token::Sign(next) if *next == sign);
+        let is_next = matches!(self.peek(), Token::Symbol(next) if *next == sign);
         self.next += usize::from(is_next);
         is_next
     }
 
-    fn expect(&mut self, sign: &str) -> Result<(), Fault> {
+    fn expect(&mut self, sign: &str) -> Result<(), SourceError> {
         if self.takes(sign) { Ok(()) } else { Err(self.wanted(&format!("'{sign}'"))) }
     }
 
-    fn unexpected(&self, token: &Token) -> Fault {
+    fn unexpected(&self, token: &Token) -> SourceError {
         let what = match token {
             Token::End => "<EOF>".to_owned(),
             Token::Name(name) => name.clone(),
@@ -68,21 +68,24 @@ impl Parser {
             Token::Double(value) => value.to_string(),
             Token::Text(text) => format!("\"{}\"", text.escape_debug()),
             Token::Bytes(_) => "bytes".to_owned(),
-            Token::Sign(sign) => (*sign).to_owned(),
+            Token::Symbol(sign) => (*sign).to_owned(),
         };
-        Fault::syntax(self.at() as usize, format!("mismatched input '{what}'"))
+        SourceError::syntax(self.at() as usize, format!("mismatched input '{what}'"))
     }
 
-    fn wanted(&self, what: &str) -> Fault {
-        let mut fault = self.unexpected(self.peek());
-        fault.why = format!("{} expecting {what}", fault.why);
-        fault
+    fn wanted(&self, what: &str) -> SourceError {
+        let mut error = self.unexpected(self.peek());
+        error.why = format!("{} expecting {what}", error.why);
+        error
     }
 
-    /// Runs what reads an inner part, unless it stands too deep.
-    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    /// Runs a parser for a nested part, within the depth limit.
+    fn deeper<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
         if self.depth >= MAX_DEPTH {
-            return Err(Fault::syntax(self.at() as usize, format!("nested deeper than {MAX_DEPTH}")));
+            return Err(SourceError::syntax(self.at() as usize, format!("nested deeper than {MAX_DEPTH}")));
         }
         self.depth += 1;
         let result = read(self);
@@ -90,7 +93,7 @@ impl Parser {
         result
     }
 
-    fn expression(&mut self) -> Result<Node, Fault> {
+    fn expression(&mut self) -> Result<Node, SourceError> {
         self.deeper(|parser| {
             let condition = parser.any()?;
             let at = parser.at();
@@ -104,7 +107,7 @@ impl Parser {
         })
     }
 
-    fn any(&mut self) -> Result<Node, Fault> {
+    fn any(&mut self) -> Result<Node, SourceError> {
         let (at, first) = (self.at(), self.all()?);
         let mut parts = vec![first];
         while self.takes("||") {
@@ -113,7 +116,7 @@ impl Parser {
         one_or(parts, at, Expr::Any)
     }
 
-    fn all(&mut self) -> Result<Node, Fault> {
+    fn all(&mut self) -> Result<Node, SourceError> {
         let (at, first) = (self.at(), self.relation()?);
         let mut parts = vec![first];
         while self.takes("&&") {
@@ -122,15 +125,15 @@ impl Parser {
         one_or(parts, at, Expr::All)
     }
 
-    fn relation(&mut self) -> Result<Node, Fault> {
+    fn relation(&mut self) -> Result<Node, SourceError> {
         use Operator::{Equal, Greater, GreaterOrEqual, In, Less, LessOrEqual, NotEqual};
         let mut left = self.sum()?;
         loop {
             let operator = match self.peek() {
                 Token::Name(name) if name == "in" => Some(In),
-                Token::Sign(sign) => [Equal, NotEqual, LessOrEqual, GreaterOrEqual, Less, Greater]
+                Token::Symbol(sign) => [Equal, NotEqual, LessOrEqual, GreaterOrEqual, Less, Greater]
                     .into_iter()
-                    .find(|operator| operator.sign() == *sign),
+                    .find(|operator| operator.symbol() == *sign),
                 _ => None,
             };
             let Some(operator) = operator else { return Ok(left) };
@@ -141,23 +144,23 @@ impl Parser {
         }
     }
 
-    fn sum(&mut self) -> Result<Node, Fault> {
+    fn sum(&mut self) -> Result<Node, SourceError> {
         self.chain(&[Operator::Add, Operator::Subtract], Self::product)
     }
 
-    fn product(&mut self) -> Result<Node, Fault> {
+    fn product(&mut self) -> Result<Node, SourceError> {
         self.chain(&[Operator::Multiply, Operator::Divide, Operator::Modulo], Self::unary)
     }
 
     fn chain(
         &mut self,
         operators: &[Operator],
-        part: fn(&mut Self) -> Result<Node, Fault>,
-    ) -> Result<Node, Fault> {
+        part: fn(&mut Self) -> Result<Node, SourceError>,
+    ) -> Result<Node, SourceError> {
         let mut left = part(self)?;
         loop {
-            let Token::Sign(sign) = self.peek() else { return Ok(left) };
-            let Some(operator) = operators.iter().find(|operator| operator.sign() == *sign) else {
+            let Token::Symbol(sign) = self.peek() else { return Ok(left) };
+            let Some(operator) = operators.iter().find(|operator| operator.symbol() == *sign) else {
                 return Ok(left);
             };
             let at = self.at();
@@ -167,13 +170,13 @@ impl Parser {
         }
     }
 
-    fn unary(&mut self) -> Result<Node, Fault> {
+    fn unary(&mut self) -> Result<Node, SourceError> {
         let at = self.at();
         if self.takes("!") {
             let of = self.deeper(Self::unary)?;
             return node(at, Expr::Not(Box::new(of)));
         }
-        if matches!(self.peek(), Token::Sign("-")) {
+        if matches!(self.peek(), Token::Symbol("-")) {
             if let Some(literal) = self.negative()? {
                 return self.member(literal);
             }
@@ -186,18 +189,18 @@ impl Parser {
     }
 }
 
-/// A part and how high the tree is there.
-fn node(at: u32, expr: Expr) -> Result<Node, Fault> {
+/// Creates a node with its height, within the limit.
+fn node(at: u32, expr: Expr) -> Result<Node, SourceError> {
     let mut highest = 0;
     expr.each(&mut |part| highest = highest.max(part.height));
     if highest >= MAX_HEIGHT {
-        return Err(Fault::syntax(at as usize, format!("more than {MAX_HEIGHT} parts in each other")));
+        return Err(SourceError::syntax(at as usize, format!("more than {MAX_HEIGHT} nested parts")));
     }
     Ok(Node { at, height: highest + 1, expr })
 }
 
-/// The only part, or what several are together.
-fn one_or(mut parts: Vec<Node>, at: u32, several: fn(Vec<Node>) -> Expr) -> Result<Node, Fault> {
+/// The single part, or a node with all parts.
+fn one_or(mut parts: Vec<Node>, at: u32, several: fn(Vec<Node>) -> Expr) -> Result<Node, SourceError> {
     match parts.pop() {
         Some(only) if parts.is_empty() => Ok(only),
         last => {

@@ -1,14 +1,14 @@
-//! What operators stand between: names, literals, lists, maps, objects, and the fields and calls behind them.
+//! Parses primary expressions and the member accesses after them.
 
 use std::sync::Arc;
 
 use super::{Parser, macros, node};
-use crate::error::Fault;
-use crate::syntax::{Call, Expr, Node};
-use crate::token::Token;
+use crate::ast::{Call, Expr, Node};
+use crate::error::SourceError;
+use crate::lexer::Token;
 use crate::value::Value;
 
-/// Words that are no variable's name, kept for what the language may become.
+/// Reserved words.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -30,13 +30,13 @@ const RESERVED: [&str; 17] = [
 ];
 
 impl Parser {
-    /// A number with its sign, so that the smallest one can be written; `None` when no number follows.
-    pub(super) fn negative(&mut self) -> Result<Option<Node>, Fault> {
+    /// Parses a negative number literal, so that the smallest integer can be written. `None` if no number follows.
+    pub(super) fn negative(&mut self) -> Result<Option<Node>, SourceError> {
         let at = self.at();
         let value = match self.tokens.get(self.next + 1).map(|(_, token)| token) {
             Some(Token::Int(value)) => {
                 let value = 0_i64.checked_sub_unsigned(*value);
-                Value::Int(value.ok_or_else(|| Fault::syntax(at as usize, "invalid int literal"))?)
+                Value::Int(value.ok_or_else(|| SourceError::syntax(at as usize, "invalid int literal"))?)
             }
             Some(Token::Double(value)) => Value::Double(-value),
             _ => return Ok(None),
@@ -45,13 +45,13 @@ impl Parser {
         node(at, Expr::Literal(value)).map(Some)
     }
 
-    pub(super) fn primary(&mut self) -> Result<Node, Fault> {
+    pub(super) fn primary(&mut self) -> Result<Node, SourceError> {
         let at = self.at();
         let literal = |value| node(at, Expr::Literal(value));
         match self.advance() {
             Token::Int(value) => match i64::try_from(value) {
                 Ok(value) => literal(Value::Int(value)),
-                Err(_) => Err(Fault::syntax(at as usize, "invalid int literal")),
+                Err(_) => Err(SourceError::syntax(at as usize, "invalid int literal")),
             },
             Token::Uint(value) => literal(Value::Uint(value)),
             Token::Double(value) => literal(Value::Double(value)),
@@ -63,19 +63,19 @@ impl Parser {
                 "null" => literal(Value::Null),
                 _ => self.name(at, name),
             },
-            Token::Sign("(") => {
+            Token::Symbol("(") => {
                 let inner = self.expression()?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            Token::Sign("[") => {
+            Token::Symbol("[") => {
                 let elements = self.until("]", |parser| {
                     let optional = parser.takes("?");
                     Ok((optional, parser.expression()?))
                 })?;
                 node(at, Expr::List(elements))
             }
-            Token::Sign("{") => {
+            Token::Symbol("{") => {
                 let entries = self.until("}", |parser| {
                     let optional = parser.takes("?");
                     let key = parser.expression()?;
@@ -84,7 +84,7 @@ impl Parser {
                 })?;
                 node(at, Expr::Map(entries))
             }
-            Token::Sign(".") => match self.advance() {
+            Token::Symbol(".") => match self.advance() {
                 Token::Name(name) => self.name(at, name),
                 other => Err(self.unexpected(&other)),
             },
@@ -95,9 +95,9 @@ impl Parser {
         }
     }
 
-    fn name(&mut self, at: u32, name: String) -> Result<Node, Fault> {
+    fn name(&mut self, at: u32, name: String) -> Result<Node, SourceError> {
         if name == "in" || RESERVED.contains(&name.as_str()) {
-            return Err(Fault::syntax(at as usize, format!("reserved identifier: {name}")));
+            return Err(SourceError::syntax(at as usize, format!("reserved identifier: {name}")));
         }
         if !self.takes("(") {
             return node(at, Expr::Name(name.into()));
@@ -109,8 +109,8 @@ impl Parser {
         call(at, name.into(), false, arguments)
     }
 
-    /// The fields, elements and calls behind a part.
-    pub(super) fn member(&mut self, mut of: Node) -> Result<Node, Fault> {
+    /// Parses field selections, indexing and member calls after a primary expression.
+    pub(super) fn member(&mut self, mut of: Node) -> Result<Node, SourceError> {
         loop {
             let at = self.at();
             if self.takes(".") {
@@ -136,7 +136,7 @@ impl Parser {
                 let index = self.expression()?;
                 self.expect("]")?;
                 of = node(at, Expr::Index { of: Box::new(of), index: Box::new(index), optional })?;
-            } else if matches!(self.peek(), Token::Sign("{")) {
+            } else if matches!(self.peek(), Token::Symbol("{")) {
                 let Some(name) = dotted(&of) else { return Ok(of) };
                 self.next += 1;
                 let fields = self.until("}", |parser| {
@@ -155,12 +155,12 @@ impl Parser {
         }
     }
 
-    /// What stands between commas up to the closing sign; a comma may stand before it.
+    /// Parses comma-separated elements up to the closing symbol; a trailing comma is allowed.
     fn until<T>(
         &mut self,
         close: &str,
-        mut read: impl FnMut(&mut Self) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, Fault> {
+        mut read: impl FnMut(&mut Self) -> Result<T, SourceError>,
+    ) -> Result<Vec<T>, SourceError> {
         let mut found = Vec::new();
         while !self.takes(close) {
             found.push(read(self)?);
@@ -173,12 +173,12 @@ impl Parser {
     }
 }
 
-fn call(at: u32, name: Arc<str>, is_method: bool, arguments: Vec<Node>) -> Result<Node, Fault> {
+fn call(at: u32, name: Arc<str>, is_method: bool, arguments: Vec<Node>) -> Result<Node, SourceError> {
     node(at, Expr::Call(Call { name, is_method, arguments, candidates: Vec::new(), regex: None }))
 }
 
-/// A call behind a part: a macro or a method; `math.least(1, 2)` looks like one until names are looked up.
-fn method(at: u32, of: Node, name: String, mut arguments: Vec<Node>) -> Result<Node, Fault> {
+/// Creates a macro or member call. The type checker resolves namespaced functions such as `math.least(1, 2)`.
+fn method(at: u32, of: Node, name: String, mut arguments: Vec<Node>) -> Result<Node, SourceError> {
     if name == "bind" && matches!(&of.expr, Expr::Name(room) if &**room == "cel") {
         return macros::bind(at, arguments);
     }
@@ -189,7 +189,7 @@ fn method(at: u32, of: Node, name: String, mut arguments: Vec<Node>) -> Result<N
     call(at, name.into(), true, arguments)
 }
 
-/// The name that fields of a name make: `Object.spec`.
+/// The dotted name of nested selections, such as `Object.spec`.
 pub(crate) fn dotted(node: &Node) -> Option<String> {
     match &node.expr {
         Expr::Name(name) => Some(name.to_string()),

@@ -1,11 +1,11 @@
-//! Fields of objects and elements of lists and maps, there or not.
+//! Field selection and indexing.
 
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::value::{Key, Value};
 
-/// `of.field`; an optional when it is asked for or `of` is one.
+/// `of.field`. The result is an optional if `optional` is set or `of` is an optional.
 pub(super) fn select(of: &Value, field: &Arc<str>, optional: bool) -> Result<Value, Error> {
     lookup(of, optional, || Error::no_such_key(field), |of| get(of, field))
 }
@@ -37,8 +37,8 @@ pub(super) fn has(of: &Value, field: &Arc<str>) -> Result<bool, Error> {
         Value::Optional(None) => Ok(false),
         Value::Optional(Some(of)) => has(of, field),
         Value::Map(map) => Ok(map.field(field).is_some()),
-        // What is there and cannot be made is there.
-        Value::Foreign(of) => Ok(of.field(field).is_some()),
+        // A field that exists but fails to evaluate counts as present.
+        Value::Opaque(of) => Ok(of.field(field).is_some()),
         _ => Err(Error::NoSuchOverload(String::new())),
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn has(of: &Value, field: &Arc<str>) -> Result<bool, Error> {
 fn get(of: &Value, field: &Arc<str>) -> Result<Option<Value>, Error> {
     match of {
         Value::Map(map) => Ok(map.field(field).cloned()),
-        Value::Foreign(of) => of.field(field).transpose(),
+        Value::Opaque(of) => of.field(field).transpose(),
         _ => Err(Error::NoSuchOverload(String::new())),
     }
 }

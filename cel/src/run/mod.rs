@@ -1,31 +1,44 @@
-//! Runs an expression: each part costs a step, and none runs when there is no step left.
+//! The evaluator. Each node costs one unit of the budget.
 
 mod access;
-pub(crate) mod operators;
-mod walk;
+mod comprehension;
 
 use std::sync::Arc;
 
+use crate::ast::{Call, Expr, Node};
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::program::Bindings;
-use crate::syntax::{Call, Expr, Node};
+use crate::library;
+use crate::operators;
 use crate::value::{Key, Map, Value};
 
-/// What an expression gives with these values.
-pub(crate) fn run(root: &Node, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
-    Frame { names: bindings.0.clone(), budget }.node(root)
+/// The values of variables.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings(Vec<(Arc<str>, Value)>);
+
+impl Bindings {
+    /// Adds a value.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.push((name.into(), value));
+        self
+    }
 }
 
-/// Values that stand in each other at most: several times what an object may nest, and few enough for whoever walks them.
+/// Evaluates an expression with these variables.
+pub(crate) fn run(root: &Node, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
+    Evaluator { names: bindings.0.clone(), budget }.node(root)
+}
+
+/// Limit for nested values, which are traversed recursively. API objects nest less.
 const MAX_NESTING: usize = 512;
 
-struct Frame<'b> {
+struct Evaluator<'b> {
     names: Vec<(Arc<str>, Value)>,
     budget: &'b mut Budget,
 }
 
-impl Frame<'_> {
+impl Evaluator<'_> {
     fn node(&mut self, node: &Node) -> Result<Value, Error> {
         let value = self.value(node)?;
         if value.depth() > MAX_NESTING {
@@ -35,7 +48,7 @@ impl Frame<'_> {
     }
 
     fn value(&mut self, node: &Node) -> Result<Value, Error> {
-        self.budget.spend(1)?;
+        self.budget.charge(1)?;
         match &node.expr {
             Expr::Literal(value) => Ok(value.clone()),
             Expr::Name(name) => self.name(name),
@@ -70,7 +83,7 @@ impl Frame<'_> {
                 operators::binary(*operator, &left, &right, self.budget)
             }
             Expr::Call(call) => self.call(call),
-            Expr::Loop(of) => self.walk(of),
+            Expr::Comprehension(of) => self.comprehension(of),
             Expr::Bind { name, parts } => {
                 let value = self.node(&parts.0)?;
                 self.within(name, value, &parts.1)
@@ -86,7 +99,7 @@ impl Frame<'_> {
             .ok_or_else(|| Error::failed(format!("no such attribute(s): {name}")))
     }
 
-    /// What a part gives with one more name.
+    /// Evaluates a node with an additional variable.
     fn within(&mut self, name: &Arc<str>, value: Value, body: &Node) -> Result<Value, Error> {
         self.names.push((name.clone(), value));
         let result = self.node(body);
@@ -101,7 +114,9 @@ impl Frame<'_> {
         }
     }
 
-    /// All of them, or any: one that decides does so whatever goes wrong with others.
+    /// `&&` and `
+    ///
+    /// `: an operand that decides the result hides errors of the others.
     fn logic(&mut self, parts: &[Node], decides: bool) -> Result<Value, Error> {
         let mut wrong = None;
         for part in parts {
@@ -167,7 +182,7 @@ impl Frame<'_> {
             arguments.push(self.node(argument)?);
         }
         if let Some(regex) = &call.regex {
-            return crate::library::search(&call.name, regex, &arguments, self.budget);
+            return library::search(&call.name, regex, &arguments, self.budget);
         }
         let fits = call
             .candidates
@@ -181,7 +196,7 @@ impl Frame<'_> {
     }
 }
 
-/// What an optional holds.
+/// The value of an optional.
 fn present(value: Value) -> Result<Option<Value>, Error> {
     match value {
         Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),

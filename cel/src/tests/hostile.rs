@@ -1,4 +1,4 @@
-//! Expressions that mean harm, and expressions that mean nothing: all end soon, and none panics.
+//! Tests of hostile and random expressions: all terminate soon, and none panics.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use fastrand::Rng;
 use super::{bindings, environment};
 use crate::{Budget, Error, Key, Program, Type, Value};
 
-/// What a rule of the server may take.
+/// The cost limit of the API server.
 const STEPS: u64 = 1_000_000;
-/// Far more than that takes, even on a machine that is busy with other things and without optimization.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Far above the expected duration, even on a busy machine without optimization.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
-fn what_would_never_end_ends() {
+fn expensive_expressions_exceed_the_budget() {
     let ten = "[0,1,2,3,4,5,6,7,8,9]";
     let nest =
         |depth: usize| (0..depth).fold("true".to_owned(), |body, at| format!("{ten}.all(v{at}, {body})"));
@@ -40,7 +40,7 @@ fn what_would_never_end_ends() {
             let result = program.run(&bindings(), &mut Budget::of(STEPS));
             assert!(!matches!(result, Ok(Value::Bool(true))), "{}", &source[..40]);
         }
-        assert!(begin.elapsed() < PATIENCE, "{} took {:?}", &source[..40], begin.elapsed());
+        assert!(begin.elapsed() < TIME_LIMIT, "{} took {:?}", &source[..40], begin.elapsed());
     }
     let program = Program::compile(&nest(12), &environment()).unwrap();
     let mut budget = Budget::of(1000);
@@ -48,9 +48,9 @@ fn what_would_never_end_ends() {
     assert_eq!(budget.left(), 0);
 }
 
-/// What walks a long list that is at hand costs what it walks.
+/// Each function that traverses a long list is charged for it.
 #[test]
-fn no_walk_is_free() {
+fn every_traversal_is_charged() {
     const ITEMS: usize = 100_000;
     let long = Value::list(vec![Value::Int(1); ITEMS]);
     let wide = Value::map((0..ITEMS).map(|at| (Key::from(at.to_string().as_str()), Value::Null)));
@@ -67,20 +67,20 @@ fn no_walk_is_free() {
         Program::compile(source, &environment).unwrap().run(&bindings, &mut budget).unwrap();
         assert!(STEPS - budget.left() >= ITEMS as u64, "{source} costs {}", STEPS - budget.left());
     }
-    // A repetition of a repetition is as large as if it were written out.
+    // Nested repetitions cost as much as if they were expanded.
     let source = format!("'{}'.matches('a{{150}}{{150}}b')", "a".repeat(10_000));
     let result = Program::compile(&source, &environment).unwrap().run(&bindings, &mut Budget::of(STEPS));
     assert_eq!(result.unwrap_err(), Error::OutOfBudget);
-    // What is decided with the first one is not walked to the end: far more of these than that would leave time for.
+    // An early result ends the comprehension; evaluating all elements would take too long.
     let source = "lists.range(30000).all(i, long.exists(x, x == 1)) && lists.range(30000).all(i, wide.exists(k, true))";
     let begin = Instant::now();
     let result = Program::compile(source, &environment).unwrap().run(&bindings, &mut Budget::of(STEPS));
     assert!(matches!(result, Ok(Value::Bool(true))), "{result:?}");
-    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < TIME_LIMIT, "it took {:?}", begin.elapsed());
 }
 
 #[test]
-fn what_doubles_is_not_written_out() {
+fn doubling_variables_are_not_expanded() {
     let doubled = (0..40).fold("s39".to_owned(), |body, at| {
         let at = 39 - at;
         let of = if at == 0 { "['a']".to_owned() } else { format!("[s{0}, s{0}]", at - 1) };
@@ -91,9 +91,9 @@ fn what_doubles_is_not_written_out() {
     assert_eq!(value.to_json(&mut budget).unwrap_err(), Error::OutOfBudget);
 }
 
-/// What one expression makes is what the next one is given, as variables of policies are.
+/// The result of an expression is the input of the next one, like variables of policies.
 #[test]
-fn what_nests_without_end_ends() {
+fn nesting_of_values_is_limited() {
     let environment = environment().with("v", Type::Dyn);
     for source in [
         format!("{}v{}", "[".repeat(20), "]".repeat(20)),
@@ -109,7 +109,7 @@ fn what_nests_without_end_ends() {
     }
 }
 
-/// Pieces that texts of expressions are made of.
+/// Fragments of random expressions.
 const PIECES: [&str; 60] = [
     "x",
     "pod",
@@ -174,7 +174,7 @@ const PIECES: [&str; 60] = [
 ];
 
 #[test]
-fn whatever_is_written_is_an_answer() {
+fn any_schedule_has_a_result() {
     let mut random = Rng::with_seed(20_261_121);
     let (environment, bindings) = (environment(), bindings());
     let (mut compiled, mut ran) = (0, 0);
@@ -252,7 +252,7 @@ fn expressions_of_random_values_are_answers() {
         for _ in 0..random.usize(..3) {
             source = source.replacen('A', &format!("({})", FORMS[random.usize(..FORMS.len())]), 1);
         }
-        // Unknown types leave everything to the run.
+        // With unknown types, all checks happen at run time.
         let source: String = source
             .chars()
             .map(|c| match c {

@@ -1,4 +1,4 @@
-//! Operators, fields, lists, maps, macros.
+//! Tests of operators, fields, lists, maps and macros.
 
 use super::{STEPS, all_fail, all_true, run};
 use crate::{Budget, Value};
@@ -52,7 +52,7 @@ fn fields_elements_and_presence() {
 }
 
 #[test]
-fn walks_over_lists_and_maps() {
+fn comprehensions_over_lists_and_maps() {
     all_true(&[
         "words.all(w, w.size() == 1) && words.exists(w, w == 'c') && words.exists_one(w, w == 'b')",
         "!words.exists_one(w, w == 'a') && [].all(e, false) && ![].exists(e, true)",
@@ -65,7 +65,7 @@ fn walks_over_lists_and_maps() {
         "words.filter(w, w != 'a').transformMapEntry(i, w, {w: i}) == {'b': 0, 'c': 1}",
         "[[1, 2], [3]].all(l, l.all(n, n > 0))",
         "cel.bind(n, pod.replicas * 2, n + n == 12)",
-        // What decides does so whatever goes wrong beside it.
+        // An operand that decides the result hides errors of the other one.
         "x.none == 1 || true",
         "!(x.none == 1 && false)",
         "[0, 1].exists(n, 1 / n == 1) && ![0, 2].all(n, 1 / n == 1)",
@@ -78,7 +78,7 @@ fn walks_over_lists_and_maps() {
 }
 
 #[test]
-fn numbers_that_do_not_fit_are_told() {
+fn numbers_out_of_range_are_reported() {
     all_fail(&[
         ("9223372036854775807 + 1 == 0", "integer overflow"),
         ("-9223372036854775807 - 2 == 0", "integer overflow"),

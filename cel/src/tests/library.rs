@@ -1,4 +1,4 @@
-//! Functions of texts, lists, sets, numbers and times.
+//! Tests of the standard library.
 
 use super::{all_fail, all_true};
 

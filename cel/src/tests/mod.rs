@@ -1,6 +1,7 @@
-//! What expressions give, what is refused, and what they may never do.
+//! Tests of evaluation, compile errors and limits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod cost;
 mod hostile;
 mod language;
 mod library;
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::{Bindings, Budget, Environment, Error, Program, Type, Value};
 
-/// Steps that are plenty for every case here.
+/// A budget that is sufficient for all cases.
 const STEPS: u64 = 100_000;
 
 fn environment() -> Environment {
@@ -36,7 +37,7 @@ fn run(source: &str) -> Result<Value, Error> {
     program.run(&bindings(), &mut Budget::of(STEPS))
 }
 
-/// Every expression is true.
+/// Expects that all expressions are true.
 fn all_true(cases: &[&str]) {
     for source in cases {
         let found = run(source);
@@ -44,7 +45,7 @@ fn all_true(cases: &[&str]) {
     }
 }
 
-/// Every expression fails while it runs, and says this.
+/// Expects that all expressions fail with these errors.
 fn all_fail(cases: &[(&str, &str)]) {
     for (source, expected) in cases {
         let error = run(source).unwrap_err().to_string();

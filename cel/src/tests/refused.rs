@@ -1,16 +1,16 @@
-//! What is refused before it runs, and what is said of it.
+//! Tests of compile errors.
 
 use super::environment;
 use crate::{MAX_LENGTH, Program, Type};
 
 #[test]
-fn what_cannot_be_right_is_refused_by_name() {
+fn undeclared_names_are_rejected() {
     for (source, expected) in [
         ("", "mismatched input '<EOF>'"),
         ("1 +", "Syntax error"),
         ("(1", "expecting ')'"),
         ("a = b", "mismatched input '='"),
-        ("'abc", "a text has no end"),
+        ("'abc", "unterminated string"),
         ("1 @ 2", "token recognition error at: '@'"),
         ("99999999999999999999 == 1", "invalid int literal"),
         ("if == 1", "reserved identifier: if"),
@@ -30,7 +30,7 @@ fn what_cannot_be_right_is_refused_by_name() {
         ("pod.all(k, true)", "cannot be range of a comprehension"),
         ("words.all(w, w)", "expected type 'bool' but found 'string'"),
         ("words.all(1, true)", "argument must be a simple name"),
-        ("words.all(w, w, true)", "two names of a macro are the same"),
+        ("words.all(w, w, true)", "two variables of a macro have the same name"),
         ("words.map(w, v)", "undeclared reference to 'v'"),
         ("true ? 1 : 'a'", "'_?_:_'"),
         ("pod['name'] == ''", "'_[_]' applied to '(Pod, string)'"),
@@ -51,13 +51,13 @@ fn what_cannot_be_right_is_refused_by_name() {
 }
 
 #[test]
-fn the_place_is_shown() {
+fn errors_show_their_position() {
     let error = Program::compile("true &&\n  pod.nome == ''", &environment()).map(drop).unwrap_err();
     assert_eq!(error.message, "ERROR: <input>:2:6: undefined field 'nome'\n |   pod.nome == ''\n | .....^");
 }
 
 #[test]
-fn what_is_too_long_or_too_deep_is_refused() {
+fn long_or_deep_expressions_are_rejected() {
     let long = format!("'{}' == ''", "a".repeat(MAX_LENGTH));
     let many = |part: &str, close: &str| format!("{}1{} == 1", part.repeat(5_000), close.repeat(5_000));
     let chain = format!("x{} == 1", ".a".repeat(5_000));
@@ -79,7 +79,7 @@ fn what_is_too_long_or_too_deep_is_refused() {
     ] {
         assert!(Program::compile(&source, &environment()).is_err(), "{}", &source[..20]);
     }
-    // Many parts beside each other are fine.
+    // Many operands of one operator are not nested.
     let beside = vec!["x.a == 1"; 500].join(" && ");
     assert!(Program::compile(&beside, &environment()).is_ok());
     let list = format!("[{}] == []", vec!["1"; 1_000].join(", "));
@@ -101,7 +101,7 @@ fn types_come_out() {
         ("[1, 'a'][0]", Type::Dyn),
     ] {
         let program = Program::compile(source, &environment()).unwrap();
-        assert_eq!(*program.gives(), expected, "{source}");
+        assert_eq!(*program.returns(), expected, "{source}");
     }
     let program = Program::compile("words.all(w, w != pod.name)", &environment()).unwrap();
     assert!(program.names("pod") && program.names("words") && !program.names("x"));

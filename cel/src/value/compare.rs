@@ -1,4 +1,4 @@
-//! Which values are the same, and which comes first.
+//! Equality and order of values.
 
 use std::cmp::Ordering;
 
@@ -7,18 +7,18 @@ use crate::budget::Budget;
 use crate::error::Error;
 
 impl Value {
-    /// True for the same value; numbers are the same across their types, values of other types never are.
+    /// Equality. Numbers of different types are compared by value; other values of different types are not equal.
     pub(crate) fn equals(&self, other: &Self, budget: &mut Budget) -> Result<bool, Error> {
-        budget.spend(1)?;
+        budget.charge(1)?;
         Ok(match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Bool(one), Self::Bool(two)) => one == two,
             (Self::String(one), Self::String(two)) => {
-                budget.read(one.len().min(two.len()))?;
+                budget.charge_bytes(one.len().min(two.len()))?;
                 one == two
             }
             (Self::Bytes(one), Self::Bytes(two)) => {
-                budget.read(one.len().min(two.len()))?;
+                budget.charge_bytes(one.len().min(two.len()))?;
                 one == two
             }
             (Self::List(one), Self::List(two)) => one.equals(two, budget)?,
@@ -39,22 +39,25 @@ impl Value {
             (Self::Type(one), Self::Type(two)) => one == two,
             (Self::Optional(None), Self::Optional(None)) => true,
             (Self::Optional(Some(one)), Self::Optional(Some(two))) => one.equals(two, budget)?,
-            (Self::Foreign(one), Self::Foreign(two)) => one.equals(&**two),
+            (Self::Opaque(one), Self::Opaque(two)) => one.equals(&**two),
             _ => numbers(self, other) == Some(Some(Ordering::Equal)),
         })
     }
 
-    /// Which of two values comes first; `None` when neither does, as with what is no number.
+    /// The order of two values; `None` for NaN.
+    ///
+    /// # Errors
+    /// If the types have no order.
     pub(crate) fn order(&self, other: &Self, budget: &mut Budget) -> Result<Option<Ordering>, Error> {
-        budget.spend(1)?;
+        budget.charge(1)?;
         Ok(Some(match (self, other) {
             (Self::Bool(one), Self::Bool(two)) => one.cmp(two),
             (Self::String(one), Self::String(two)) => {
-                budget.read(one.len().min(two.len()))?;
+                budget.charge_bytes(one.len().min(two.len()))?;
                 one.cmp(two)
             }
             (Self::Bytes(one), Self::Bytes(two)) => {
-                budget.read(one.len().min(two.len()))?;
+                budget.charge_bytes(one.len().min(two.len()))?;
                 one.cmp(two)
             }
             (Self::Duration(one), Self::Duration(two)) => one.cmp(two),
@@ -64,7 +67,7 @@ impl Value {
     }
 }
 
-/// How two numbers compare, whatever their types; `None` for what are not two numbers.
+/// Compares two numbers of any types; `None` if one of them is not a number.
 fn numbers(one: &Value, two: &Value) -> Option<Option<Ordering>> {
     let whole = |value: &Value| match value {
         Value::Int(value) => Some(i128::from(*value)),
@@ -79,7 +82,7 @@ fn numbers(one: &Value, two: &Value) -> Option<Option<Ordering>> {
     }
 }
 
-/// Exact where a number with a fraction cannot hold the whole one.
+/// Exact, also for integers that a double cannot represent.
 fn double_and_whole(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_nan() {
         return None;

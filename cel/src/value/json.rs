@@ -1,4 +1,4 @@
-//! Values from JSON and back.
+//! Converts values from and to JSON.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::error::Error;
 
 impl From<&Json> for Value {
-    /// The value that JSON says, without knowing a schema.
+    /// Converts JSON without a schema.
     fn from(json: &Json) -> Self {
         match json {
             Json::Null => Self::Null,
@@ -39,12 +39,12 @@ impl From<&Number> for Value {
 }
 
 impl Value {
-    /// The JSON of a value. What it holds in several places is written in each, so that it costs what is written.
+    /// Converts a value to JSON. Shared values are copied each time, and each copy is charged.
     ///
     /// # Errors
-    /// When it holds something that JSON has no words for, or more than may be written.
+    /// If a value has no JSON representation, or the budget is exceeded.
     pub fn to_json(&self, budget: &mut Budget) -> Result<Json, Error> {
-        budget.spend(1)?;
+        budget.charge(1)?;
         Ok(match self {
             Self::Null | Self::Optional(None) => Json::Null,
             Self::Bool(value) => (*value).into(),
@@ -52,11 +52,11 @@ impl Value {
             Self::Uint(value) => (*value).into(),
             Self::Double(value) => Number::from_f64(*value).map(Json::Number).ok_or_else(|| no_json(self))?,
             Self::String(text) => {
-                budget.read(text.len())?;
+                budget.charge_bytes(text.len())?;
                 Json::from(&**text)
             }
             Self::Bytes(bytes) => {
-                budget.read(bytes.len())?;
+                budget.charge_bytes(bytes.len())?;
                 BASE64_STANDARD.encode(bytes).into()
             }
             Self::List(list) => {
@@ -69,7 +69,7 @@ impl Value {
             Self::Duration(nanos) => duration(*nanos).into(),
             Self::Timestamp(at) => timestamp(*at).into(),
             Self::Optional(Some(value)) => value.to_json(budget)?,
-            Self::Type(_) | Self::Foreign(_) => return Err(no_json(self)),
+            Self::Type(_) | Self::Opaque(_) => return Err(no_json(self)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Lists, and how their elements are told apart.
+//! Lists, and how Kubernetes list types identify elements.
 
 use std::sync::Arc;
 
@@ -6,43 +6,43 @@ use super::{Key, Value};
 use crate::budget::Budget;
 use crate::error::Error;
 
-/// Values in order.
+/// A list.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// The values.
+    /// The elements.
     pub items: Vec<Value>,
-    /// How they are told apart.
+    /// How elements are identified.
     pub identity: Identity,
     depth: usize,
 }
 
-/// How the elements of a list are told apart.
+/// How the elements of a list are identified (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default)]
 pub enum Identity {
-    /// By where they stand.
+    /// By index (`atomic`).
     #[default]
     Place,
-    /// By what they are: each stands there once, in any order.
+    /// By value, in any order (`set`).
     Value,
-    /// By some of their fields, in any order.
+    /// By key fields, in any order (`map`).
     Fields(Arc<[String]>),
 }
 
 impl List {
-    /// These values, told apart in that way.
+    /// Creates a list.
     pub fn new(items: Vec<Value>, identity: Identity) -> Self {
         let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
         Self { items, identity, depth }
     }
 
-    /// How many lists, maps and the like stand in each other here.
+    /// The nesting depth of the list.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Both lists in one; where elements are told apart otherwise than by place, those of `other` take the place of the same ones.
+    /// Concatenates lists. For sets and maps, elements of `other` replace those with the same identity.
     pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Error> {
-        budget.spend(self.items.len() + other.items.len())?;
+        budget.charge(self.items.len() + other.items.len())?;
         let mut items = self.items.clone();
         for item in &other.items {
             match self.find(&items, item, budget)? {
@@ -53,7 +53,7 @@ impl List {
         Ok(Self::new(items, self.identity.clone()))
     }
 
-    /// Where the element stands that is the same one as `item`, unless they are told apart by place.
+    /// The index of the element with the same identity as `item`; `None` for atomic lists.
     fn find(&self, items: &[Value], item: &Value, budget: &mut Budget) -> Result<Option<usize>, Error> {
         for (at, other) in items.iter().enumerate() {
             let is_same = match &self.identity {
@@ -79,7 +79,7 @@ impl List {
         Ok(None)
     }
 
-    /// True when both hold the same, in the same order where that counts.
+    /// Equality. The order counts only for atomic lists.
     pub(super) fn equals(&self, other: &Self, budget: &mut Budget) -> Result<bool, Error> {
         if self.items.len() != other.items.len() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Maps, and what may be a key.
+//! Maps and their keys.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,60 +8,60 @@ use std::sync::Arc;
 use super::Value;
 use crate::error::Error;
 
-/// What a value of a map is found by. Whole numbers are the same key with a sign and without.
+/// A map key. Signed and unsigned integers of the same value are equal.
 #[derive(Clone, Debug)]
 pub enum Key {
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// A signed integer.
     Int(i64),
-    /// A whole number that is never negative.
+    /// An unsigned integer.
     Uint(u64),
-    /// A text.
+    /// A string.
     String(Arc<str>),
 }
 
-/// Values by key.
+/// A map.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: BTreeMap<Key, Value>,
-    /// Of the deepest value.
+    /// The depth of the deepest value.
     below: usize,
 }
 
 impl Map {
-    /// What stands under a key.
+    /// The value of a key.
     pub fn get(&self, key: &Key) -> Option<&Value> {
         self.entries.get(key)
     }
 
-    /// What stands under a name.
+    /// The value of a string key.
     pub fn field(&self, name: &Arc<str>) -> Option<&Value> {
         self.entries.get(&Key::String(name.clone()))
     }
 
-    /// Every entry, by key.
+    /// All entries, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Value)> {
         self.entries.iter()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True for none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Puts a value under a key where there is none yet; false when there was one.
+    /// Adds an entry. Returns false if it replaced one.
     pub(crate) fn add(&mut self, key: Key, value: Value) -> bool {
         self.below = self.below.max(value.depth());
         self.entries.insert(key, value).is_none()
     }
 
-    /// How many lists, maps and the like stand in each other here.
+    /// The nesting depth of the map.
     pub(super) fn depth(&self) -> usize {
         self.below + 1
     }
@@ -78,7 +78,7 @@ impl FromIterator<(Key, Value)> for Map {
 }
 
 impl Key {
-    /// The key that a value is; a number with a fraction is none.
+    /// Converts a value to a key; a number with a fraction fails.
     pub(crate) fn of(value: &Value) -> Result<Self, Error> {
         match value {
             Value::Bool(value) => Ok(Self::Bool(*value)),
@@ -93,7 +93,7 @@ impl Key {
         }
     }
 
-    /// The key as a value.
+    /// Converts the key to a value.
     pub fn value(&self) -> Value {
         match self {
             Self::Bool(value) => Value::Bool(*value),
@@ -103,7 +103,7 @@ impl Key {
         }
     }
 
-    /// Its place among the kinds of keys, and the number where it is one.
+    /// Sort order: the type, then the number.
     fn rank(&self) -> (u8, i128) {
         match self {
             Self::Bool(value) => (0, i128::from(*value)),
@@ -114,7 +114,7 @@ impl Key {
     }
 }
 
-/// The whole number that a number is, if it is one.
+/// The integer with that value; `None` for a fraction.
 fn whole(value: f64) -> Option<i64> {
     let text = format!("{value:.0}");
     let whole: i64 = text.parse().ok()?;

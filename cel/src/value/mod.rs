@@ -1,10 +1,10 @@
-//! What an expression makes: a number, a text, a list, or something that only a library knows.
+//! Run-time values.
 
 mod compare;
 mod json;
 mod list;
 mod map;
-mod show;
+mod text;
 
 use std::any::Any;
 use std::fmt;
@@ -14,86 +14,86 @@ use jiff::Timestamp;
 
 pub use self::list::{Identity, List};
 pub use self::map::{Key, Map};
-pub(crate) use self::show::{duration, timestamp};
+pub(crate) use self::text::{duration, timestamp};
 use crate::error::Error;
 
-/// A value. Large ones are shared, so that a copy costs nothing.
+/// A value. Large values are reference-counted, so that copies are cheap.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Nothing.
+    /// `null`.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// A signed integer.
     Int(i64),
-    /// A whole number that is never negative.
+    /// An unsigned integer.
     Uint(u64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Double(f64),
-    /// A text.
+    /// A string.
     String(Arc<str>),
     /// Bytes.
     Bytes(Arc<[u8]>),
-    /// Values in order.
+    /// A list.
     List(Arc<List>),
-    /// Values by key.
+    /// A map.
     Map(Arc<Map>),
-    /// A time between two moments, in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
-    /// A moment.
+    /// A timestamp.
     Timestamp(Timestamp),
     /// A type, by its name.
     Type(Arc<str>),
-    /// A value that may be absent.
+    /// An optional.
     Optional(Option<Arc<Value>>),
-    /// What a library knows.
-    Foreign(Arc<dyn Foreign>),
+    /// A value of an opaque type.
+    Opaque(Arc<dyn Opaque>),
 }
 
-/// A value of a library's own type.
-pub trait Foreign: Any + fmt::Debug + Send + Sync {
-    /// The name of the type, as signatures of functions have it.
+/// A value of a library's opaque type.
+pub trait Opaque: Any + fmt::Debug + Send + Sync {
+    /// The type name, as in function declarations.
     fn type_name(&self) -> &'static str;
 
-    /// True for the same value; of another type it never is.
-    fn equals(&self, other: &dyn Foreign) -> bool;
+    /// Equality; false for other types.
+    fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// How many values stand in each other in it.
+    /// The nesting depth of the value.
     fn depth(&self) -> usize {
         0
     }
 
-    /// A field of it; `None` when it has none of that name.
+    /// A field of the value; `None` if there is no such field.
     fn field(&self, _name: &str) -> Option<Result<Value, Error>> {
         None
     }
 
-    /// The value as what it is.
+    /// For downcasts.
     fn as_any(&self) -> &dyn Any;
 }
 
 impl Value {
-    /// A list of values that are told apart by where they stand.
+    /// Creates an atomic list.
     pub fn list(items: Vec<Value>) -> Self {
         Self::List(Arc::new(List::new(items, Identity::Place)))
     }
 
-    /// A map.
+    /// Creates a map.
     pub fn map(entries: impl IntoIterator<Item = (Key, Value)>) -> Self {
         Self::Map(Arc::new(Map::from_iter(entries)))
     }
 
-    /// Values by names.
+    /// Creates a map with string keys.
     pub fn object(fields: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         Self::map(fields.into_iter().map(|(name, value)| (Key::from(name), value)))
     }
 
-    /// What a library knows.
-    pub fn foreign(value: impl Foreign) -> Self {
-        Self::Foreign(Arc::new(value))
+    /// Creates a value of an opaque type.
+    pub fn opaque(value: impl Opaque) -> Self {
+        Self::Opaque(Arc::new(value))
     }
 
-    /// The name of its type.
+    /// The name of the type.
     pub fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -109,17 +109,17 @@ impl Value {
             Self::Timestamp(_) => "google.protobuf.Timestamp",
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
-            Self::Foreign(value) => value.type_name(),
+            Self::Opaque(value) => value.type_name(),
         }
     }
 
-    /// How many lists, maps and the like stand in each other in it.
+    /// The nesting depth of the value.
     pub fn depth(&self) -> usize {
         match self {
             Self::List(list) => list.depth(),
             Self::Map(map) => map.depth(),
             Self::Optional(Some(value)) => value.depth() + 1,
-            Self::Foreign(value) => value.depth(),
+            Self::Opaque(value) => value.depth(),
             Self::Null
             | Self::Bool(_)
             | Self::Int(_)
@@ -134,7 +134,7 @@ impl Value {
         }
     }
 
-    /// True for zeros, empty texts, lists and maps, and nothing.
+    /// True for zero, `false`, empty strings, lists and maps, and `null`.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null | Self::Optional(None) => true,
@@ -147,7 +147,7 @@ impl Value {
             Self::List(list) => list.items.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Duration(nanos) => *nanos == 0,
-            Self::Timestamp(_) | Self::Type(_) | Self::Optional(Some(_)) | Self::Foreign(_) => false,
+            Self::Timestamp(_) | Self::Type(_) | Self::Optional(Some(_)) | Self::Opaque(_) => false,
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What the class of Burstable pods weighs: the sum of what they ask for.
+//! The CPU shares of the Burstable QoS class: the sum of its pods' requests.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::LEAST_SHARES;
+use super::MIN_CPU_SHARES;
 use crate::observed::PodUid;
 
-/// Shares of the Burstable pods.
+/// CPU shares of the Burstable pods.
 #[derive(Default)]
 pub(super) struct Burstable {
     shares: Mutex<Shares>,
@@ -16,52 +16,108 @@ pub(super) struct Burstable {
 #[derive(Default)]
 struct Shares {
     of_pods: BTreeMap<PodUid, i64>,
-    told: Told,
+    written: WrittenShares,
 }
 
-/// What the class has been given.
+/// The CPU shares that the class cgroup has.
 #[derive(Clone, Copy, Default)]
-enum Told {
-    /// Nothing by this kubelet.
+enum WrittenShares {
+    /// This kubelet has not written any.
     #[default]
-    Nothing,
-    /// This sum.
+    None,
+    /// This sum was written.
     Sum(i64),
-    /// What cannot be known: it was refused.
+    /// Writing failed, so the value is unknown.
     Unknown,
 }
 
 impl Burstable {
-    /// Notes the shares of a pod, or forgets them, and gives the class the sum if it has another. One at a time: of two sums
-    /// the newer must be told last.
+    /// Sets or removes the CPU shares of a pod, and writes the new sum if it changed. Calls are serialized, so that the
+    /// newest sum is written last.
     ///
     /// # Errors
-    /// What `tell` says; the next call tells again.
-    pub fn weigh(
+    /// The error of `write`; the next call writes again.
+    pub fn set_shares(
         &self,
         uid: &PodUid,
         shares: Option<i64>,
-        tell: impl FnOnce(i64) -> io::Result<()>,
+        write: impl FnOnce(i64) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut all = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let is_changed = match shares {
             Some(shares) => all.of_pods.insert(uid.clone(), shares) != Some(shares),
             None => all.of_pods.remove(uid).is_some(),
         };
-        let sum = all.of_pods.values().sum::<i64>().max(LEAST_SHARES);
-        let is_due = match all.told {
-            Told::Nothing => is_changed,
-            Told::Sum(told) => told != sum,
-            Told::Unknown => true,
+        let sum = all.of_pods.values().sum::<i64>().max(MIN_CPU_SHARES);
+        let is_due = match all.written {
+            WrittenShares::None => is_changed,
+            WrittenShares::Sum(written) => written != sum,
+            WrittenShares::Unknown => true,
         };
         if is_due {
-            all.told = Told::Unknown;
-            tell(sum)?;
-            all.told = Told::Sum(sum);
+            all.written = WrittenShares::Unknown;
+            write(sum)?;
+            all.written = WrittenShares::Sum(sum);
         }
         Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! CPU shares of the burstable QoS cgroup as pods are added and removed.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// One change: the pod, its shares, whether the write succeeds, and the sum that is written to the cgroup.
+    type Change = (&'static str, Option<i64>, bool, Option<i64>);
+
+    #[test]
+    fn a_class_is_told_of_a_new_sum_until_it_takes_it() {
+        let changes: [Change; 12] = [
+            ("other", None, true, None),
+            ("a", Some(2), true, Some(2)),
+            ("a", Some(2), true, None),
+            ("b", Some(100), false, Some(102)),
+            ("b", Some(100), false, Some(102)),
+            ("b", Some(100), true, Some(102)),
+            ("b", Some(100), true, None),
+            ("a", None, false, Some(100)),
+            ("other", None, true, Some(100)),
+            // A failed write may have taken effect.
+            ("a", Some(2), false, Some(102)),
+            ("a", None, true, Some(100)),
+            ("b", None, true, Some(MIN_CPU_SHARES)),
+        ];
+        let class = Burstable::default();
+        for (at, (pod, shares, takes, expected)) in changes.into_iter().enumerate() {
+            let mut written = None;
+            let result = class.set_shares(&PodUid::new(pod), shares, |sum| {
+                written = Some(sum);
+                if takes { Ok(()) } else { Err(io::Error::other("no")) }
+            });
+            assert_eq!(written, expected, "change {at}");
+            assert_eq!(result.is_ok(), takes, "change {at}");
+        }
+    }
+
+    #[test]
+    fn of_many_at_once_the_last_told_is_the_sum_of_all() {
+        let (class, written) = (Burstable::default(), Mutex::new(0));
+        std::thread::scope(|scope| {
+            for pod in 0..32 {
+                let (class, written) = (&class, &written);
+                scope.spawn(move || {
+                    let tell = |sum| {
+                        std::thread::yield_now();
+                        *written.lock().unwrap() = sum;
+                        Ok(())
+                    };
+                    class.set_shares(&PodUid::new(&pod.to_string()), Some(10), tell).unwrap();
+                });
+            }
+        });
+        assert_eq!(*written.lock().unwrap(), 320);
+    }
+}

@@ -1,9 +1,9 @@
-//! A cgroup a pod, and one a class of pods, so that cpu requests count between pods and a pod's limits hold as a whole.
+//! Cgroups per pod and per QoS class, so that CPU requests count between pods and the limits of a pod hold as a whole.
 //!
-//! The layout is the stock kubelet's: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>` and
-//! `kubepods/besteffort/pod<uid>` for the others. Works on cgroup v1 and v2 by the files of the kernel; the engine puts
-//! the containers in. Under systemd's driver the same is told to systemd ([`Slices`]). Where neither can be done (rootless,
-//! remote engine) there are none.
+//! The layout is that of the stock kubelet: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>` and
+//! `kubepods/besteffort/pod<uid>` for the others. It works on cgroup v1 and v2 through the kernel's files; the engine
+//! places the containers. With the systemd driver, systemd sets the limits ([`Slices`]). Without permission (rootless,
+//! remote engine), there are no pod cgroups.
 
 mod burstable;
 mod slices;
@@ -18,32 +18,31 @@ use crate::observed::PodUid;
 use crate::runtime::spec::Resources;
 pub use slices::Slices;
 
-/// Where the kernel shows cgroups.
+/// Mount point of the cgroup file systems.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The cgroup all pods lie in.
+/// The parent cgroup of all pods.
 const KUBEPODS: &str = "kubepods";
 
-/// The least the kernel takes; pods that ask for nothing get what the others leave.
-const LEAST_SHARES: i64 = 2;
+/// The smallest value that the kernel accepts, used for pods without a CPU request.
+const MIN_CPU_SHARES: i64 = 2;
 
-/// What a pod's cgroup is to hold it to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodCgroup {
-    /// As the engine is told: absolute in the cgroup tree, `/kubepods/burstable/pod<uid>`, or a slice.
+    /// The path for the engine: absolute in the cgroup tree, `/kubepods/burstable/pod<uid>`, or a systemd slice.
     pub path: String,
-    /// Whether the cpu it asks for counts into the class of Burstable pods.
+    /// Whether the CPU request counts towards the Burstable class.
     pub burstable: bool,
-    /// Sums over its containers; a limit only where every container has one.
+    /// Sums over the containers; a limit only if every container has one.
     pub resources: Resources,
 }
 
-/// The two layouts of the kernel.
+/// The cgroup version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// One tree a controller.
+    /// One hierarchy per controller.
     V1,
-    /// One tree for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
@@ -55,29 +54,29 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
-    /// The cgroups of this machine, `None` where this process may not make any.
+    /// The cgroups of this machine; `None` if the process may not create any.
     pub fn of_machine() -> Option<Self> {
         Self::at(Path::new(ROOT))
     }
 
-    /// The cgroups below a directory that looks like the kernel's.
+    /// The cgroups below `root`, which has the layout of the kernel's mount point.
     fn at(root: &Path) -> Option<Self> {
         let version = if root.join("cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
         let cgroups = Self { root: root.to_owned(), version, burstable: Burstable::default() };
         match cgroups.make(KUBEPODS) {
             Ok(()) => Some(cgroups),
             Err(error) => {
-                tracing::info!(%error, "pods get no cgroup of their own: this process may not make any");
+                tracing::info!(%error, "cannot create cgroups: pods get no cgroup of their own");
                 None
             }
         }
     }
 
-    /// Makes a pod's cgroup or brings it up to date. Safe to repeat; blocks for a few file writes.
+    /// Creates or updates a pod's cgroup. Idempotent; blocks for a few file writes.
     ///
     /// # Errors
     /// The kernel refuses; the message names the file.
-    pub fn hold(&self, uid: &PodUid, pod: &PodCgroup) -> io::Result<()> {
+    pub fn apply(&self, uid: &PodUid, pod: &PodCgroup) -> io::Result<()> {
         let path = pod.path.trim_start_matches('/');
         for (at, _) in path.match_indices('/') {
             self.make(&path[..at])?;
@@ -85,22 +84,22 @@ impl Cgroups {
         self.make(path)?;
         self.limit(path, &pod.resources)?;
         if pod.burstable {
-            self.weigh(uid, Some(pod.resources.cpu_shares.unwrap_or(LEAST_SHARES)))?;
+            self.set_shares(uid, Some(pod.resources.cpu_shares.unwrap_or(MIN_CPU_SHARES)))?;
         }
         if let Some(class) = path.strip_suffix(&format!("/pod{uid}"))
             && class.ends_with("besteffort")
         {
-            self.limit(class, &Resources { cpu_shares: Some(LEAST_SHARES), ..Resources::default() })?;
+            self.limit(class, &Resources { cpu_shares: Some(MIN_CPU_SHARES), ..Resources::default() })?;
         }
         Ok(())
     }
 
-    /// Removes the cgroup of a pod whose containers are gone, as far as it goes. Safe to repeat.
+    /// Removes the cgroup of a pod whose containers are gone, as far as possible. Idempotent.
     ///
     /// # Errors
-    /// Something still runs in it: the first such directory is named.
+    /// A process still runs in it; the message names the first such directory.
     pub fn release(&self, uid: &PodUid) -> io::Result<()> {
-        let mut released = self.weigh(uid, None);
+        let mut released = self.set_shares(uid, None);
         for class in ["", "/burstable", "/besteffort"] {
             let path = format!("{KUBEPODS}{class}/pod{uid}");
             for directory in self.found(&path) {
@@ -115,15 +114,15 @@ impl Cgroups {
         released
     }
 
-    /// Notes or forgets the shares of a Burstable pod and gives the class their sum.
-    fn weigh(&self, uid: &PodUid, shares: Option<i64>) -> io::Result<()> {
+    /// Sets or removes the CPU shares of a Burstable pod, and writes the sum of the class.
+    fn set_shares(&self, uid: &PodUid, shares: Option<i64>) -> io::Result<()> {
         let class = format!("{KUBEPODS}/burstable");
-        self.burstable.weigh(uid, shares, |sum| {
+        self.burstable.set_shares(uid, shares, |sum| {
             self.limit(&class, &Resources { cpu_shares: Some(sum), ..Resources::default() })
         })
     }
 
-    /// The directories of one cgroup: one a controller, or just one.
+    /// The directories of a cgroup: one per controller in v1, one in v2.
     fn directories(&self, path: &str) -> Vec<PathBuf> {
         match self.version {
             Version::V1 => {
@@ -133,7 +132,8 @@ impl Cgroups {
         }
     }
 
-    /// Every directory of one cgroup that is there: the engine's runtime makes it for the controllers that are none of ours as well.
+    /// All existing directories of a cgroup. The engine's runtime also creates it for controllers that the kubelet does
+    /// not use.
     fn found(&self, path: &str) -> Vec<PathBuf> {
         let trees = match self.version {
             Version::V1 => std::fs::read_dir(&self.root)
@@ -171,7 +171,7 @@ impl Cgroups {
         };
         let or_none =
             |limit: Option<i64>, none: &str| limit.map_or(none.to_owned(), |limit| limit.to_string());
-        let shares = resources.cpu_shares.unwrap_or(LEAST_SHARES);
+        let shares = resources.cpu_shares.unwrap_or(MIN_CPU_SHARES);
         match self.version {
             Version::V1 => {
                 write(&file("cpu", "cpu.shares"), &shares.to_string())?;
@@ -193,7 +193,7 @@ impl Cgroups {
     }
 }
 
-/// Shares of cgroup v1 (2 to 262144) as a weight of v2 (1 to 10000), by the line runc draws between the two ends.
+/// Converts CPU shares of cgroup v1 (2 to 262144) to a weight of v2 (1 to 10000), with the linear formula of runc.
 fn weight(shares: i64) -> i64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9_999 / 262_142
 }

@@ -32,7 +32,7 @@ fn read(root: &Path, file: &str) -> String {
     fs::read_to_string(root.join(file)).unwrap()
 }
 
-/// The kernel's own files vanish with their directory; plain ones have to be taken away first.
+/// The kernel removes the files of a cgroup with its directory; regular files must be removed first.
 fn empty(root: &Path, path: &str) {
     for entry in fs::read_dir(root.join(path)).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
@@ -43,8 +43,8 @@ fn empty(root: &Path, path: &str) {
 fn a_pod_is_held_and_released() {
     let (root, cgroups) = v1();
     let uid = PodUid::new("a");
-    cgroups.hold(&uid, &pod("", "a", 512)).unwrap();
-    cgroups.hold(&uid, &pod("", "a", 512)).unwrap();
+    cgroups.apply(&uid, &pod("", "a", 512)).unwrap();
+    cgroups.apply(&uid, &pod("", "a", 512)).unwrap();
     assert_eq!(read(root.path(), "cpu/kubepods/poda/cpu.shares"), "512");
     assert_eq!(read(root.path(), "cpu/kubepods/poda/cpu.cfs_quota_us"), "50000");
     assert_eq!(read(root.path(), "memory/kubepods/poda/memory.limit_in_bytes"), "1048576");
@@ -52,7 +52,7 @@ fn a_pod_is_held_and_released() {
     for controller in ["cpu", "memory", "pids"] {
         empty(root.path(), &format!("{controller}/kubepods/poda"));
     }
-    // The engine's runtime makes it in the trees of the other controllers.
+    // The container runtime creates the cgroup under the other controllers.
     fs::create_dir_all(root.path().join("freezer/kubepods/poda")).unwrap();
     cgroups.release(&uid).unwrap();
     cgroups.release(&uid).unwrap();
@@ -64,10 +64,10 @@ fn a_pod_is_held_and_released() {
 #[test]
 fn the_burstable_class_weighs_what_its_pods_ask_for() {
     let (root, cgroups) = v1();
-    cgroups.hold(&PodUid::new("a"), &pod("/burstable", "a", 512)).unwrap();
-    cgroups.hold(&PodUid::new("b"), &pod("/burstable", "b", 100)).unwrap();
+    cgroups.apply(&PodUid::new("a"), &pod("/burstable", "a", 512)).unwrap();
+    cgroups.apply(&PodUid::new("b"), &pod("/burstable", "b", 100)).unwrap();
     assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "612");
-    cgroups.hold(&PodUid::new("b"), &pod("/burstable", "b", 200)).unwrap();
+    cgroups.apply(&PodUid::new("b"), &pod("/burstable", "b", 200)).unwrap();
     assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "712");
     for controller in ["cpu", "memory", "pids"] {
         empty(root.path(), &format!("{controller}/kubepods/burstable/poda"));
@@ -80,7 +80,7 @@ fn the_burstable_class_weighs_what_its_pods_ask_for() {
 fn a_directory_that_stays_holds_up_nothing_else() {
     let (root, cgroups) = v1();
     for uid in ["a", "b"] {
-        cgroups.hold(&PodUid::new(uid), &pod("/burstable", uid, 100)).unwrap();
+        cgroups.apply(&PodUid::new(uid), &pod("/burstable", uid, 100)).unwrap();
     }
     for controller in ["memory", "pids"] {
         empty(root.path(), &format!("{controller}/kubepods/burstable/poda"));
@@ -94,7 +94,7 @@ fn a_directory_that_stays_holds_up_nothing_else() {
 #[test]
 fn best_effort_gets_what_is_left() {
     let (root, cgroups) = v1();
-    cgroups.hold(&PodUid::new("a"), &pod("/besteffort", "a", 2)).unwrap();
+    cgroups.apply(&PodUid::new("a"), &pod("/besteffort", "a", 2)).unwrap();
     assert_eq!(read(root.path(), "cpu/kubepods/besteffort/cpu.shares"), "2");
 }
 
@@ -103,7 +103,7 @@ fn version_two_has_one_tree() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
     let cgroups = Cgroups::at(root.path()).unwrap();
-    cgroups.hold(&PodUid::new("a"), &pod("", "a", 1024)).unwrap();
+    cgroups.apply(&PodUid::new("a"), &pod("", "a", 1024)).unwrap();
     assert_eq!(read(root.path(), "kubepods/poda/cpu.weight"), "39");
     assert_eq!(read(root.path(), "kubepods/poda/cpu.max"), "50000 100000");
     assert_eq!(read(root.path(), "kubepods/poda/memory.max"), "1048576");

@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! Command-line arguments of `kubelet`, declared with clap.
 
 use std::path::PathBuf;
 
@@ -8,66 +8,68 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "kubelet", version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// State of the kubelet, and the socket through which it is reached
+    /// Directory of the kubelet's state and of its control socket
     #[arg(long, global = true, value_name = "DIR", env = "KUBELET_ROOT_DIR")]
     pub root_dir: Option<PathBuf>,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What to do.
+/// The subcommands of `kubelet`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run the node agent (the default)
     Run(Box<RunFlags>),
-    /// Read manifests as `run` would and tell what is wrong with them
+    /// Validate manifests as `run` would, and report every problem
     Check(Check),
     /// Show objects of the running kubelet
     Get(Get),
-    /// Show a pod and what happened to it
+    /// Show details of a pod, with its events
     Describe(Describe),
     /// Print a container's log
     Logs(Logs),
     /// Run a command in a container
     Exec(Exec),
-    /// Attach to a container's own streams
+    /// Attach to the streams of a container's main process
     Attach(Attach),
-    /// Print a script that teaches a shell to complete this command
+    /// Create a client certificate with which a monitoring system reads the metrics of this node
+    MetricsCertificate(MetricsCertificate),
+    /// Print a shell completion script for this command
     Completion {
-        /// The shell
+        /// The shell to complete for
         shell: clap_complete::Shell,
     },
 }
 
-/// How to run. Every value is read as text, so that all mistakes are told at once.
+/// Flags of `kubelet run`. Values are kept as text, so that one error report lists all mistakes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunFlags {
-    /// KubeletConfiguration (kubelet.config.k8s.io/v1beta1), YAML or JSON; flags win over it
+    /// KubeletConfiguration (kubelet.config.k8s.io/v1beta1), YAML or JSON; flags take precedence over it
     #[arg(long, value_name = "FILE", help_heading = "General")]
     pub config: Option<PathBuf>,
-    /// The node's name, by default the host name in lower case
+    /// Name of the node [default: the host name in lower case]
     #[arg(long, value_name = "NAME", help_heading = "General")]
     pub hostname_override: Option<String>,
-    /// Container engine [default: unix:///var/run/docker.sock]
+    /// Endpoint of the Docker engine [default: unix:///var/run/docker.sock]
     #[arg(long, value_name = "ENDPOINT", help_heading = "General")]
     pub docker_endpoint: Option<String>,
-    /// File or directory of manifests, watched
+    /// File or directory of static pod manifests, watched for changes
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub pod_manifest_path: Option<String>,
-    /// URL of manifests, polled
+    /// URL of static pod manifests, polled
     #[arg(long, value_name = "URL", help_heading = "Sources")]
     pub manifest_url: Option<String>,
-    /// Header for the URL, `Name:value`; may be given often
+    /// Header of requests to the URL, `Name:value`; can be repeated
     #[arg(long, value_name = "K:V", help_heading = "Sources")]
     pub manifest_url_header: Vec<String>,
-    /// How often the path is read again [default: 20s]
+    /// Interval between scans of the manifest path [default: 20s]
     #[arg(long, value_name = "DURATION", help_heading = "Sources")]
     pub file_check_frequency: Option<String>,
-    /// How often the URL is read [default: 20s]
+    /// Interval between requests to the manifest URL [default: 20s]
     #[arg(long, value_name = "DURATION", help_heading = "Sources")]
     pub http_check_frequency: Option<String>,
-    /// The node's address, found out by default
+    /// IP address of the node, detected by default
     #[arg(long, value_name = "IP", help_heading = "Node")]
     pub node_ip: Option<String>,
     /// Labels of the node
@@ -76,99 +78,112 @@ pub struct RunFlags {
     /// Taints of the node
     #[arg(long, value_name = "K=V:EFFECT,...", help_heading = "Node")]
     pub register_with_taints: Vec<String>,
-    /// Most pods on this node [default: 110]
+    /// Maximum number of pods on this node [default: 110]
     #[arg(long, value_name = "N", help_heading = "Node")]
     pub max_pods: Option<String>,
-    /// Address of the node's API over HTTPS [default: 0.0.0.0]
+    /// Address of the kubelet's HTTPS server [default: 0.0.0.0]
     #[arg(long, value_name = "IP", help_heading = "Ports")]
     pub address: Option<String>,
-    /// Port of the node's API over HTTPS, 0 for none [default: 10250]
+    /// Port of the kubelet's HTTPS server, 0 to disable it [default: 10250]
     #[arg(long, value_name = "PORT", help_heading = "Ports")]
     pub port: Option<String>,
-    /// Certificate of the node's API, with those that lead to its authority; by default the one in --cert-dir, or one of the
-    /// node's own making
+    /// Serving certificate with its intermediates; by default the one in --cert-dir, or a self-signed one
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub tls_cert_file: Option<String>,
-    /// Its key
+    /// Private key of the serving certificate
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub tls_private_key_file: Option<String>,
-    /// Who signs the certificates of clients of the node's API; without it nobody may ask anything
+    /// CA bundle for client certificates of the kubelet's HTTPS server; without it all requests but health checks are rejected
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub client_ca_file: Option<String>,
-    /// How long an exec, attach or port-forward goes on in which nothing moves [default: 4h]
+    /// Idle timeout of exec, attach and port-forward sessions [default: 4h]
     #[arg(long, value_name = "DURATION", help_heading = "Ports")]
     pub streaming_connection_idle_timeout: Option<String>,
     /// Address of /healthz over plain HTTP [default: 127.0.0.1]
     #[arg(long, value_name = "IP", help_heading = "Ports")]
     pub healthz_bind_address: Option<String>,
-    /// Port of /healthz, 0 for none [default: 10248]
+    /// Port of /healthz, 0 to disable it [default: 10248]
     #[arg(long, value_name = "PORT", help_heading = "Ports")]
     pub healthz_port: Option<String>,
-    /// Image that holds a pod's namespaces, by default built into this binary
+    /// Image of the sandbox (pause) container [default: built into this binary]
     #[arg(long, value_name = "NAME", help_heading = "Pods")]
     pub sandbox_image: Option<String>,
-    /// Who gives pods their network: the kubelet itself (native), the engine (docker) [default: native where it works]
+    /// Provider of the pod network: the kubelet (native) or the engine (docker) [default: native where it works]
     #[arg(long, value_name = "native|docker", help_heading = "Pods")]
     pub pod_network: Option<String>,
-    /// Addresses of this node's pods in a native network, one range a family [default: a free /24 of 10.244.0.0/16]
+    /// Pod CIDR of this node in a native network, at most one per IP family [default: a free /24 of 10.244.0.0/16]
     #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
     pub pod_cidr: Option<String>,
     /// Name servers of pods with dnsPolicy ClusterFirst
     #[arg(long, value_name = "IP,...", help_heading = "Pods")]
     pub cluster_dns: Vec<String>,
-    /// Domain of the cluster
+    /// DNS domain of the cluster
     #[arg(long, value_name = "NAME", help_heading = "Pods")]
     pub cluster_domain: Option<String>,
-    /// Sysctls pods may set beyond the safe ones; a name or a prefix and `*`
+    /// Sysctls that pods may set beyond the safe ones; a name, or a prefix followed by `*`
     #[arg(long, value_name = "NAME,...", help_heading = "Pods")]
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// More detail in the log: 0 to 10 [default: 2]
+    /// Log verbosity, 0 to 10 [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]
     pub v: Option<String>,
-    /// text or json [default: text]
+    /// Log format, text or json [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Log")]
     pub log_format: Option<String>,
-    /// Join the cluster of this line (`master join-string`): https://HOST:PORT#sha256:HASH
+    /// Join the cluster with this join string (`master join-string`): https://HOST:PORT#sha256:HASH
     #[arg(long, value_name = "JOIN", help_heading = "Cluster")]
     pub bootstrap: Option<String>,
-    /// Join by a line without #sha256: believe whoever answers first
+    /// Accept a join string without #sha256: trust the CA of the first server that answers
     #[arg(long, help_heading = "Cluster")]
     pub bootstrap_insecure_trust_on_first_use: bool,
-    /// Join as the stock kubelet does: by a kubeconfig with a bootstrap token
+    /// Join as the stock kubelet does, with a bootstrap token in this kubeconfig
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     pub bootstrap_kubeconfig: Option<String>,
-    /// How the node reaches its cluster; written on joining [default: ROOT-DIR/kubeconfig]
+    /// Kubeconfig of the node, written when it joins [default: ROOT-DIR/kubeconfig]
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<String>,
-    /// Certificates and keys of the node [default: ROOT-DIR/pki]
+    /// Directory of the node's certificates and keys [default: ROOT-DIR/pki]
     #[arg(long, value_name = "DIR", help_heading = "Cluster")]
     pub cert_dir: Option<String>,
 }
 
-/// Read manifests.
+/// Arguments of `kubelet check`.
 #[derive(Clone, Debug, Args)]
 pub struct Check {
-    /// Files, directories, URLs, or - for standard input; all of them together are one node's
+    /// Files, directories, URLs, or - for standard input; all are checked as manifests of one node
     #[arg(value_name = "FILE|DIR|URL|-", required = true)]
     pub from: Vec<String>,
-    /// How to tell it
+    /// Output format
     #[arg(long, value_name = "text|json", default_value = "text")]
     pub format: CheckFormat,
-    /// The node they are for, by default this one
+    /// Name of the node the manifests are for [default: this host's name]
     #[arg(long, value_name = "NAME")]
     pub hostname_override: Option<String>,
 }
 
-/// How findings are told.
+/// Output format of `kubelet check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CheckFormat {
-    /// One line each, as compilers do.
+    /// One line per problem, in the format of compiler messages.
     Text,
     /// One JSON object.
     Json,
 }
 
-/// Which namespace is meant.
+/// Arguments of `kubelet metrics-certificate`.
+#[derive(Clone, Debug, Args)]
+pub struct MetricsCertificate {
+    /// PEM file to write certificate and key to, with mode 0600; it must not exist
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// User name in the certificate
+    #[arg(long, value_name = "NAME", default_value = "prometheus")]
+    pub name: String,
+    /// Validity of the certificate in days
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub days: u16,
+}
+
+/// The namespace flag that several subcommands share.
 #[derive(Clone, Debug, Args)]
 pub struct InNamespace {
     /// The namespace
@@ -176,136 +191,136 @@ pub struct InNamespace {
     pub namespace: String,
 }
 
-/// Show objects.
+/// Arguments of `kubelet get`.
 #[derive(Clone, Debug, Args)]
 pub struct Get {
     /// pods (po), nodes (no), events (ev), configmaps (cm) or secrets
     #[arg(value_name = "RESOURCE")]
     pub resource: String,
-    /// Only these
+    /// Show only the objects with these names
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Where
+    /// Namespace of the objects
     #[command(flatten)]
     pub place: InNamespace,
     /// All namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// How
+    /// Output format
     #[arg(short, long, value_name = "wide|json|yaml|name")]
     pub output: Option<Output>,
-    /// Only objects with these labels
+    /// Show only objects with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
-    /// Only objects with these fields
+    /// Show only objects with these field values
     #[arg(long, value_name = "SELECTOR")]
     pub field_selector: Option<String>,
-    /// No line of column heads
+    /// Omit the header line
     #[arg(long)]
     pub no_headers: bool,
-    /// A column of labels
+    /// Add a column with all labels
     #[arg(long)]
     pub show_labels: bool,
-    /// Go on as things change
+    /// Watch for changes after the first output
     #[arg(short, long)]
     pub watch: bool,
 }
 
-/// Show a pod and what happened to it.
+/// Arguments of `kubelet describe`.
 #[derive(Clone, Debug, Args)]
 pub struct Describe {
     /// `pod`, or `pod/NAME`
     #[arg(value_name = "pod")]
     pub resource: String,
-    /// Only these
+    /// Describe only the pods with these names
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Where
+    /// Namespace of the pods
     #[command(flatten)]
     pub place: InNamespace,
 }
 
-/// Print a container's log.
+/// Arguments of `kubelet logs`.
 #[derive(Clone, Debug, Args)]
 pub struct Logs {
-    /// The pod, by its name here or in its manifest
+    /// The pod, by its full name or by its name in the manifest
     #[arg(value_name = "POD")]
     pub pod: String,
-    /// The container, when the pod has several
+    /// The container; required when the pod has several
     #[arg(value_name = "CONTAINER")]
     pub container_last: Option<String>,
-    /// The container, when the pod has several
+    /// The container; required when the pod has several
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Where
+    /// Namespace of the pod
     #[command(flatten)]
     pub place: InNamespace,
-    /// Go on as it grows
+    /// Follow the log as the container writes
     #[arg(short, long)]
     pub follow: bool,
-    /// That of the container before its last restart
+    /// Show the log of the container's previous run
     #[arg(short, long)]
     pub previous: bool,
-    /// Only the last N lines; -1 for all
+    /// Show only the last N lines; -1 for all
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub tail: Option<String>,
-    /// Only what is younger, like 10s, 5m or 2h
+    /// Show only lines newer than this duration, such as 10s, 5m or 2h
     #[arg(long, value_name = "DURATION")]
     pub since: Option<String>,
-    /// Only what was written after, in RFC 3339
+    /// Show only lines written after this RFC 3339 time
     #[arg(long, value_name = "TIME", conflicts_with = "since")]
     pub since_time: Option<String>,
-    /// Each line with its time
+    /// Prefix each line with its timestamp
     #[arg(long)]
     pub timestamps: bool,
-    /// No more than so many bytes
+    /// Stop after this many bytes
     #[arg(long, value_name = "N")]
     pub limit_bytes: Option<String>,
 }
 
-/// A container to talk to.
+/// Arguments that `exec` and `attach` share.
 #[derive(Clone, Debug, Args)]
 pub struct Session {
-    /// The pod, by its name here or in its manifest
+    /// The pod, by its full name or by its name in the manifest
     #[arg(value_name = "POD")]
     pub pod: String,
-    /// The container, when the pod has several
+    /// The container; required when the pod has several
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Where
+    /// Namespace of the pod
     #[command(flatten)]
     pub place: InNamespace,
-    /// Pass standard input on
+    /// Forward standard input to the container
     #[arg(short = 'i', long)]
     pub stdin: bool,
 }
 
-/// Run a command in a container.
+/// Arguments of `kubelet exec`.
 #[derive(Clone, Debug, Args)]
 pub struct Exec {
-    /// Whom
+    /// The container
     #[command(flatten)]
     pub session: Session,
-    /// Give it a terminal
+    /// Allocate a terminal
     #[arg(short, long)]
     pub tty: bool,
-    /// The command, after `--`
+    /// The command and its arguments, after `--`
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub command: Vec<String>,
 }
 
-/// Attach to a container's own streams.
+/// Arguments of `kubelet attach`.
 #[derive(Clone, Debug, Args)]
 pub struct Attach {
-    /// Whom
+    /// The container
     #[command(flatten)]
     pub session: Session,
-    /// The container has a terminal
+    /// Use the terminal of the container
     #[arg(short, long)]
     pub tty: bool,
 }
 
-/// How objects are shown.
+/// Output format of `kubelet get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// A table with more columns

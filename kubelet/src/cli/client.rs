@@ -1,47 +1,48 @@
-//! Requests to the running kubelet over its socket.
+//! HTTP client for the running kubelet's Unix socket.
 
 use std::io;
 use std::path::PathBuf;
 
+use ::client::transport::{self, Body};
 use bytes::Bytes;
 use http::{Request, Response, header};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// What answers are read into memory at most; a list of all pods of a full node is a tenth of it.
+use super::print::visible;
+
+/// Largest response that is read into memory, in bytes. A list of all pods of a full node is about a tenth of it.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why there is no answer, or not the one that was wished for.
+/// Why a request to the kubelet failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody listens.
+    /// No kubelet listens on the socket.
     #[error(
         "no kubelet runs on {root_dir}: start one with `kubelet run --root-dir {root_dir}`, or name another --root-dir"
     )]
     NotRunning {
-        /// Where the socket should be.
+        /// The root directory.
         root_dir: String,
     },
-    /// The socket is someone else's.
-    #[error("{socket} may be used by its owner only: run this as the user the kubelet runs as")]
+    /// The caller may not open the socket.
+    #[error("permission denied on {socket}: run this command as the user that runs the kubelet")]
     NotAllowed {
-        /// The socket.
+        /// Path of the socket.
         socket: String,
     },
-    /// The kubelet refused.
+    /// The kubelet rejected the request.
     #[error("Error from server{}: {message}", in_parentheses(.reason))]
     Refused {
-        /// The HTTP code.
+        /// HTTP status code.
         code: u16,
-        /// One word.
+        /// Reason of the `Status`, one word.
         reason: String,
-        /// What the server said.
+        /// Message of the `Status`.
         message: String,
     },
-    /// The connection broke.
+    /// The connection failed.
     #[error("the kubelet did not answer: {0}; is it still running?")]
     Broken(String),
 }
@@ -51,31 +52,31 @@ fn in_parentheses(reason: &str) -> String {
 }
 
 impl Error {
-    /// True when what was asked for does not exist.
+    /// Whether the server answered 404.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. })
     }
 }
 
-/// The way to one kubelet.
+/// A client of one kubelet.
 #[derive(Clone, Debug)]
 pub struct Client {
     root_dir: PathBuf,
 }
 
 impl Client {
-    /// The kubelet with that directory.
+    /// A client of the kubelet with this root directory.
     pub fn new(root_dir: PathBuf) -> Self {
         Self { root_dir }
     }
 
-    /// A fresh connection.
+    /// Opens a new connection.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// No kubelet listens, or the caller may not open the socket.
     pub async fn connect(&self) -> Result<UnixStream, Error> {
         let socket = self.root_dir.join("kubelet.sock");
-        command::socket_fits(&socket, "--root-dir").map_err(Error::Broken)?;
+        command::check_socket_path(&socket, "--root-dir").map_err(Error::Broken)?;
         UnixStream::connect(&socket).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 Error::NotRunning { root_dir: self.root_dir.display().to_string() }
@@ -85,21 +86,19 @@ impl Client {
         })
     }
 
-    /// Asks; the answer's body is still to come.
+    /// Sends a GET request; the caller reads the body of the response.
     ///
     /// # Errors
-    /// When there is no answer, or one that says no.
-    pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Incoming>, Error> {
+    /// The connection fails, or the kubelet rejects the request.
+    pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, Error> {
         let broken = |error: hyper::Error| Error::Broken(error.to_string());
-        let stream = TokioIo::new(self.connect().await?);
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
-        tokio::spawn(connection);
+        let stream = self.connect().await?;
         let request = Request::get(path)
             .header(header::HOST, "kubelet")
             .header(header::ACCEPT, accept)
-            .body(Empty::<Bytes>::new())
+            .body(Bytes::new())
             .map_err(|error| Error::Broken(error.to_string()))?;
-        let answer = sender.send_request(request).await.map_err(broken)?;
+        let answer = transport::send_on(stream, request).await.map_err(broken)?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -108,17 +107,17 @@ impl Client {
         Err(refused(code, &body))
     }
 
-    /// Asks for an object or a list.
+    /// Gets an object or a list as JSON.
     ///
     /// # Errors
-    /// When there is no answer, one that says no, or one that is no JSON.
+    /// The connection fails, the kubelet rejects the request, or the response is not JSON.
     pub async fn json(&self, path: &str, accept: &str) -> Result<Value, Error> {
         let body = whole(self.get(path, accept).await?).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Broken(error.to_string()))
     }
 }
 
-/// What a refusal says.
+/// Turns the body of an error response into an error.
 pub fn refused(code: u16, body: &[u8]) -> Error {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -126,19 +125,12 @@ pub fn refused(code: u16, body: &[u8]) -> Error {
         empty if empty.is_empty() => String::from_utf8_lossy(body).trim().to_owned(),
         message => message,
     };
-    Error::Refused { code, reason: text("reason"), message }
+    let reason = visible(&text("reason")).into_owned();
+    Error::Refused { code, reason, message: visible(&message).into_owned() }
 }
 
-async fn whole(answer: Response<Incoming>) -> Result<Bytes, Error> {
+async fn whole(answer: Response<Body>) -> Result<Bytes, Error> {
     let body = http_body_util::Limited::new(answer.into_body(), ANSWER_BYTES);
     let body = body.collect().await.map_err(|error| Error::Broken(error.to_string()))?;
     Ok(body.to_bytes())
-}
-
-/// Takes text into a path or a query.
-pub fn escape(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }

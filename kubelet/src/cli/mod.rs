@@ -1,4 +1,4 @@
-//! The command line: flags to options, verbs to requests.
+//! The command line of `kubelet`: parses arguments and runs the subcommand.
 
 mod args;
 mod check;
@@ -7,6 +7,7 @@ mod describe;
 mod flags;
 mod get;
 mod logs;
+mod metrics_certificate;
 mod pod;
 mod print;
 mod session;
@@ -18,35 +19,34 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::CommandFactory as _;
+use client::Client;
 
 use args::{Cli, RunFlags, Verb};
-use client::Client;
 use command::{Command, Failure, failed};
 use print::{READER_GONE, ReaderGone};
 
-/// This command.
+/// Name and directory flag of this command, for error messages.
 const COMMAND: Command = Command { name: "kubelet", directory: "--root-dir" };
-/// Where a kubelet keeps its state when nobody says otherwise.
+/// Default root directory.
 const ROOT_DIR: &str = "/var/lib/kubelet";
-/// What is said of `kubelet exec POD ls`.
-const DASHES: &str = "exec wants the command after `--`: kubelet exec POD -- COMMAND";
-/// How long file work under way at the end may take.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Threads that run tasks: the kubelet waits far more than it computes.
+/// Error for `kubelet exec POD ls`, which lacks the `--`.
+const DASHES: &str = "exec needs the command after `--`: kubelet exec POD -- COMMAND";
+/// How long blocking file operations may continue after the kubelet has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Worker threads of the async runtime. The kubelet mostly waits for I/O.
 const THREADS: usize = 2;
 
-/// Reads the arguments.
 fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure<Cli>> {
     let lacks_dashes = verb(&arguments).is_some_and(|verb| verb == "exec")
         && arguments.iter().all(|argument| argument != "--" && argument != "-h" && argument != "--help");
-    match COMMAND.parse(arguments.into_iter()) {
-        // Whatever else is wrong, it is so because flags of the command were taken for ours.
+    match COMMAND.parse_with(arguments.into_iter(), flags::stock::instead) {
+        // Without `--`, clap reports flags of the container's command as mistakes; the missing `--` is the actual cause.
         Err(Failure::Mistakes(..)) if lacks_dashes => Err(Failure::Mistakes(vec![DASHES.to_owned()], None)),
         parsed => parsed,
     }
 }
 
-/// The first word that is neither a flag nor the directory.
+/// The first argument that is neither a flag nor the value of `--root-dir`.
 fn verb(arguments: &[OsString]) -> Option<&OsString> {
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
@@ -59,28 +59,32 @@ fn verb(arguments: &[OsString]) -> Option<&OsString> {
     None
 }
 
-/// Runs the command and says how it ended.
+/// Runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (cli, mistakes) = match parse(arguments) {
         Ok(cli) => (cli, Vec::new()),
-        Err(Failure::Answered(answer)) => {
+        Err(Failure::HelpOrVersion(answer)) => {
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }
-        // Flags that exist may be wrong too: `run` tells of them together.
+        // `run` reports these mistakes together with invalid flag values.
         Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
-        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.misused(&mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.usage_errors(&mistakes),
     };
     let client = || Client::new(cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR)));
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
         Verb::Check(ref arguments) => check::run(arguments),
-        Verb::Get(ref get) => ask(get::run(&client(), get)),
-        Verb::Describe(ref describe) => ask(describe::run(&client(), describe)),
-        Verb::Logs(ref logs) => ask(logs::run(&client(), logs)),
-        Verb::Exec(ref exec) => ask(session::exec(&client(), exec)),
-        Verb::Attach(ref attach) => ask(session::attach(&client(), attach)),
+        Verb::Get(ref get) => run_client(get::run(&client(), get)),
+        Verb::Describe(ref describe) => run_client(describe::run(&client(), describe)),
+        Verb::Logs(ref logs) => run_client(logs::run(&client(), logs)),
+        Verb::Exec(ref exec) => run_client(session::exec(&client(), exec)),
+        Verb::Attach(ref attach) => run_client(session::attach(&client(), attach)),
+        Verb::MetricsCertificate(ref arguments) => {
+            let root_dir = cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR));
+            ended(metrics_certificate::run(&root_dir, arguments))
+        }
         Verb::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut script);
@@ -99,7 +103,7 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     let read = flags::read(flags, root_dir, &host_name, file.as_deref());
     let read = read.map_err(|found| mistakes.extend(found)).ok();
     let (Some(logging), Some(read), true) = (logging, read, mistakes.is_empty()) else {
-        return COMMAND.misused(&mistakes);
+        return COMMAND.usage_errors(&mistakes);
     };
     logging.start(&COMMAND);
     for warning in &read.warnings {
@@ -111,9 +115,9 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
         .enable_all()
         .build();
     match runtime.map_err(anyhow::Error::from).and_then(|runtime| {
-        let ended = runtime.block_on(crate::wiring::run(read.options));
-        // A thread may hang on a file system that does not answer.
-        runtime.shutdown_timeout(LAST_WORDS);
+        let ended = runtime.block_on(crate::startup::run(read.options));
+        // A thread may hang on an unresponsive file system.
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         ended
     }) {
         Ok(()) => ExitCode::SUCCESS,
@@ -121,18 +125,18 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     }
 }
 
-/// Runs a verb that asks the running kubelet; the code is the command's own where there was one.
-fn ask(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+/// Runs a subcommand that is a client of the running kubelet; `exec` returns the exit code of the container's command.
+fn run_client(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     ended(runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let ended = runtime.block_on(verb);
-        // A thread may wait for a key that nobody presses any more.
+        // A thread may be blocked reading the terminal.
         runtime.shutdown_background();
         ended
     }))
 }
 
-/// The code of a verb; one whose reader has gone away has nobody to tell so.
+/// The exit code of a subcommand. A closed output pipe is not reported as an error message.
 fn ended(verb: anyhow::Result<ExitCode>) -> ExitCode {
     match verb {
         Err(error) if error.is::<ReaderGone>() => ExitCode::from(READER_GONE),

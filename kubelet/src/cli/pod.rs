@@ -1,32 +1,34 @@
-//! The pod and the container that a command line means.
+//! Resolves the pod and container arguments of `logs`, `exec` and `attach`.
 
+use ::client::percent_encoded;
 use serde_json::Value;
 
-use super::client::{Client, Error, escape};
-use super::get::{Named, PODS, full_name, split};
-use super::print::say;
+use super::client::{Client, Error};
+use super::get::{PODS, ResourceType, full_name, split};
+use super::print::note;
 
-/// The annotation that names a pod's first among equals.
+/// Annotation that names the default container of a pod.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// A container of a pod of the running kubelet.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ContainerRef {
     /// Namespace of the pod.
     pub namespace: String,
-    /// Name of the pod, with the node's.
+    /// Full name of the pod, which includes the node's name.
     pub pod: String,
     /// Name of the container.
     pub container: String,
-    /// The container's own description.
+    /// The container's part of the pod spec.
     pub spec: Value,
 }
 
-impl Place {
-    /// Finds the pod by its name here or in its manifest, and the container: the one named, the annotated or the first.
+impl ContainerRef {
+    /// Finds the pod by its full name or its manifest name, and the container: the named one, the annotated default, or the
+    /// first.
     ///
     /// # Errors
-    /// When there is no such pod.
+    /// There is no such pod, or the request fails.
     pub async fn find(
         client: &Client,
         namespace: &str,
@@ -35,7 +37,7 @@ impl Place {
     ) -> Result<Self, Error> {
         let pod = pod_name(pod);
         let pod = full_name(client, PODS, namespace, pod).await?;
-        let path = format!("{}/{}", PODS.path(Some(namespace)), escape(&pod));
+        let path = format!("{}/{}", PODS.path(Some(namespace)), percent_encoded(&pod));
         let object = client.json(&path, "application/json").await?;
         let container = match container {
             Some(container) => container.to_owned(),
@@ -47,21 +49,25 @@ impl Place {
         Ok(Self { namespace: namespace.to_owned(), pod, container, spec })
     }
 
-    /// The path of a part of the pod.
+    /// The API path of a subresource of the pod.
     pub fn path(&self, part: &str) -> String {
-        format!("/api/v1/namespaces/{}/pods/{}/{part}", escape(&self.namespace), escape(&self.pod))
+        format!(
+            "/api/v1/namespaces/{}/pods/{}/{part}",
+            percent_encoded(&self.namespace),
+            percent_encoded(&self.pod)
+        )
     }
 }
 
-/// `pod/web` and `web` are the same.
+/// Accepts `pod/web` for `web`.
 fn pod_name(text: &str) -> &str {
     match split(text) {
-        (resource, Some(name)) if Named::find(resource) == Some(PODS) => name,
+        (resource, Some(name)) if ResourceType::find(resource) == Some(PODS) => name,
         _ => text,
     }
 }
 
-/// The container that is meant when none is named; says which when there was a choice.
+/// The container to use if none is named; prints a hint if the pod has several.
 fn default_container(pod: &Value) -> String {
     let containers: Vec<&str> = specs(pod, "containers").map(name).collect();
     let annotated = pod.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULT_CONTAINER));
@@ -72,7 +78,7 @@ fn default_container(pod: &Value) -> String {
     let all: Vec<String> =
         containers.iter().map(|name| (*name).to_owned()).chain(ephemeral).chain(init).collect();
     if all.len() > 1 && annotated.is_none() {
-        say(format_args!("Defaulted container \"{chosen}\" out of: {}", all.join(", ")));
+        note(format_args!("Defaulted container \"{chosen}\" out of: {}", all.join(", ")));
     }
     chosen.to_owned()
 }

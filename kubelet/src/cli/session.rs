@@ -1,8 +1,9 @@
-//! `kubelet exec` and `kubelet attach`: this terminal on one end, a process in a container on the other.
+//! `kubelet exec` and `kubelet attach`: connect this terminal to a process in a container over a WebSocket.
 
 use std::convert::Infallible;
 use std::process::ExitCode;
 
+use ::client::percent_encoded;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -16,59 +17,59 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
 use super::args::{Attach, Exec, Session};
-use super::client::{Client, Error, escape, refused};
-use super::pod::Place;
-use super::print::{err, out, say};
+use super::client::{Client, Error, refused};
+use super::pod::ContainerRef;
+use super::print::{err, note, out};
 use super::terminal::{self, Raw};
 
-/// The protocol: the one that can say that standard input has ended.
+/// Subprotocol of the WebSocket; only version 5 can signal the end of standard input.
 const PROTOCOL: &str = "v5.channel.k8s.io";
-/// A connection that speaks it.
+/// A WebSocket over the kubelet's Unix socket.
 type Socket = WebSocketStream<UnixStream>;
-/// Standard input is sent in pieces of at most this.
+/// Most bytes of standard input per message.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Runs a command.
+/// Runs `kubelet exec`.
 pub async fn exec(client: &Client, exec: &Exec) -> anyhow::Result<ExitCode> {
     let place = place(client, &exec.session).await?;
     let mut query = String::new();
     for part in &exec.command {
-        query.push_str(&format!("&command={}", escape(part)));
+        query.push_str(&format!("&command={}", percent_encoded(part)));
     }
-    let wish = Wish { stdin: exec.session.stdin, tty: exec.tty };
-    run(client, &place, "exec", &query, wish.with_terminal()).await
+    let streams = StreamOptions { stdin: exec.session.stdin, tty: exec.tty };
+    run(client, &place, "exec", &query, streams.with_terminal()).await
 }
 
-/// Attaches to the container's first process.
+/// Runs `kubelet attach`.
 pub async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<ExitCode> {
     let place = place(client, &attach.session).await?;
     let has_terminal = place.spec.get("tty") == Some(&Value::Bool(true));
     if attach.tty && !has_terminal {
-        say(format_args!("Unable to use a TTY - container {} did not allocate one", place.container));
+        note(format_args!("Unable to use a TTY - container {} did not allocate one", place.container));
     }
-    let wish = Wish { stdin: attach.session.stdin, tty: attach.tty && has_terminal };
-    if wish.stdin {
-        say("If you don't see a command prompt, try pressing enter.");
+    let streams = StreamOptions { stdin: attach.session.stdin, tty: attach.tty && has_terminal };
+    if streams.stdin {
+        note("If you don't see a command prompt, try pressing enter.");
     }
-    run(client, &place, "attach", "", wish.with_terminal()).await
+    run(client, &place, "attach", "", streams.with_terminal()).await
 }
 
-async fn place(client: &Client, with: &Session) -> Result<Place, Error> {
-    Place::find(client, &with.place.namespace, &with.pod, with.container.as_deref()).await
+async fn place(client: &Client, with: &Session) -> Result<ContainerRef, Error> {
+    ContainerRef::find(client, &with.place.namespace, &with.pod, with.container.as_deref()).await
 }
 
-/// What of this end is to be passed on.
+/// The streams that this side requests.
 #[derive(Clone, Copy)]
-struct Wish {
+struct StreamOptions {
     stdin: bool,
     tty: bool,
 }
 
-impl Wish {
-    /// Without a terminal here there is none to give.
+impl StreamOptions {
+    /// Drops the request for a terminal if standard input is not one.
     fn with_terminal(self) -> Self {
-        if self.tty && self.stdin && !terminal::is_there() {
-            say("Unable to use a TTY - input is not a terminal or the right kind of file");
+        if self.tty && self.stdin && !terminal::is_terminal() {
+            note("Unable to use a TTY - input is not a terminal or the right kind of file");
             return Self { tty: false, ..self };
         }
         self
@@ -77,23 +78,23 @@ impl Wish {
 
 async fn run(
     client: &Client,
-    place: &Place,
+    place: &ContainerRef,
     part: &str,
     query: &str,
-    wish: Wish,
+    streams: StreamOptions,
 ) -> anyhow::Result<ExitCode> {
     let path = format!(
         "{}?container={}&stdin={}&stdout=true&stderr={}&tty={}{query}",
         place.path(part),
-        escape(&place.container),
-        wish.stdin,
-        // A terminal has one stream for both.
-        !wish.tty,
-        wish.tty,
+        percent_encoded(&place.container),
+        streams.stdin,
+        // A terminal merges standard output and standard error.
+        !streams.tty,
+        streams.tty,
     );
     let socket = connect(client, &path).await?;
-    let raw = if wish.tty { Raw::take() } else { None };
-    let ended = talk(socket, wish).await;
+    let raw = if streams.tty { Raw::take() } else { None };
+    let ended = run_streams(socket, streams).await;
     drop(raw);
     outcome(&ended?)
 }
@@ -111,13 +112,13 @@ async fn connect(client: &Client, path: &str) -> anyhow::Result<Socket> {
     }
 }
 
-/// Passes everything both ways until the other side says how it ended.
-async fn talk(socket: Socket, wish: Wish) -> anyhow::Result<Value> {
+/// Forwards data in both directions until the server reports the exit status.
+async fn run_streams(socket: Socket, streams: StreamOptions) -> anyhow::Result<Value> {
     let (sink, stream) = socket.split();
-    // Side by side: what is written here must not wait for what is read there.
+    // Both directions run concurrently: sending must not wait for receiving.
     tokio::select! {
         ended = receive(stream) => ended,
-        failed = pass_on(sink, wish) => match failed {
+        failed = send_input(sink, streams) => match failed {
             Ok(never) => match never {},
             Err(error) => Err(error),
         },
@@ -139,16 +140,19 @@ async fn receive(mut stream: SplitStream<Socket>) -> anyhow::Result<Value> {
             _ => {}
         }
     }
-    anyhow::bail!("the kubelet closed the connection: does it still run?")
+    anyhow::bail!("the kubelet closed the connection; check that it is still running")
 }
 
-/// Sends standard input and the size of the terminal, for as long as there is another side.
-async fn pass_on(mut sink: SplitSink<Socket, Message>, wish: Wish) -> anyhow::Result<Infallible> {
+/// Sends standard input and terminal sizes until the connection fails.
+async fn send_input(
+    mut sink: SplitSink<Socket, Message>,
+    streams: StreamOptions,
+) -> anyhow::Result<Infallible> {
     let mut resized = signal(SignalKind::window_change())?;
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
-    let mut reads = wish.stdin;
-    if wish.tty {
+    let mut reads = streams.stdin;
+    if streams.tty {
         sink.send(resize()).await?;
     }
     loop {
@@ -159,7 +163,7 @@ async fn pass_on(mut sink: SplitSink<Socket, Message>, wish: Wish) -> anyhow::Re
                 let frame = if reads { frame(0, &piece[..length]) } else { frame(255, &[0]) };
                 sink.send(frame).await?;
             }
-            _ = resized.recv() => if wish.tty {
+            _ = resized.recv() => if streams.tty {
                 sink.send(resize()).await?;
             },
         }
@@ -178,7 +182,7 @@ fn frame(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary(Bytes::from(frame))
 }
 
-/// The exit code that the other side's status means.
+/// The exit code for the server's final `Status`.
 fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     if text(status.get("status")) == "Success" {
@@ -188,7 +192,7 @@ fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
     let code = causes.into_iter().flatten().find(|cause| text(cause.get("reason")) == "ExitCode");
     match code.and_then(|cause| text(cause.get("message")).parse::<i64>().ok()) {
         Some(code) => {
-            say(format_args!("command terminated with exit code {code}"));
+            note(format_args!("command terminated with exit code {code}"));
             Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
         }
         None => anyhow::bail!("{}", text(status.get("message"))),

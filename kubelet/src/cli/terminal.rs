@@ -1,18 +1,18 @@
-//! The terminal this runs in: raw while a command in a container has it, and as it was afterwards.
+//! Raw mode and size of the local terminal.
 
 use std::io::{IsTerminal as _, stdin};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// A terminal in raw mode for as long as this lives: every key goes to the other side.
+/// Puts the terminal into raw mode; dropping this value restores the previous mode.
 pub struct Raw {
     before: Termios,
 }
 
 impl Raw {
-    /// Takes the terminal on standard input; `None` when there is none.
+    /// Enables raw mode on standard input; `None` if it is not a terminal.
     pub fn take() -> Option<Self> {
-        if !is_there() {
+        if !is_terminal() {
             return None;
         }
         let before = tcgetattr(stdin()).ok()?;
@@ -29,12 +29,12 @@ impl Drop for Raw {
     }
 }
 
-/// Whether there is one on standard input.
-pub fn is_there() -> bool {
+/// Whether standard input is a terminal.
+pub fn is_terminal() -> bool {
     stdin().is_terminal()
 }
 
-/// Width and height; what a terminal that does not say is taken for.
+/// Width and height of the terminal; 80 by 24 if unknown.
 pub fn size() -> (u16, u16) {
     match tcgetwinsize(stdin()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),

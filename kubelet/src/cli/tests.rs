@@ -1,4 +1,4 @@
-//! Arguments to verbs.
+//! Parsing of subcommands and their arguments.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::ffi::OsString;
@@ -68,6 +68,15 @@ fn every_unknown_flag_is_told() {
 }
 
 #[test]
+fn a_stock_flag_is_one_mistake_with_its_value() {
+    let found = mistakes("--cgroup-driver systemd --port 1 --pod-max-pids=5 --runonce --foo");
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(found[0].starts_with("--cgroup-driver is a flag of the stock kubelet alone"), "{found:?}");
+    assert!(found[1].contains("podPidsLimit") && found[2].contains("runOnce"), "{found:?}");
+    assert!(found[3].contains("--foo"), "{found:?}");
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_one_line() {
     for line in ["get", "frobnicate", "get pods -o csv", "exec web sh", "logs", "--port"] {
         let found = mistakes(line);
@@ -83,17 +92,17 @@ fn a_command_without_dashes_is_told_where_they_go() {
     for line in ["exec web ls", "exec web ls -l", "--root-dir /x exec -n ns -it web sh", "exec web"] {
         assert_eq!(
             mistakes(line),
-            ["exec wants the command after `--`: kubelet exec POD -- COMMAND"],
+            ["exec needs the command after `--`: kubelet exec POD -- COMMAND"],
             "{line}"
         );
     }
-    assert!(!mistakes("exec --tyt web -- ls")[0].contains("wants the command"));
-    assert!(!mistakes("logs exec --frob")[0].contains("wants the command"));
+    assert!(!mistakes("exec --tyt web -- ls")[0].contains("needs the command"));
+    assert!(!mistakes("logs exec --frob")[0].contains("needs the command"));
 }
 
 #[test]
 fn help_and_version_are_no_mistakes() {
     for line in ["--help", "-h", "--version", "get --help", "run --help"] {
-        assert!(matches!(read(line), Err(Failure::Answered(_))), "{line}");
+        assert!(matches!(read(line), Err(Failure::HelpOrVersion(_))), "{line}");
     }
 }

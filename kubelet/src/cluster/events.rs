@@ -1,6 +1,7 @@
-//! Tells the cluster the events of this node and its pods, one after the other; what repeats is counted where it stands.
+//! Posts the events of this node and its pods to the API server, one after the other.
 //!
-//! They have been counted and dammed by then (`status::events`). Nothing waits for them: while no master answers the latest are kept.
+//! A repeated event updates the count of the existing object. `status::events` has already deduplicated and
+//! rate-limited the events. While no API server answers, only the latest version of each event is queued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,30 +9,31 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::patience::{Patience, is_of_its_own, may_be_its_own};
-use crate::identity::{Api, Trouble};
+use super::backoff::{Backoff, is_request_error, may_be_request_error};
+use crate::identity::{Api, ApiError};
 use crate::report::{Event, Events};
 
-/// The least time between two: the stock kubelet tells 50 a second.
-const BETWEEN: Duration = Duration::from_millis(20);
+/// Shortest time between two posts. The stock kubelet posts 50 events a second.
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
-/// By which UID clients look for events of a pod that is the node's own, where that is another than its own.
-pub type KnownAs = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Maps a pod's UID to the UID under which clients look for its events. For a static pod that is the hash of its
+/// manifest.
+pub type KnownUid = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Who tells.
-pub struct Poster {
-    /// What is to be told.
+/// The task that posts events.
+pub struct EventPoster {
+    /// The queue of events to post.
     pub events: Arc<Events>,
-    /// Whom to tell.
+    /// The client of the API server; `None` while there is none.
     pub apis: watch::Receiver<Option<Arc<Api>>>,
-    /// How others know pods.
-    pub known_as: KnownAs,
+    /// Maps the UIDs of static pods.
+    pub known_uid: KnownUid,
 }
 
-impl Poster {
-    /// Tells for as long as the kubelet runs.
+impl EventPoster {
+    /// Posts events until the kubelet stops.
     pub async fn run(mut self) {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let api = self.apis.borrow_and_update().clone();
             let (Some(api), Some(event)) = (api, self.events.first()) else {
@@ -41,71 +43,71 @@ impl Poster {
                 }
                 continue;
             };
-            match self.tell(&api, &event).await {
-                Err(trouble) if !is_of_its_own(&trouble) => {
-                    if may_be_its_own(&trouble) {
-                        self.events.put_off(&event);
+            match self.post(&api, &event).await {
+                Err(error) if !is_request_error(&error) => {
+                    if may_be_request_error(&error) {
+                        self.events.requeue(&event);
                     }
-                    if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                    if backoff.wait(&error, &mut self.apis).await.is_none() {
                         return;
                     }
                 }
-                told => {
-                    if let Err(trouble) = told {
-                        // Its namespace is gone, or the role of nodes does not let them.
-                        tracing::debug!(%trouble, "an event is not told to the cluster");
+                posted => {
+                    if let Err(error) = posted {
+                        // The namespace was deleted, or the role of nodes does not allow the event.
+                        tracing::debug!(%error, "cannot post an event to the API server");
                     }
-                    patience.is_fine();
-                    self.events.told(&event);
-                    tokio::time::sleep(BETWEEN).await;
+                    backoff.reset();
+                    self.events.remove_posted(&event);
+                    tokio::time::sleep(MIN_INTERVAL).await;
                 }
             }
             let lost = self.events.lost();
             if lost > 0 {
                 tracing::warn!(
                     events = lost,
-                    "the oldest events are not told to the cluster: there were too many to wait"
+                    "dropped the oldest events: the queue for the API server is full"
                 );
             }
         }
     }
 
-    /// Tells one: makes it, or counts on where it is there.
-    async fn tell(&self, api: &Api, event: &Event) -> Result<(), Trouble> {
+    /// Posts one event: creates it, or updates its count if it exists.
+    async fn post(&self, api: &Api, event: &Event) -> Result<(), ApiError> {
         let text =
             |name: &str| event.get("metadata").and_then(|all| all.get(name)?.as_str()).unwrap_or_default();
         let path = format!("/api/v1/namespaces/{}/events", text("namespace"));
-        let place = format!("{path}/{}", text("name"));
-        let (made, counted) = (made(event, &self.known_as), counted(event));
+        let event_path = format!("{path}/{}", text("name"));
+        let (new_event, count_patch) = (new_event(event, &self.known_uid), count_patch(event));
         if event.get("count").and_then(Value::as_u64).unwrap_or(1) > 1 {
-            match api.patch(&place, &counted).await {
-                Err(trouble) if trouble.is_code(404) => {}
+            match api.patch(&event_path, &count_patch).await {
+                Err(error) if error.has_code(404) => {}
                 other => return other.map(drop),
             }
         }
-        match api.post(&path, &made).await {
-            // The answer of before did not come through, or an earlier kubelet told it.
-            Err(trouble) if trouble.is_code(409) => api.patch(&place, &counted).await.map(drop),
+        match api.post(&path, &new_event).await {
+            // The response to an earlier request was lost, or an earlier kubelet created the event.
+            Err(error) if error.has_code(409) => api.patch(&event_path, &count_patch).await.map(drop),
             other => other.map(drop),
         }
     }
 }
 
-/// The whole, as others are to see it.
-fn made(event: &Event, known_as: &KnownAs) -> Value {
-    let mut made = Value::Object(event.clone());
-    if let Some(metadata) = made["metadata"].as_object_mut() {
+/// The Event object to create.
+fn new_event(event: &Event, known_uid: &KnownUid) -> Value {
+    let mut new_event = Value::Object(event.clone());
+    if let Some(metadata) = new_event["metadata"].as_object_mut() {
         metadata.retain(|name, _| name == "name" || name == "namespace");
     }
-    let uid = made["involvedObject"]["uid"].as_str().and_then(known_as);
+    let uid = new_event["involvedObject"]["uid"].as_str().and_then(known_uid);
     if let Some(uid) = uid {
-        made["involvedObject"]["uid"] = uid.into();
+        new_event["involvedObject"]["uid"] = uid.into();
     }
-    made
+    new_event
 }
 
-/// What changes of one that is there.
-fn counted(event: &Event) -> Value {
+/// The patch that updates the count, time and message of an existing event.
+fn count_patch(event: &Event) -> Value {
     let part = |name: &str| event.get(name).cloned().unwrap_or_default();
     json!({"count": part("count"), "lastTimestamp": part("lastTimestamp"), "message": part("message")})
 }

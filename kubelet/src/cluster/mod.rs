@@ -1,18 +1,20 @@
-//! A node that has joined, as its cluster knows it: its Node there, its pods, and what it hears of the others.
+//! The kubelet as a member of a cluster: node registration, node lease, events, the pods that the API server assigned,
+//! and the peer nodes.
 //!
-//! `follow` is how anything of the cluster is followed, by a list and a watch behind it; `register` keeps the node's own Node, `lease`
-//! its heartbeat, `events` tells what happens, and `pods` is the master as a source of pods. What is pure decides: `node` what is written of the Node, `roster` what
-//! the network of pods goes by, `kept` is that on the disk.
+//! `reflector` lists and watches any resource. `registration` maintains the Node, `lease` its heartbeat, `events` posts
+//! events, and `pods` is the pod source of the API server. These modules are pure: `node` computes what is written to
+//! the Node, `membership` computes the peer nodes for the pod network. `members_file` stores the membership on disk.
 
+mod backoff;
 mod events;
-mod follow;
-mod kept;
 mod lease;
+mod lease_holder;
+mod members_file;
+mod membership;
 mod node;
-mod patience;
 mod pods;
-mod register;
-mod roster;
+mod reflector;
+mod registration;
 #[cfg(test)]
 mod tests;
 
@@ -21,78 +23,94 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::resources::ResourceList;
+use client::{Delta, Kind, Scope};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use self::events::Poster;
-use self::follow::{Told, follow};
-use self::kept::Kept;
-use self::lease::Lease;
-use self::register::Register;
-use self::roster::{Line, News, Roster};
+use self::events::EventPoster;
+use self::lease::NodeLease;
+use self::members_file::MembersFile;
+use self::membership::{Change, Membership, PartialNode};
+use self::reflector::reflect;
+use self::registration::NodeRegistration;
 use crate::desired::{Desired, Snapshot};
-use crate::identity::{Api, Known, Trouble, Voice};
+use crate::identity::{Api, ApiError, ClusterAccess, EventReporter};
 use crate::network::Members;
 use crate::report::{Events, Outbox, Reports};
 
-/// What is told is looked at again after so long though nothing was heard.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// A server that shows no other nodes is asked for them again after so long: a role may let it.
-const ALL_AGAIN: Duration = Duration::from_secs(60);
-/// What is new of other nodes is told after so long, together with what comes meanwhile: many join at once, and each of them hears
-/// of all others.
-const GATHER: Duration = Duration::from_millis(50);
-/// So much longer for each node there is, as that is what there is to do then.
-const GATHER_EACH: Duration = Duration::from_millis(1);
-/// The path of Nodes in the API.
+/// Resync interval: the membership is computed again although the watch reported nothing.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
+/// If the API server does not show other nodes, the kubelet lists them again after this time. A new role may allow it
+/// by then.
+const LIST_ALL_RETRY: Duration = Duration::from_secs(60);
+/// Changes of other nodes within this time are published together. When many nodes join at once, each of them receives
+/// all the others.
+const SETTLE_DELAY: Duration = Duration::from_millis(50);
+/// Added to [`SETTLE_DELAY`] per known node, because the work of an update grows with the number of nodes.
+const SETTLE_DELAY_PER_NODE: Duration = Duration::from_millis(1);
+/// The API path of Nodes.
 const NODES: &str = "/api/v1/nodes";
 
-/// What the cluster is told, and by whom.
+/// Inputs and outputs of the cluster tasks.
 #[derive(Debug)]
 pub struct Settings {
     /// The node's name.
     pub node: String,
-    /// Where what is known of other nodes is kept.
+    /// The kubelet's root directory, where the membership and the pods are stored.
     pub root_dir: PathBuf,
-    /// The ranges that pods of this node are to have addresses of by its flags; empty where they say nothing.
+    /// The pod CIDRs of `--pod-cidr`; empty without the flag.
     pub wanted: Vec<IpNet>,
-    /// The ranges that they have addresses of.
+    /// The pod CIDRs that the node selected itself.
     pub chosen: Vec<IpNet>,
-    /// The way to the API server.
-    pub way: watch::Receiver<Option<Known>>,
-    /// The Node as this node shows it itself.
+    /// How to reach the API server.
+    pub access: watch::Receiver<Option<ClusterAccess>>,
+    /// The Node as this kubelet would write it.
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
-    /// Who runs the pods that the cluster has put on this node.
+    /// Receives the pods that the API server assigned to this node.
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,
-    /// What becomes of pods.
+    /// Pod statuses to write to the API server.
     pub reports: Arc<Reports>,
-    /// What happens on this node.
+    /// Events to post to the API server.
     pub events: Arc<Events>,
-    /// All that is wanted on this node, by whomever.
+    /// Receives the extended resources that the Node has as allocatable.
+    pub extended: watch::Sender<ResourceList>,
+    /// The desired pods of all sources.
     pub desired: watch::Receiver<Arc<Desired>>,
 }
 
-/// Begins to keep the Node, and to follow its pods and the others; what is known of them is told, at first as it was kept on the disk.
-pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
-    let voice = || Voice::new(&settings.node, outbox.clone());
-    let apis = connect(settings.way.clone(), voice());
-    let (missing, (unheard, is_unheard)) = (Arc::new(Notify::new()), watch::channel(false));
-    let register = Register {
+/// Starts all cluster tasks. `members_sender` first receives the members that are stored on disk.
+pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
+    let reporter = || EventReporter::new(&settings.node, outbox.clone());
+    let client = connect(settings.access.clone(), reporter());
+    let (granted, apis) = watch::channel(None);
+    let instance = lease_holder::instance(&settings.root_dir).inspect_err(|error| {
+        tracing::warn!(%error, "cannot detect a second machine with this node's name: the root directory cannot be used");
+    });
+    let (missing, version) = (Arc::new(Notify::new()), watch::channel(String::new()).0);
+    let register = NodeRegistration {
         node: settings.node.clone(),
         wanted: settings.wanted,
         chosen: settings.chosen,
-        members: told.subscribe(),
+        members: members_sender.subscribe(),
         apis: apis.clone(),
         shown: settings.shown,
         missing: missing.clone(),
-        unheard: is_unheard,
-        voice: voice(),
+        version: version.subscribe(),
+        extended: settings.extended,
+        reporter: reporter(),
     };
     tokio::spawn(register.run());
-    let lease = Lease { node: settings.node.clone(), apis: apis.clone(), voice: voice() };
+    let lease = NodeLease {
+        node: settings.node.clone(),
+        instance: instance.ok(),
+        apis: client.clone(),
+        granted,
+        reporter: reporter(),
+    };
     tokio::spawn(lease.run());
     let pods = pods::Settings {
         node: settings.node.clone(),
@@ -103,47 +121,58 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
         desired: settings.desired,
         outbox: outbox.clone(),
     };
-    let images = pods::start(pods, voice);
-    let known_as = Box::new(move |uid: &str| images.hash_of(uid));
-    tokio::spawn(Poster { events: settings.events, apis: apis.clone(), known_as }.run());
-    let (node, again) = (settings.node.clone(), voice());
-    let all_again = ALL_AGAIN;
-    let listener = Listener { node, voice: voice(), again, all_again, told, missing, unheard };
-    tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
+    let mirror_pods = pods::start(pods, reporter);
+    let known_uid = Box::new(move |uid: &str| mirror_pods.hash_of(uid));
+    tokio::spawn(EventPoster { events: settings.events, apis: client, known_uid }.run());
+    let (node, visibility_reporter) = (settings.node.clone(), reporter());
+    let list_all_retry = LIST_ALL_RETRY;
+    let reflector = NodeReflector {
+        node,
+        reporter: reporter(),
+        visibility_reporter,
+        list_all_retry,
+        members_sender,
+        missing,
+        version,
+    };
+    tokio::spawn(reflector.run(apis, MembersFile::under(&settings.root_dir)));
 }
 
-/// The directory of what is kept of a cluster.
+/// The directory of stored cluster state.
 fn directory(root_dir: &Path) -> PathBuf {
     root_dir.join("cluster")
 }
 
-/// A client for the way of each moment; requests that are under way go on over the one they began with.
-fn connect(mut way: watch::Receiver<Option<Known>>, mut voice: Voice) -> watch::Receiver<Option<Arc<Api>>> {
+/// Builds an API client for each new `access`. Requests that have started keep the client they began with.
+fn connect(
+    mut access: watch::Receiver<Option<ClusterAccess>>,
+    mut reporter: EventReporter,
+) -> watch::Receiver<Option<Arc<Api>>> {
     let (shown, apis) = watch::channel(None);
     tokio::spawn(async move {
-        let mut is_troubled = false;
+        let mut has_failed = false;
         loop {
-            let known = way.borrow_and_update().clone();
+            let known = access.borrow_and_update().clone();
             let api = match known.as_ref().map(Api::new).transpose() {
                 Ok(api) => {
-                    if api.is_some() && std::mem::take(&mut is_troubled) {
-                        let text = "the API server can be asked again".to_owned();
-                        voice.say("ClusterTroubleOver", text, Timestamp::now());
+                    if api.is_some() && std::mem::take(&mut has_failed) {
+                        let text = "the access to the API server is valid again".to_owned();
+                        reporter.info_once("ClusterAccessRestored", text, Timestamp::now());
                     }
                     api.map(Arc::new)
                 }
-                Err(trouble) => {
-                    is_troubled = true;
-                    voice.warn(
-                        "ClusterTrouble",
-                        format!("the API server cannot be asked: {trouble}"),
+                Err(error) => {
+                    has_failed = true;
+                    reporter.warn(
+                        "ClusterAccessInvalid",
+                        format!("the access to the API server is invalid: {error}"),
                         jiff::Timestamp::now(),
                     );
                     None
                 }
             };
             shown.send_replace(api);
-            if way.changed().await.is_err() {
+            if access.changed().await.is_err() {
                 return;
             }
         }
@@ -151,118 +180,120 @@ fn connect(mut way: watch::Receiver<Option<Known>>, mut voice: Voice) -> watch::
     apis
 }
 
-/// Hears of all nodes, and tells what the network goes by.
-struct Listener {
+/// Lists and watches Nodes, and publishes the members for the pod network.
+struct NodeReflector {
     node: String,
-    voice: Voice,
-    /// Who says that other nodes are shown again.
-    again: Voice,
-    /// When they are asked for again where they are not.
-    all_again: Duration,
-    told: watch::Sender<Option<Arc<Members>>>,
-    /// Told when the cluster has no Node for this node.
+    reporter: EventReporter,
+    /// Reports that the API server shows the other nodes again.
+    visibility_reporter: EventReporter,
+    /// How long to wait before all nodes are listed again after a rejection.
+    list_all_retry: Duration,
+    members_sender: watch::Sender<Option<Arc<Members>>>,
+    /// Notified when the API server has no Node for this node.
     missing: Arc<Notify>,
-    /// Whether the cluster says that it does not hear this node.
-    unheard: watch::Sender<bool>,
+    /// Receives the `resourceVersion` of this node's Node with each change.
+    version: watch::Sender<String>,
 }
 
-impl Listener {
-    async fn run(mut self, apis: watch::Receiver<Option<Arc<Api>>>, kept: Kept) {
+impl NodeReflector {
+    async fn run(mut self, apis: watch::Receiver<Option<Arc<Api>>>, kept: MembersFile) {
         if let Some(members) = kept.read().await {
-            self.told.send_replace(Some(Arc::new(members)));
+            self.members_sender.send_replace(Some(Arc::new(members)));
         }
-        tokio::spawn(kept.write(self.told.subscribe()));
-        let roster = Mutex::new(Roster::new(&self.node));
-        let news = Notify::new();
-        let own = format!("?fieldSelector=metadata.name%3D{}", self.node);
+        tokio::spawn(kept.write(self.members_sender.subscribe()));
+        let membership = Mutex::new(Membership::new(&self.node));
+        let changed = Notify::new();
+        let (all, own) = (Scope::default(), Scope::object("", &self.node));
         let (mut sees_all, mut are_hidden) = (true, false);
         loop {
-            let selector = if sees_all { "" } else { own.as_str() };
-            let (node, told, missing, unheard) = (&self.node, &self.told, &self.missing, &self.unheard);
-            let locked = || roster.lock().unwrap_or_else(PoisonError::into_inner);
-            let look = |heard: Option<Told<Line>>| {
-                let mut roster = locked();
-                if let Some(heard) = heard {
-                    if let Some(is_unheard) = roster::is_unheard(&heard, node) {
-                        unheard.send_replace(is_unheard);
+            let scope = if sees_all { &all } else { &own };
+            let (node, members_sender, missing, version) =
+                (&self.node, &self.members_sender, &self.missing, &self.version);
+            let locked = || membership.lock().unwrap_or_else(PoisonError::into_inner);
+            let apply = |delta: Option<Delta<PartialNode>>| {
+                let mut membership = locked();
+                if let Some(delta) = delta {
+                    if let Some(shown) = membership::version_of(&delta, node) {
+                        version.send_replace(shown.to_owned());
                     }
-                    let heard = roster.hear(heard);
-                    if !roster.has(node) {
+                    let change = membership.apply(delta);
+                    if !membership.contains(node) {
                         missing.notify_one();
                     }
-                    match heard {
-                        News::None => return,
-                        News::OfOthers => return news.notify_one(),
-                        News::OfOwn => {}
+                    match change {
+                        Change::None => return,
+                        Change::OfOthers => return changed.notify_one(),
+                        Change::OfOwn => {}
                     }
                 }
-                tell(&mut roster, told);
+                publish(&mut membership, members_sender);
             };
-            let gathered = || async {
-                news.notified().await;
-                let each = GATHER_EACH.saturating_mul(u32::try_from(locked().len()).unwrap_or(u32::MAX));
-                tokio::time::sleep(GATHER + each).await;
+            let settled = || async {
+                changed.notified().await;
+                let each =
+                    SETTLE_DELAY_PER_NODE.saturating_mul(u32::try_from(locked().len()).unwrap_or(u32::MAX));
+                tokio::time::sleep(SETTLE_DELAY + each).await;
             };
-            locked().sees(sees_all);
-            let all_again = Instant::now() + self.all_again;
-            let again = &mut self.again;
-            let mut hear = |heard| {
-                if sees_all && matches!(heard, Told::All(..)) && std::mem::take(&mut are_hidden) {
-                    let text = "the API server shows this node the other nodes".to_owned();
-                    again.tell("NodesShown", text);
+            locked().set_sees_all(sees_all);
+            let list_all_retry = Instant::now() + self.list_all_retry;
+            let visibility_reporter = &mut self.visibility_reporter;
+            let mut handle = |delta| {
+                if sees_all && matches!(delta, Delta::Replaced(..)) && std::mem::take(&mut are_hidden) {
+                    let text = "the API server lists the other nodes again".to_owned();
+                    visibility_reporter.info("NodesListed", text);
                 }
-                look(Some(heard));
+                apply(Some(delta));
             };
-            let voice = &mut self.voice;
-            let troubled = |trouble: &Trouble| {
-                if !is_told_elsewhere(trouble) {
+            let reporter = &mut self.reporter;
+            let on_error = |error: &ApiError| {
+                if !is_certificate_error(error) {
                     let text = format!(
-                        "what happens in the cluster is not heard: {trouble}; pods run on, and what was known still counts"
+                        "cannot watch the nodes of the cluster: {error}; pods run on with the last known state"
                     );
-                    voice.warn("ClusterUnheard", text, Timestamp::now());
+                    reporter.warn("NodeWatchFailed", text, Timestamp::now());
                 }
             };
             let refused = {
-                let mut following = pin!(follow(apis.clone(), NODES, selector, &mut hear, troubled));
+                let mut following = pin!(reflect(apis.clone(), Kind::NODE, scope, &mut handle, on_error));
                 loop {
                     tokio::select! {
                         ended = &mut following => match ended {
-                            Some(trouble) => break Some(trouble),
+                            Some(error) => break Some(error),
                             None => return,
                         },
-                        () = gathered() => look(None),
-                        // Those that were waited for may be waited for no longer.
-                        () = tokio::time::sleep(LOOK_AGAIN) => look(None),
-                        () = tokio::time::sleep_until(all_again), if !sees_all => break None,
+                        () = settled() => apply(None),
+                        // The grace period of missing peers may be over.
+                        () = tokio::time::sleep(RESYNC_INTERVAL) => apply(None),
+                        () = tokio::time::sleep_until(list_all_retry), if !sees_all => break None,
                     }
                 }
             };
             match refused {
-                Some(trouble) if sees_all => {
+                Some(error) if sees_all => {
                     (sees_all, are_hidden) = (false, true);
-                    self.shows_no_others(&trouble);
+                    self.report_hidden_nodes(&error);
                 }
-                Some(_) => tokio::time::sleep_until(all_again).await,
+                Some(_) => tokio::time::sleep_until(list_all_retry).await,
                 None => sees_all = true,
             }
         }
     }
 
-    /// A stock server shows a node no Node but its own.
-    fn shows_no_others(&mut self, trouble: &Trouble) {
+    /// A stock API server shows a node no Node but its own.
+    fn report_hidden_nodes(&mut self, error: &ApiError) {
         let text = format!(
-            "the API server shows this node no other nodes ({trouble}), so pods here do not reach those of other nodes by themselves; \
-             let nodes read nodes: kubectl create clusterrole nodes-read-nodes --verb=get,list,watch --resource=nodes, and kubectl create \
-             clusterrolebinding nodes-read-nodes --clusterrole=nodes-read-nodes --group=system:nodes"
+            "the API server does not let this node list other nodes ({error}), so pods here cannot reach pods of other nodes. \
+             Allow it: kubectl create clusterrole nodes-read-nodes --verb=get,list,watch --resource=nodes, and kubectl \
+             create clusterrolebinding nodes-read-nodes --clusterrole=nodes-read-nodes --group=system:nodes"
         );
-        self.voice.warn("NodesNotShown", text, jiff::Timestamp::now());
+        self.reporter.warn("NodesNotListed", text, jiff::Timestamp::now());
     }
 }
 
-/// Tells what is known now, if it is news.
-fn tell(roster: &mut Roster, told: &watch::Sender<Option<Arc<Members>>>) {
-    told.send_if_modified(|before| {
-        let Some(members) = roster.members(before.as_deref(), Instant::now()) else { return false };
+/// Publishes the current members if they changed.
+fn publish(membership: &mut Membership, members_sender: &watch::Sender<Option<Arc<Members>>>) {
+    members_sender.send_if_modified(|before| {
+        let Some(members) = membership.members(before.as_deref(), Instant::now()) else { return false };
         if before.as_deref() == Some(&members) {
             return false;
         }
@@ -271,7 +302,7 @@ fn tell(roster: &mut Roster, told: &watch::Sender<Option<Arc<Members>>>) {
     });
 }
 
-/// Whether trouble is that of the certificate, which whoever keeps it tells.
-fn is_told_elsewhere(trouble: &Trouble) -> bool {
-    trouble.is_unregistered() || trouble.is_code(401)
+/// Whether the error concerns the client certificate; the certificate manager reports such errors.
+fn is_certificate_error(error: &ApiError) -> bool {
+    error.is_unregistered() || error.has_code(401)
 }

@@ -1,12 +1,15 @@
-//! What a node writes of its Node: all of it when it registers, and then what has changed. Pure.
+//! Computes what the kubelet writes to its Node: the whole object to register it, then patches with what differs. Pure.
 
+use api::resources::{ResourceList, is_extended};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Labels that are set again where somebody changed them, as the stock kubelet does; all others are said once, and then they are the
-/// cluster's.
-const OWN_LABELS: [&str; 12] = [
+use super::pods::replace_list;
+
+/// Labels that the kubelet repairs when another client changes them, as the stock kubelet does. All other labels are
+/// set once at registration.
+const MANAGED_LABELS: [&str; 12] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
     "beta.kubernetes.io/os",
@@ -20,21 +23,21 @@ const OWN_LABELS: [&str; 12] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
-/// The fields of the status that are compared, one by one.
-const STATUS: [&str; 6] = ["capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo", "images"];
+/// The status fields that are compared as a whole.
+const STATUS_FIELDS: [&str; 4] = ["addresses", "daemonEndpoints", "nodeInfo", "images"];
 
-/// Whether what is shown says enough for others to go by: the engine has been asked.
-pub fn is_whole(shown: &Map<String, Value>) -> bool {
+/// Whether the Node has conditions, which it gets after the first answer of the container engine.
+pub fn is_complete(shown: &Map<String, Value>) -> bool {
     !conditions(shown).is_empty()
 }
 
-/// The Node that is made of what is shown, with the ranges that it asks for.
-pub fn made(shown: &Map<String, Value>, claim: &[IpNet]) -> Value {
+/// The Node object for the registration, with the pod CIDRs that the node requests.
+pub fn new_node(shown: &Map<String, Value>, pod_cidrs: &[IpNet]) -> Value {
     let part = |name: &str| shown.get(name).cloned().unwrap_or_else(|| json!({}));
     let (metadata, mut spec) = (part("metadata"), part("spec"));
-    if let Some(first) = claim.first() {
+    if let Some(first) = pod_cidrs.first() {
         spec["podCIDR"] = first.to_string().into();
-        spec["podCIDRs"] = claim.iter().map(ToString::to_string).collect::<Vec<_>>().into();
+        spec["podCIDRs"] = pod_cidrs.iter().map(ToString::to_string).collect::<Vec<_>>().into();
     }
     let mut own = Map::new();
     for field in ["name", "labels"] {
@@ -43,51 +46,58 @@ pub fn made(shown: &Map<String, Value>, claim: &[IpNet]) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": own, "spec": spec, "status": part("status")})
 }
 
-/// The labels to set again at a Node that is there, as a merge; `None` where all is as it should be.
-pub fn relabelled(shown: &Map<String, Value>, there: &Value) -> Option<Value> {
+/// The merge patch that repairs managed labels; `None` if they are correct.
+pub fn label_patch(shown: &Map<String, Value>, current: &Value) -> Option<Value> {
     let labels = shown.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object())?;
-    let stands = &there["metadata"]["labels"];
-    let changed =
-        labels.iter().filter(|(name, value)| OWN_LABELS.contains(&name.as_str()) && stands[*name] != **value);
+    let current = &current["metadata"]["labels"];
+    let changed = labels
+        .iter()
+        .filter(|(name, value)| MANAGED_LABELS.contains(&name.as_str()) && current[*name] != **value);
     let changed: Map<String, Value> = changed.map(|(name, value)| (name.clone(), value.clone())).collect();
     (!changed.is_empty()).then(|| json!({"metadata": {"labels": changed}}))
 }
 
-/// What is to be written of the status, as a strategic merge: what differs, and all conditions, where anything differs beyond the times
-/// at which it was found so, or those are due. Since when it is so stands in the Node, and is now where the Node says something else.
-/// Conditions of others stay.
-pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Timestamp) -> Option<Value> {
+/// The strategic merge patch of the status. It contains the fields that differ. It contains all conditions if one of
+/// them differs in more than its heartbeat time, or if the heartbeat `is_due`.
+///
+/// A condition keeps the transition time of the Node; if the Node has another status, the time is `now`. Conditions and
+/// extended resources of other clients are not changed.
+pub fn status_patch(
+    shown: &Map<String, Value>,
+    current: &Value,
+    is_due: bool,
+    now: Timestamp,
+) -> Option<Value> {
     let status = shown.get("status")?;
-    let stands = &there["status"];
-    let mut patch = Map::new();
-    for field in STATUS {
+    let current = &current["status"];
+    let mut patch = resource_patch(status, current);
+    for field in STATUS_FIELDS {
         let value = &status[field];
-        if !value.is_null() && *value != stands[field] {
+        if !value.is_null() && *value != current[field] {
             let mut value = value.clone();
-            // Otherwise what is not named would stay.
-            if field == "addresses"
-                && let Some(list) = value.as_array_mut()
-            {
-                list.push(json!({"$patch": "replace"}));
+            // The only one of these lists that is merged by key.
+            if field == "addresses" {
+                replace_list(&mut value, current.get(field));
             }
             patch.insert(field.to_owned(), value);
         }
     }
-    let there = stands["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let told_of = |own: &Value| there.iter().find(|told| told["type"] == own["type"]);
-    let is_told = |own: &Value| told_of(own).is_some_and(|told| timeless(told) == timeless(own));
+    let current = current["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let current_condition = |own: &Value| current.iter().find(|posted| posted["type"] == own["type"]);
+    let is_current =
+        |own: &Value| current_condition(own).is_some_and(|posted| timeless(posted) == timeless(own));
     let own = conditions(shown);
-    if patch.is_empty() && !is_due && own.iter().all(is_told) {
+    if patch.is_empty() && !is_due && own.iter().all(is_current) {
         return None;
     }
-    // What is shown changes as soon as it is not so any more: this is how it is now.
+    // The kubelet updates its conditions at once when they change, so they are still true now.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     let mut own = own.to_vec();
     for condition in &mut own {
         condition["lastHeartbeatTime"] = now.as_str().into();
-        // Others may have said something else meanwhile, `Unknown` as a rule, of which the node knows nothing.
-        let since = match told_of(condition) {
-            Some(told) if told["status"] == condition["status"] => told["lastTransitionTime"].clone(),
+        // Another client may have written another status meanwhile, usually `Unknown`.
+        let since = match current_condition(condition) {
+            Some(posted) if posted["status"] == condition["status"] => posted["lastTransitionTime"].clone(),
             Some(_) => now.as_str().into(),
             None => Value::Null,
         };
@@ -99,12 +109,47 @@ pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Ti
     Some(json!({"status": patch}))
 }
 
+/// The part of the patch for capacity and allocatable. Extended resources that another client added to the capacity are
+/// copied to allocatable, and removed from it with the capacity, as the stock kubelet does.
+fn resource_patch(status: &Value, current: &Value) -> Map<String, Value> {
+    let none = Map::new();
+    let list = |of: &'_ Value, field: &str| of[field].as_object().unwrap_or(&none).clone();
+    let (own, allocated) = (list(status, "capacity"), list(current, "allocatable"));
+    let mut capacity = list(current, "capacity");
+    capacity.extend(own.clone());
+    let mut allocatable = list(status, "allocatable");
+    for (name, amount) in &capacity {
+        if !own.contains_key(name) {
+            allocatable.insert(name.clone(), amount.clone());
+        }
+    }
+    for name in allocated.keys().filter(|name| is_extended(name) && !capacity.contains_key(*name)) {
+        allocatable.insert(name.clone(), Value::Null);
+    }
+    let mut patch = Map::new();
+    for (field, wanted) in [("capacity", own), ("allocatable", allocatable)] {
+        let differs = wanted.into_iter().filter(|(name, amount)| current[field][name] != *amount);
+        let differs: Map<String, Value> = differs.collect();
+        if !differs.is_empty() {
+            patch.insert(field.to_owned(), differs.into());
+        }
+    }
+    patch
+}
+
+/// The extended resources in the Node's allocatable.
+pub fn extended(node: &Value) -> ResourceList {
+    let all = node["status"]["allocatable"].as_object().into_iter().flatten();
+    let own = all.filter(|(name, _)| is_extended(name));
+    own.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?))).collect()
+}
+
 fn conditions(shown: &Map<String, Value>) -> &[Value] {
     let found = shown.get("status").and_then(|status| status.get("conditions")?.as_array());
     found.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A condition without the times: when it was looked at is no news, and since when it is so follows from it.
+/// The fields of a condition without its times, which do not count as a difference.
 fn timeless(condition: &Value) -> [&Value; 3] {
     ["status", "reason", "message"].map(|field| &condition[field])
 }

@@ -1,23 +1,26 @@
-//! What is heard and what is written, a row a case.
+//! Cluster membership, the Node object and its status, one case per line.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 pub mod fake;
 mod following;
+mod leases;
+mod registering;
+pub mod stock;
 
 use std::time::Duration;
 
+use client::Delta;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::follow::{Event, Told, read};
-use super::kept;
-use super::lease::Absence;
+use super::lease::Outage;
+use super::members_file;
+use super::membership::{Change, Membership, PartialNode, RETURN_GRACE, version_of};
 use super::node;
-use super::roster::{Line, News, RETURN, Roster, is_unheard};
-use super::{Arc, Known, Listener, Outbox, Voice, connect, watch};
+use super::{Arc, ClusterAccess, EventReporter, NodeReflector, Outbox, connect, watch};
 use crate::network::Members;
 
-fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
+fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> PartialNode {
     let line = json!({
         "metadata": {"name": name, "uid": uid, "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z"), "labels": {}},
         "spec": {"podCIDR": ranges.first(), "podCIDRs": ranges, "taints": []},
@@ -32,12 +35,12 @@ fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
     serde_json::from_value(line).unwrap()
 }
 
-fn own() -> Line {
+fn own() -> PartialNode {
     line("n1", "u1", 5, &["10.244.1.0/24"])
 }
 
-fn all(lines: Vec<Line>) -> Told<Line> {
-    Told::All(lines, "7".to_owned())
+fn all(lines: Vec<PartialNode>) -> Delta<PartialNode> {
+    Delta::Replaced(lines, "7".to_owned())
 }
 
 fn names(members: &Members) -> Vec<String> {
@@ -47,140 +50,136 @@ fn names(members: &Members) -> Vec<String> {
 
 #[test]
 fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
-    let (mut roster, now) = (Roster::new("n1"), Instant::now());
+    let (mut membership, now) = (Membership::new("n1"), Instant::now());
     let nodes = vec![
         own(),
         line("n3", "u3", 9, &["10.244.3.0/24", "fd00:3::/64"]),
         line("n0", "u0", 5, &[]),
         line("n2", "u2", 1, &["10.244.2.9/24", "?"]),
     ];
-    roster.hear(all(nodes));
-    let members = roster.members(None, now).unwrap();
+    membership.apply(all(nodes));
+    let members = membership.members(None, now).unwrap();
     assert_eq!(names(&members), ["<n2", "<n0", "n3"]);
     assert_eq!(members.own, ["10.244.1.0/24".parse().unwrap()]);
     assert_eq!(members.others[0].ranges, ["10.244.2.0/24".parse().unwrap()]);
     assert_eq!(members.others[0].addresses, ["192.0.2.1".parse::<std::net::IpAddr>().unwrap()]);
     assert_eq!(members.others[2].ranges.len(), 2);
-    // Only one of the two fields.
-    let old: Line =
+    // A Node with only one of the two fields.
+    let old: PartialNode =
         serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": {"podCIDR": "10.9.0.0/24"}}))
             .unwrap();
-    roster.hear(Told::Put(old));
-    assert_eq!(roster.members(None, now).unwrap().own, ["10.9.0.0/24".parse().unwrap()]);
+    membership.apply(Delta::Applied(old));
+    assert_eq!(membership.members(None, now).unwrap().own, ["10.9.0.0/24".parse().unwrap()]);
 }
 
 #[test]
 fn heartbeats_of_others_are_no_news() {
-    let mut roster = Roster::new("n1");
-    assert_eq!(roster.hear(all(vec![own()])), News::OfOwn);
+    let mut membership = Membership::new("n1");
+    assert_eq!(membership.apply(all(vec![own()])), Change::OfOwn);
     let other = line("n2", "u2", 1, &["10.244.2.0/24"]);
-    assert_eq!(roster.hear(Told::Put(other.clone())), News::OfOthers);
-    assert_eq!(roster.hear(Told::Put(other)), News::None);
-    assert_eq!(roster.hear(Told::Put(line("n2", "u2", 1, &["10.244.3.0/24"]))), News::OfOthers);
-    assert_eq!(roster.hear(Told::Put(own())), News::None);
-    assert_eq!(roster.hear(Told::Gone(own())), News::OfOwn);
-    assert_eq!(roster.len(), 1);
+    assert_eq!(membership.apply(Delta::Applied(other.clone())), Change::OfOthers);
+    assert_eq!(membership.apply(Delta::Applied(other)), Change::None);
+    assert_eq!(membership.apply(Delta::Applied(line("n2", "u2", 1, &["10.244.3.0/24"]))), Change::OfOthers);
+    assert_eq!(membership.apply(Delta::Applied(own())), Change::None);
+    assert_eq!(membership.apply(Delta::Deleted(own())), Change::OfOwn);
+    assert_eq!(membership.len(), 1);
 }
 
 #[test]
-fn a_master_that_does_not_hear_the_node_is_heard_to_say_so() {
-    let node = |name: &str, status: &str| -> Line {
-        let conditions =
-            json!([{"type": "ReadonlyFilesystem", "status": "Unknown"}, {"type": "Ready", "status": status}]);
-        serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": conditions}}))
-            .unwrap()
+fn the_version_of_the_own_node_is_read_from_events_and_lists() {
+    let node = |name: &str, version: &str| -> PartialNode {
+        serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()
     };
     for (told, expected) in [
-        (Told::Put(node("n1", "Unknown")), Some(true)),
-        (Told::Put(node("n1", "False")), Some(false)),
-        (Told::Put(node("n2", "Unknown")), None),
-        (all(vec![node("n2", "True"), node("n1", "Unknown")]), Some(true)),
-        (all(vec![own()]), Some(false)),
-        (Told::Gone(node("n1", "Unknown")), None),
+        (Delta::Applied(node("n1", "8")), Some("8")),
+        (Delta::Applied(node("n2", "8")), None),
+        (all(vec![node("n2", "8"), node("n1", "9")]), Some("9")),
+        (all(vec![node("n2", "8")]), None),
+        (Delta::Deleted(node("n1", "8")), None),
     ] {
-        assert_eq!(is_unheard(&told, "n1"), expected, "{told:?}");
+        assert_eq!(version_of(&told, "n1"), expected, "{told:?}");
     }
 }
 
 #[test]
 fn a_master_that_has_lost_its_nodes_takes_nobody_away() {
-    let (mut roster, now) = (Roster::new("n1"), Instant::now());
+    let (mut membership, now) = (Membership::new("n1"), Instant::now());
     let [n2, n3] = [line("n2", "u2", 1, &["10.244.2.0/24"]), line("n3", "u3", 9, &["10.244.3.0/24"])];
-    roster.hear(all(vec![own(), n2.clone(), n3.clone()]));
-    let known = roster.members(None, now).unwrap();
-    // It was restored empty.
-    roster.hear(all(Vec::new()));
-    assert!(!roster.has("n1") && roster.members(Some(&known), now).is_none());
-    // This node is there again, as a new one, and the others are not yet.
-    let again = line("n1", "u9", 30, &["10.244.1.0/24"]);
-    roster.hear(Told::Put(again));
-    let kept = roster.members(Some(&known), now).unwrap();
+    membership.apply(all(vec![own(), n2.clone(), n3.clone()]));
+    let known = membership.members(None, now).unwrap();
+    // The store was restored empty.
+    membership.apply(all(Vec::new()));
+    assert!(!membership.contains("n1") && membership.members(Some(&known), now).is_none());
+    // This node has registered again with a new UID; the others have not.
+    let registered_again = line("n1", "u9", 30, &["10.244.1.0/24"]);
+    membership.apply(Delta::Applied(registered_again));
+    let kept = membership.members(Some(&known), now).unwrap();
     assert_eq!(names(&kept), ["n2", "n3"]);
     assert_eq!(kept.others[0].ranges, known.others[0].ranges);
-    // Somebody has what one of them had, another comes back and is deleted.
-    roster.hear(Told::Put(line("n4", "u4", 31, &["10.244.2.128/25"])));
-    roster.hear(Told::Put(n3.clone()));
-    let kept = roster.members(Some(&kept), now).unwrap();
+    // A new node has the CIDR of a missing one; another missing node returns and is deleted.
+    membership.apply(Delta::Applied(line("n4", "u4", 31, &["10.244.2.128/25"])));
+    membership.apply(Delta::Applied(n3.clone()));
+    let kept = membership.members(Some(&kept), now).unwrap();
     assert_eq!(names(&kept), ["<n3", "n4"]);
-    roster.hear(Told::Gone(n3));
-    assert_eq!(names(&roster.members(Some(&kept), now).unwrap()), ["n4"]);
-    // And who does not come back is forgotten.
-    roster.hear(Told::Gone(line("n4", "u4", 31, &[])));
-    let (before, later) = (Some(&known), now + RETURN);
-    assert_eq!(names(&roster.members(before, later - Duration::from_secs(1)).unwrap()), ["n2"]);
-    assert!(roster.members(before, later).unwrap().others.is_empty());
+    membership.apply(Delta::Deleted(n3));
+    assert_eq!(names(&membership.members(Some(&kept), now).unwrap()), ["n4"]);
+    // A node that does not return is forgotten after a grace period.
+    membership.apply(Delta::Deleted(line("n4", "u4", 31, &[])));
+    let (before, later) = (Some(&known), now + RETURN_GRACE);
+    assert_eq!(names(&membership.members(before, later - Duration::from_secs(1)).unwrap()), ["n2"]);
+    assert!(membership.members(before, later).unwrap().others.is_empty());
 }
 
 #[test]
 fn a_server_that_shows_the_own_node_alone_says_nothing_of_others() {
-    let (mut roster, now) = (Roster::new("n1"), Instant::now());
-    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
-    let known = roster.members(None, now).unwrap();
-    roster.sees(false);
-    roster.hear(all(vec![own()]));
-    assert_eq!(names(&roster.members(Some(&known), now + RETURN).unwrap()), ["<n2"]);
-    roster.hear(all(Vec::new()));
-    assert!(!roster.has("n1"));
+    let (mut membership, now) = (Membership::new("n1"), Instant::now());
+    membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
+    let known = membership.members(None, now).unwrap();
+    membership.set_sees_all(false);
+    membership.apply(all(vec![own()]));
+    assert_eq!(names(&membership.members(Some(&known), now + RETURN_GRACE).unwrap()), ["<n2"]);
+    membership.apply(all(Vec::new()));
+    assert!(!membership.contains("n1"));
 }
 
 #[test]
 fn a_node_that_goes_is_gone() {
-    let (mut roster, now) = (Roster::new("n1"), Instant::now());
-    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
-    let known = roster.members(None, now).unwrap();
-    roster.hear(Told::Gone(line("n2", "u2", 1, &[])));
-    assert!(roster.members(Some(&known), now).unwrap().others.is_empty());
-    roster.hear(Told::Gone(own()));
-    assert!(roster.members(Some(&known), now).is_none());
+    let (mut membership, now) = (Membership::new("n1"), Instant::now());
+    membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
+    let known = membership.members(None, now).unwrap();
+    membership.apply(Delta::Deleted(line("n2", "u2", 1, &[])));
+    assert!(membership.members(Some(&known), now).unwrap().others.is_empty());
+    membership.apply(Delta::Deleted(own()));
+    assert!(membership.members(Some(&known), now).is_none());
 }
 
 #[test]
 fn what_is_kept_reads_as_it_was_written() {
-    let mut roster = Roster::new("n1");
-    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24", "fd00::/64"])]));
-    let members = roster.members(None, Instant::now()).unwrap();
-    let text = kept::text(&members);
-    assert_eq!(kept::members(&serde_json::from_str(&text).unwrap()), Some(members));
+    let mut membership = Membership::new("n1");
+    membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24", "fd00::/64"])]));
+    let members = membership.members(None, Instant::now()).unwrap();
+    let text = members_file::text(&members);
+    assert_eq!(members_file::members(&serde_json::from_str(&text).unwrap()), Some(members));
     for nonsense in [
         json!({}),
         json!([]),
         json!({"own": [], "others": [{"name": "a"}]}),
         json!({"own": ["x"], "others": []}),
     ] {
-        assert_eq!(kept::members(&nonsense), None, "{nonsense}");
+        assert_eq!(members_file::members(&nonsense), None, "{nonsense}");
     }
 }
 
 #[tokio::test]
 async fn what_is_told_is_on_the_disk_a_moment_later() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = kept::Kept::under(folder.path());
+    let kept = members_file::MembersFile::under(folder.path());
     assert_eq!(kept.read().await, None);
     let (told, heard) = tokio::sync::watch::channel(None);
     let writing = tokio::spawn(kept.clone().write(heard));
-    let mut roster = Roster::new("n1");
-    roster.hear(all(vec![own()]));
-    let members = roster.members(None, Instant::now()).unwrap();
+    let mut membership = Membership::new("n1");
+    membership.apply(all(vec![own()]));
+    let members = membership.members(None, Instant::now()).unwrap();
     told.send_replace(Some(std::sync::Arc::new(members.clone())));
     drop(told);
     writing.await.unwrap();
@@ -189,30 +188,7 @@ async fn what_is_told_is_on_the_disk_a_moment_later() {
     assert_eq!(kept.read().await, None);
 }
 
-#[test]
-fn events_of_a_watch() {
-    let put =
-        |kind: &str| json!({"type": kind, "object": {"metadata": {"name": "a", "resourceVersion": "7"}}});
-    let a: Line = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
-    for (event, expected) in [
-        (put("ADDED"), Ok(Event::Told(Told::Put(a.clone()), "7".to_owned()))),
-        (put("MODIFIED"), Ok(Event::Told(Told::Put(a.clone()), "7".to_owned()))),
-        (put("DELETED"), Ok(Event::Told(Told::Gone(a), "7".to_owned()))),
-        (put("BOOKMARK"), Ok(Event::Bookmark("7".to_owned()))),
-        (json!({"type": "ERROR", "object": {"code": 410, "metadata": {}}}), Ok(Event::TooOld)),
-        (json!({"type": "ERROR", "object": {"code": 500, "message": "m"}}), Err("says m")),
-        (json!({"type": "OTHER", "object": {}}), Err("of the type \"OTHER\"")),
-        (json!({"metadata": {}}), Err("does not read")),
-    ] {
-        let found = read::<Line>(event.to_string().as_bytes());
-        match expected {
-            Ok(expected) => assert_eq!(found, Ok(expected), "{event}"),
-            Err(words) => assert!(found.is_err_and(|why| why.contains(words)), "{event}"),
-        }
-    }
-}
-
-fn shown(ready: &str, heartbeat: &str) -> Map<String, Value> {
+pub fn shown(ready: &str, heartbeat: &str) -> Map<String, Value> {
     let condition = json!({
         "type": "Ready", "status": ready, "reason": "R", "message": "m", "lastHeartbeatTime": heartbeat, "lastTransitionTime": "t",
     });
@@ -230,7 +206,7 @@ fn shown(ready: &str, heartbeat: &str) -> Map<String, Value> {
 #[test]
 fn a_node_is_made_of_what_is_shown_and_of_what_it_asks_for() {
     let made =
-        node::made(&shown("True", "h"), &["10.9.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()]);
+        node::new_node(&shown("True", "h"), &["10.9.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()]);
     assert_eq!(made["metadata"], json!({"name": "n1", "labels": {"kubernetes.io/os": "linux", "tier": "x"}}));
     assert_eq!(
         (&made["spec"]["podCIDR"], &made["spec"]["podCIDRs"]),
@@ -238,8 +214,8 @@ fn a_node_is_made_of_what_is_shown_and_of_what_it_asks_for() {
     );
     assert_eq!(made["spec"]["taints"][0]["key"], "k");
     assert_eq!(made["status"]["capacity"]["cpu"], "2");
-    assert_eq!(node::made(&shown("True", "h"), &[])["spec"].get("podCIDR"), None);
-    assert!(node::is_whole(&shown("True", "h")) && !node::is_whole(&Map::new()));
+    assert_eq!(node::new_node(&shown("True", "h"), &[])["spec"].get("podCIDR"), None);
+    assert!(node::is_complete(&shown("True", "h")) && !node::is_complete(&Map::new()));
 }
 
 #[test]
@@ -251,7 +227,7 @@ fn labels_of_the_kubelet_are_set_again_and_others_are_the_clusters() {
         (json!({}), Some(json!({"kubernetes.io/os": "linux"}))),
     ] {
         let expected = expected.map(|labels| json!({"metadata": {"labels": labels}}));
-        assert_eq!(node::relabelled(&shown, &json!({"metadata": {"labels": there}})), expected, "{there}");
+        assert_eq!(node::label_patch(&shown, &json!({"metadata": {"labels": there}})), expected, "{there}");
     }
 }
 
@@ -262,40 +238,45 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     let fields = |patch: Option<Value>| {
         patch.map(|patch| patch["status"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "))
     };
-    // It was looked at again, and nothing else.
-    assert_eq!(node::restated(&shown("True", "later"), &there, false, now), None);
-    let due = node::restated(&shown("True", "later"), &there, true, now).unwrap();
+    // Only the heartbeat time differs.
+    assert_eq!(node::status_patch(&shown("True", "later"), &there, false, now), None);
+    let due = node::status_patch(&shown("True", "later"), &there, true, now).unwrap();
     assert_eq!(due["status"]["conditions"][0]["lastHeartbeatTime"], "2026-01-01T00:05:00Z");
     assert_eq!(fields(Some(due)), Some("conditions".to_owned()));
     assert_eq!(
-        fields(node::restated(&shown("False", "later"), &there, false, now)),
+        fields(node::status_patch(&shown("False", "later"), &there, false, now)),
         Some("conditions".to_owned())
     );
     let mut moved = shown("True", "later");
     moved["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.0.2.9"}]);
-    let patch = node::restated(&moved, &there, false, now).unwrap();
+    let patch = node::status_patch(&moved, &there, false, now).unwrap();
     assert_eq!(
         patch["status"]["addresses"],
         json!([{"type": "InternalIP", "address": "192.0.2.9"}, {"$patch": "replace"}])
     );
-    // Conditions of others are nothing that differs.
+    // A stock server keeps the directive as an element if the Node has no addresses yet.
+    let mut bare = there.clone();
+    bare["status"]["addresses"] = Value::Null;
+    let patch = node::status_patch(&moved, &bare, false, now).unwrap();
+    assert_eq!(patch["status"]["addresses"], json!([{"type": "InternalIP", "address": "192.0.2.9"}]));
+    // Conditions of other components are ignored.
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
-    assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
+    assert_eq!(node::status_patch(&shown("True", "later"), &more, false, now), None);
 }
 
 #[tokio::test]
-async fn a_way_that_makes_no_sense_is_told_and_that_it_does_again() {
+async fn an_invalid_kubeconfig_and_its_recovery_are_reported() {
     let good = fake::known("http://127.0.0.1:1");
-    let bad = Known { authority: b"nonsense".to_vec(), ..good.clone() };
-    let (way, ways) = watch::channel(Some(bad));
+    let bad = ClusterAccess { authority: b"nonsense".to_vec(), ..good.clone() };
+    let (access, ways) = watch::channel(Some(bad));
     let outbox = Outbox::new();
-    let apis = connect(ways, Voice::new("n1", outbox.clone()));
-    let told = async || outbox.take().await.notes.into_iter().map(|note| note.reason).collect::<Vec<_>>();
-    assert_eq!(told().await, ["ClusterTrouble"]);
-    way.send_replace(None);
-    way.send_replace(Some(good));
-    assert_eq!(told().await, ["ClusterTroubleOver"]);
+    let apis = connect(ways, EventReporter::new("n1", outbox.clone()));
+    let reasons = async || outbox.take().await.notes.into_iter().map(|note| note.reason).collect::<Vec<_>>();
+    assert_eq!(reasons().await, ["ClusterAccessInvalid"]);
+    access.send_replace(None);
+    access.send_replace(Some(good));
+    assert_eq!(reasons().await, ["ClusterAccessRestored"]);
     assert!(apis.borrow().is_some());
 }
 
@@ -306,40 +287,40 @@ async fn a_server_that_shows_other_nodes_after_all_is_told() {
     server.always_says("fieldSelector", 200, list.clone());
     server.says(403, None);
     server.says(200, Some(list));
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let (folder, outbox) = (tempfile::tempdir().unwrap(), Outbox::new());
-    let voice = || Voice::new("n1", outbox.clone());
-    let listener = Listener {
+    let reporter = || EventReporter::new("n1", outbox.clone());
+    let listener = NodeReflector {
         node: "n1".to_owned(),
-        voice: voice(),
-        again: voice(),
-        all_again: Duration::from_millis(10),
-        told: watch::channel(None).0,
+        reporter: reporter(),
+        visibility_reporter: reporter(),
+        list_all_retry: Duration::from_millis(10),
+        members_sender: watch::channel(None).0,
         missing: Arc::default(),
-        unheard: watch::channel(false).0,
+        version: watch::channel(String::new()).0,
     };
-    tokio::spawn(listener.run(apis, kept::Kept::under(folder.path())));
+    tokio::spawn(listener.run(apis, members_file::MembersFile::under(folder.path())));
     let mut reasons = Vec::new();
     while reasons.len() < 2 {
         reasons.extend(outbox.take().await.notes.into_iter().map(|note| note.reason));
     }
-    assert_eq!(reasons, ["NodesNotShown", "NodesShown"]);
-    drop(way);
+    assert_eq!(reasons, ["NodesNotListed", "NodesListed"]);
+    drop(access);
 }
 
 #[test]
-fn since_when_a_condition_is_so_is_what_stands_in_the_node() {
+fn a_condition_keeps_its_transition_time_from_the_node() {
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
     let since = |there: Value| {
         let mut node = Value::Object(shown("True", "before"));
         node["status"]["conditions"] = there;
-        let patch = node::restated(&shown("True", "later"), &node, true, now).unwrap();
+        let patch = node::status_patch(&shown("True", "later"), &node, true, now).unwrap();
         patch["status"]["conditions"][0]["lastTransitionTime"].clone()
     };
-    let told = |status: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": "s"}]);
-    // A node that was not heard of is ready since now, whatever it thinks, and stays so.
-    assert_eq!(since(told("Unknown")), "2026-01-01T00:05:00Z");
-    assert_eq!(since(told("True")), "s");
+    let ready = |status: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": "s"}]);
+    // A node whose status was Unknown becomes ready at the present time. If it was ready, the transition time stays.
+    assert_eq!(since(ready("Unknown")), "2026-01-01T00:05:00Z");
+    assert_eq!(since(ready("True")), "s");
     assert_eq!(since(json!([{"type": "Other", "status": "True", "lastTransitionTime": "s"}])), "t");
     assert_eq!(since(json!([{"type": "Ready", "status": "True"}])), "t");
 }
@@ -348,13 +329,47 @@ fn since_when_a_condition_is_so_is_what_stands_in_the_node() {
 fn a_master_that_was_away_for_more_than_a_moment_is_welcomed() {
     let start = Instant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
-    let mut absence = Absence::default();
-    assert_eq!(absence.ends(at(0)), None, "it was there");
-    absence.goes_on(at(10));
-    assert_eq!(absence.ends(at(11)), None, "a moment");
+    let mut outage = Outage::default();
+    assert_eq!(outage.recovers(at(0)), None, "it was there");
+    outage.fails(at(10));
+    assert_eq!(outage.recovers(at(11)), None, "a moment");
     for second in [20, 21, 83] {
-        absence.goes_on(at(second));
+        outage.fails(at(second));
     }
-    assert_eq!(absence.ends(at(93)), Some(Duration::from_secs(73)));
-    assert_eq!(absence.ends(at(103)), None, "it is told once");
+    assert_eq!(outage.recovers(at(93)), Some(Duration::from_secs(73)));
+    assert_eq!(outage.recovers(at(103)), None, "it is told once");
+}
+
+#[test]
+fn extended_resources_of_the_capacity_are_copied_to_allocatable_and_removed_with_it() {
+    let now = "2026-01-01T00:05:00Z".parse().unwrap();
+    let mut shown = shown("True", "later");
+    shown["status"]["allocatable"] = json!({"cpu": "1"});
+    let patched = |capacity: Value, allocatable: Value| {
+        let mut there = Value::Object(shown.clone());
+        there["status"]["capacity"] = capacity;
+        there["status"]["allocatable"] = allocatable;
+        let mut patch = node::status_patch(&shown, &there, false, now)?;
+        patch["status"].as_object_mut().unwrap().remove("conditions");
+        Some(patch["status"].take())
+    };
+    let (two, dongle) = (json!({"cpu": "2"}), json!({"cpu": "2", "example.com/dongle": "4"}));
+    let copied = json!({"cpu": "1", "example.com/dongle": "4"});
+    for (capacity, allocatable, expected) in [
+        (&two, json!({"cpu": "1"}), None),
+        (&dongle, json!({"cpu": "1"}), Some(json!({"allocatable": {"example.com/dongle": "4"}}))),
+        (&dongle, copied.clone(), None),
+        (&two, copied, Some(json!({"allocatable": {"example.com/dongle": null}}))),
+        (
+            &json!({"cpu": "64"}),
+            json!({"cpu": "64"}),
+            Some(json!({"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}})),
+        ),
+    ] {
+        assert_eq!(patched(capacity.clone(), allocatable), expected, "{capacity}");
+    }
+    let names = |status: Value| node::extended(&json!({"status": status})).into_keys().collect::<Vec<_>>();
+    let allocatable =
+        json!({"cpu": "1", "example.com/dongle": "4", "kubernetes.io/x": "1", "example.com/bad": "?"});
+    assert_eq!(names(json!({"capacity": dongle, "allocatable": allocatable})), ["example.com/dongle"]);
 }

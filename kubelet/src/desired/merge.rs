@@ -1,4 +1,4 @@
-//! The latest snapshot of every source, merged: always in the same order, so that the same wishes give the same result.
+//! Merges the latest snapshot of every pod source, in a fixed order, so that equal snapshots give equal results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,12 @@ use api::problem::{ObjectName, Problem};
 use api::references::{References, TokenKey};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Completeness, Desired, DesiredPod, Found, FoundProblem, Held, Owner, Snapshot, SourceKind};
+use super::{
+    Completeness, Desired, DesiredPod, Found, FoundProblem, Owner, Snapshot, SourceKind, SourceObject,
+};
 use crate::observed::PodUid;
 
-/// The sources of a node and what each said last.
+/// The configured sources and their latest snapshots.
 #[derive(Debug)]
 pub struct Merge {
     snapshots: BTreeMap<SourceKind, Option<Arc<Snapshot>>>,
@@ -18,7 +20,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// These sources, of which none has spoken yet.
+    /// A merge of these sources, none of which has sent a snapshot.
     pub fn new(sources: impl IntoIterator<Item = SourceKind>) -> Self {
         let snapshots = sources.into_iter().map(|source| (source, None)).collect();
         let mut merge = Self { snapshots, latest: Arc::default() };
@@ -26,12 +28,12 @@ impl Merge {
         merge
     }
 
-    /// What should run here, as far as the sources have spoken.
+    /// The current result of the merge.
     pub fn desired(&self) -> &Arc<Desired> {
         &self.latest
     }
 
-    /// Takes the latest of a source. What did not change is the very same as before, down to the result as a whole.
+    /// Stores the latest snapshot of a source and merges again. Unchanged parts of the result keep their pointers.
     pub fn put(&mut self, snapshot: Arc<Snapshot>) -> Arc<Desired> {
         self.snapshots.insert(snapshot.source, Some(snapshot));
         self.renew();
@@ -39,23 +41,23 @@ impl Merge {
     }
 
     fn renew(&mut self) {
-        let spoken = self.snapshots.values().flatten();
+        let received = self.snapshots.values().flatten();
         let mut sum = Sum {
             before: &self.latest,
             now: Desired::default(),
             references: References::default(),
-            of_master: References::default(),
+            api_references: References::default(),
         };
-        for snapshot in spoken.clone() {
+        for snapshot in received.clone() {
             sum.now.problems.extend(snapshot.problems.iter().cloned());
             sum.now.waiting.extend(snapshot.waiting.iter().cloned());
             for found in &snapshot.objects {
                 sum.add(snapshot.source, found);
             }
         }
-        let all_complete = |of_master: bool| {
+        let all_complete = |api_references: bool| {
             let mut asked =
-                self.snapshots.iter().filter(|(source, _)| (**source == SourceKind::Api) == of_master);
+                self.snapshots.iter().filter(|(source, _)| (**source == SourceKind::Api) == api_references);
             let is_complete = |snapshot: &Option<Arc<Snapshot>>| {
                 snapshot.as_ref().is_some_and(|snapshot| snapshot.completeness == Completeness::Complete)
             };
@@ -66,9 +68,9 @@ impl Merge {
             }
         };
         let is_unasked = |source: &SourceKind| !self.snapshots.contains_key(source);
-        sum.now.unasked = SourceKind::ALL.into_iter().filter(is_unasked).collect();
+        sum.now.unconfigured = SourceKind::ALL.into_iter().filter(is_unasked).collect();
         sum.now.completeness = all_complete(false);
-        sum.now.master = all_complete(true);
+        sum.now.api_completeness = all_complete(true);
         let now = sum.finish();
         if !is_same(&now, &self.latest) {
             self.latest = Arc::new(now);
@@ -76,35 +78,35 @@ impl Merge {
     }
 }
 
-/// The merge under way.
+/// A merge in progress.
 struct Sum<'a> {
     before: &'a Desired,
     now: Desired,
     references: References,
-    of_master: References,
+    api_references: References,
 }
 
 impl Sum<'_> {
     fn add(&mut self, source: SourceKind, found: &Found) {
         let name = found.object.object_name();
-        if source == SourceKind::Api && !matches!(found.object, Held::Pod(_)) {
-            return put(&mut self.of_master, &found.object);
+        if source == SourceKind::Api && !matches!(found.object, SourceObject::Pod(_)) {
+            return put(&mut self.api_references, &found.object);
         }
         if let Some(owner) = self.now.owners.get(&name) {
             if source == SourceKind::Api
                 && owner.source != source
-                && let Held::Pod(pod) = &found.object
+                && let SourceObject::Pod(pod) = &found.object
             {
                 let pod = self.desired(pod, source);
-                self.now.namesakes.insert(pod.uid.clone(), (pod, owner.origin.clone()));
+                self.now.name_conflicts.insert(pod.uid.clone(), (pod, owner.origin.clone()));
                 return;
             }
-            let what = format!("{} stands in {} already", found.name, owner.origin);
-            let remedy = format!("rename or remove one of them; the one in {} counts", owner.origin);
+            let what = format!("{} is already defined in {}", found.name, owner.origin);
+            let remedy = format!("rename or remove one of them; the one in {} is used", owner.origin);
             return self.refuse(found, "metadata.name", what, remedy);
         }
         match &found.object {
-            Held::Pod(pod) => {
+            SourceObject::Pod(pod) => {
                 let desired = self.desired(pod, source);
                 let uid = desired.uid.clone();
                 if let Some(other) = self.now.pods.get(&uid) {
@@ -116,17 +118,18 @@ impl Sum<'_> {
                 self.now.order.push(uid.clone());
                 self.now.pods.insert(uid, desired);
             }
-            reference @ (Held::ConfigMap(_) | Held::Secret(_) | Held::Token(_) | Held::ApiService(_)) => {
-                put(&mut self.references, reference)
-            }
+            reference @ (SourceObject::ConfigMap(_)
+            | SourceObject::Secret(_)
+            | SourceObject::Token(_)
+            | SourceObject::ApiService(_)) => put(&mut self.references, reference),
         }
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
     }
 
-    /// The pod as it is wanted, the very same as before where it has not changed.
+    /// The desired pod; keeps the previous pointer if it has not changed.
     fn desired(&self, pod: &Arc<Pod>, source: SourceKind) -> Arc<DesiredPod> {
         let uid = PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default());
-        let before = self.before.pods.get(&uid).or(self.before.namesakes.get(&uid).map(|(pod, _)| pod));
+        let before = self.before.pods.get(&uid).or(self.before.name_conflicts.get(&uid).map(|(pod, _)| pod));
         match before {
             Some(before) if Arc::ptr_eq(&before.pod, pod) && before.source == source => before.clone(),
             _ => Arc::new(DesiredPod { uid, pod: pod.clone(), source }),
@@ -146,38 +149,38 @@ impl Sum<'_> {
     }
 
     fn finish(mut self) -> Desired {
-        self.now.references = or_before(self.references, &self.before.references);
-        self.now.of_master = or_before(self.of_master, &self.before.of_master);
+        self.now.references = keep_if_same(self.references, &self.before.references);
+        self.now.api_references = keep_if_same(self.api_references, &self.before.api_references);
         self.now
     }
 }
 
-/// Takes what pods refer to.
-fn put(into: &mut References, reference: &Held) {
+/// Adds a ConfigMap, Secret, token or Service to the references.
+fn put(into: &mut References, reference: &SourceObject) {
     let ObjectName { namespace, name, .. } = reference.object_name();
     match reference {
-        Held::ConfigMap(map) => drop(into.config_maps.insert((namespace, name), map.clone())),
-        Held::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
-        Held::Token(token) => drop(into.tokens.insert(TokenKey::of(token), token.clone())),
-        Held::ApiService(service) => into.api_service = Some(service.clone()),
-        Held::Pod(_) => {}
+        SourceObject::ConfigMap(map) => drop(into.config_maps.insert((namespace, name), map.clone())),
+        SourceObject::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
+        SourceObject::Token(token) => drop(into.tokens.insert(TokenKey::of(token), token.clone())),
+        SourceObject::ApiService(service) => into.api_service = Some(service.clone()),
+        SourceObject::Pod(_) => {}
     }
 }
 
-/// What there was before, where it is the very same.
-fn or_before(now: References, before: &Arc<References>) -> Arc<References> {
+/// The previous references if they are the same, otherwise the new ones.
+fn keep_if_same(now: References, before: &Arc<References>) -> Arc<References> {
     if same_references(&now, before) { before.clone() } else { Arc::new(now) }
 }
 
 fn is_same(a: &Desired, b: &Desired) -> bool {
     a.completeness == b.completeness
-        && a.master == b.master
+        && a.api_completeness == b.api_completeness
         && a.order == b.order
         && a.pods.iter().all(|(uid, pod)| b.pods.get(uid).is_some_and(|other| Arc::ptr_eq(pod, other)))
         && Arc::ptr_eq(&a.references, &b.references)
-        && Arc::ptr_eq(&a.of_master, &b.of_master)
+        && Arc::ptr_eq(&a.api_references, &b.api_references)
         && a.owners == b.owners
-        && a.namesakes == b.namesakes
+        && a.name_conflicts == b.name_conflicts
         && a.waiting == b.waiting
         && a.problems == b.problems
 }

@@ -1,6 +1,6 @@
-//! What should run here: the pure merge of what every source wants.
+//! Desired state of the node: a pure merge of the snapshots of all pod sources.
 
-mod admit;
+mod admission;
 mod merge;
 mod snapshot;
 #[cfg(test)]
@@ -13,29 +13,29 @@ use api::problem::ObjectName;
 use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 
-pub use self::admit::{Admission, Decision, Node, Rejection, UNSUPPORTED};
+pub use self::admission::{Admission, Decision, Node, Rejection, UNSUPPORTED};
 pub use self::merge::Merge;
-pub use self::snapshot::{Found, FoundProblem, Held, Snapshot};
+pub use self::snapshot::{Found, FoundProblem, Snapshot, SourceObject};
 use crate::observed::PodUid;
 
-/// Where a pod comes from; the value of the annotation `kubernetes.io/config.source`.
+/// The source of a pod; its name is the value of the annotation `kubernetes.io/config.source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
-    /// A directory or file of manifests.
+    /// Static pod file or directory.
     File,
-    /// A URL.
+    /// Static pod URL.
     Http,
-    /// Pushed straight to this node.
+    /// Pods pushed directly to this node.
     Push,
-    /// The master.
+    /// The API server.
     Api,
 }
 
 impl SourceKind {
-    /// All there are.
+    /// All kinds of sources.
     pub const ALL: [Self; 4] = [Self::File, Self::Http, Self::Push, Self::Api];
 
-    /// The kind that the annotation of a pod names, a file's when it names none.
+    /// The source that a pod's annotation names; `File` if it names none.
     pub fn of(pod: &Pod) -> Self {
         let annotations = pod.metadata.annotations.as_ref();
         match annotations.and_then(|a| a.get("kubernetes.io/config.source")).map(String::as_str) {
@@ -46,7 +46,7 @@ impl SourceKind {
         }
     }
 
-    /// The word of the annotation.
+    /// The value of the annotation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -57,91 +57,90 @@ impl SourceKind {
     }
 }
 
-/// One pod that should run here.
+/// A pod that should run on this node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredPod {
-    /// Its identity.
     pub uid: PodUid,
-    /// The pod: defaulted, valid, named for this node, with its UID and config annotations.
+    /// The pod: defaulted, validated, with its node-specific name, UID and config annotations.
     pub pod: Arc<Pod>,
-    /// Who wants it.
+    /// Source of the pod.
     pub source: SourceKind,
 }
 
 impl DesiredPod {
-    /// Whether the master says that it is to go: it is ended with the grace that its metadata gives, and not begun.
-    pub fn is_doomed(&self) -> bool {
+    /// Whether the API server has marked the pod for deletion. Such a pod is terminated with the grace period in its metadata,
+    /// and never started.
+    pub fn is_terminating(&self) -> bool {
         self.source == SourceKind::Api && self.pod.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// Whether every source has spoken.
+/// Whether all snapshots have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
-    /// Pods may be started, and none ended for being absent.
+    /// Pods may be started; absent pods must not be terminated.
     Incomplete,
-    /// What is absent is not wanted.
+    /// Absent pods are not desired.
     Complete,
 }
 
-/// Everything that should run here.
+/// The desired state of the node.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// The pods.
     pub pods: BTreeMap<PodUid, Arc<DesiredPod>>,
-    /// The pods by precedence: what comes first wins where two want one thing.
+    /// UIDs by precedence: earlier pods win conflicts.
     pub order: Vec<PodUid>,
-    /// ConfigMaps and Secrets of this node's own sources, for the pods of these.
+    /// ConfigMaps and Secrets of local sources, for pods of local sources.
     pub references: Arc<References>,
-    /// ConfigMaps and Secrets of the master, for its pods: what bears one name on both sides is two things.
-    pub of_master: Arc<References>,
-    /// Where each object of this node's own sources comes from, and each pod; pods by the name they bear here.
+    /// ConfigMaps and Secrets of the API server, for its pods. Objects of the same name in both sets are independent.
+    pub api_references: Arc<References>,
+    /// Owner of each local object and of each pod; pods by their full name.
     pub owners: BTreeMap<ObjectName, Owner>,
-    /// Pods of the master that do not run because this node has one of its own of that name, each with where that is from.
-    pub namesakes: BTreeMap<PodUid, (Arc<DesiredPod>, Arc<str>)>,
-    /// Pods that are wanted and not to begin yet: what is there of them goes on.
+    /// API server pods that cannot run because a local pod has the same name, each with the origin of the local pod.
+    pub name_conflicts: BTreeMap<PodUid, (Arc<DesiredPod>, Arc<str>)>,
+    /// Desired pods that must not be started yet; their existing containers keep running.
     pub waiting: BTreeSet<PodUid>,
-    /// What is wrong, by source and place.
+    /// Problems of all sources.
     pub problems: Vec<FoundProblem>,
-    /// Whether that is all of this node's own sources.
+    /// Whether all local sources have sent a complete snapshot.
     pub completeness: Completeness,
-    /// Whether that is all of the master: without one there is nothing to wait for.
-    pub master: Completeness,
-    /// Sources that are not asked: whatever they wanted runs on, as nobody has said that it is wanted no more.
-    pub unasked: BTreeSet<SourceKind>,
+    /// Whether the API server source is complete; always true without an API server.
+    pub api_completeness: Completeness,
+    /// Sources that are not configured. Their pods keep running, because no source can say that they were removed.
+    pub unconfigured: BTreeSet<SourceKind>,
 }
 
 impl Desired {
-    /// What pods of that source may refer to.
+    /// The references available to pods of a source.
     pub fn references_of(&self, source: SourceKind) -> &Arc<References> {
         match source {
-            SourceKind::Api => &self.of_master,
+            SourceKind::Api => &self.api_references,
             SourceKind::File | SourceKind::Http | SourceKind::Push => &self.references,
         }
     }
 
-    /// Whether a pod that such a source wanted is wanted no more; of an unknown source that is known once all have spoken.
+    /// Whether a pod of that source is no longer desired. For an unknown source this requires complete snapshots of all
+    /// sources.
     pub fn is_unwanted(&self, uid: &PodUid, source: Option<SourceKind>) -> bool {
         if self.pods.contains_key(uid) || self.waiting.contains(uid) {
             return false;
         }
-        let (own, master) =
-            (self.completeness == Completeness::Complete, self.master == Completeness::Complete);
+        let (own, api_completeness) =
+            (self.completeness == Completeness::Complete, self.api_completeness == Completeness::Complete);
         match source {
-            Some(unasked) if self.unasked.contains(&unasked) => false,
-            Some(SourceKind::Api) => master,
+            Some(unconfigured) if self.unconfigured.contains(&unconfigured) => false,
+            Some(SourceKind::Api) => api_completeness,
             Some(SourceKind::File | SourceKind::Http | SourceKind::Push) => own,
-            None => own && master,
+            None => own && api_completeness,
         }
     }
 }
 
-/// Who may change an object.
+/// The owner of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The source.
     pub source: SourceKind,
-    /// The file or URL.
+    /// File or URL.
     pub origin: Arc<str>,
 }
 
@@ -151,14 +150,14 @@ impl Default for Desired {
             pods: BTreeMap::new(),
             order: Vec::new(),
             references: Arc::default(),
-            of_master: Arc::default(),
+            api_references: Arc::default(),
             owners: BTreeMap::new(),
-            namesakes: BTreeMap::new(),
+            name_conflicts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             problems: Vec::new(),
             completeness: Completeness::Incomplete,
-            master: Completeness::Incomplete,
-            unasked: BTreeSet::new(),
+            api_completeness: Completeness::Incomplete,
+            unconfigured: BTreeSet::new(),
         }
     }
 }

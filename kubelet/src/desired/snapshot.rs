@@ -1,4 +1,4 @@
-//! What one source wants, all of it at once.
+//! A complete snapshot of what one pod source contains.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,23 +14,21 @@ use serde_json::Value;
 use super::{Completeness, SourceKind};
 use crate::observed::PodUid;
 
-/// An object of a source, shared from here to the worker.
+/// An object of a pod source, shared by reference up to the pod worker.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Held {
-    /// A pod as it will run here: named for this node, with UID and annotations.
+pub enum SourceObject {
+    /// A pod with its node-specific name, UID and annotations.
     Pod(Arc<Pod>),
-    /// Plain data.
     ConfigMap(Arc<ConfigMap>),
-    /// Confidential data.
     Secret(Arc<Secret>),
-    /// A token that the master has given for a pod.
+    /// A service-account token issued by the API server for a pod.
     Token(Arc<TokenRequest>),
-    /// The Service by which pods find the master's API.
+    /// The Service of the API server, for environment variables.
     ApiService(Arc<Service>),
 }
 
-impl Held {
-    /// The same object, shared.
+impl SourceObject {
+    /// Wraps a decoded object.
     pub fn new(object: Object) -> Self {
         match object {
             Object::Pod(pod) => Self::Pod(Arc::from(pod)),
@@ -39,7 +37,7 @@ impl Held {
         }
     }
 
-    /// The kind as a manifest spells it.
+    /// The kind of the object.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Pod(_) => "Pod",
@@ -50,7 +48,6 @@ impl Held {
         }
     }
 
-    /// The metadata, whatever the kind.
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Pod(pod) => &pod.metadata,
@@ -71,10 +68,10 @@ impl Held {
         }
     }
 
-    /// As a manifest would say it.
+    /// The object as JSON.
     ///
     /// # Errors
-    /// Never, as far as is known: every typed object becomes JSON.
+    /// Serialization fails, which does not happen for typed objects.
     pub fn json(&self) -> serde_json::Result<Value> {
         match self {
             Self::Pod(pod) => serde_json::to_value(pod),
@@ -85,7 +82,7 @@ impl Held {
         }
     }
 
-    /// True when both are one and the same in memory.
+    /// Whether both point to the same object in memory.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pod(a), Self::Pod(b)) => Arc::ptr_eq(a, b),
@@ -98,25 +95,23 @@ impl Held {
     }
 }
 
-/// An object and where it was found.
+/// An object and its origin.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What its manifest calls it.
+    /// Name in the manifest.
     pub name: Arc<ObjectName>,
-    /// The object.
-    pub object: Held,
-    /// The file or URL.
+    pub object: SourceObject,
+    /// File or URL.
     pub origin: Arc<str>,
 }
 
-/// Something wrong and where it was found.
+/// A problem and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundProblem {
-    /// The file or URL.
+    /// File or URL.
     pub origin: Arc<str>,
-    /// What is wrong.
     pub problem: Problem,
-    /// The last good version of what is wrong stays in force.
+    /// Whether the last good version stays in use.
     pub last_good: bool,
 }
 
@@ -124,31 +119,33 @@ impl fmt::Display for FoundProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gap = if self.problem.line > 0 { "" } else { " " };
         write!(f, "{}:{gap}{}", self.origin, self.problem)?;
-        if self.last_good { f.write_str(" (the last good version stays in force)") } else { Ok(()) }
+        if self.last_good { f.write_str(" (the last good version stays in use)") } else { Ok(()) }
     }
 }
 
-/// All that one source wants, in its own order: what stands first wins over what stands later.
+/// All objects of one source, in precedence order: earlier objects win over later ones.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The source.
     pub source: SourceKind,
-    /// What it holds.
+    /// Valid objects.
     pub objects: Vec<Found>,
-    /// Pods that it wants and that are not to begin yet: what is there of them goes on.
+    /// Desired pods that must not be started yet; their existing containers keep running.
     pub waiting: BTreeSet<PodUid>,
-    /// What is wrong with the rest.
+    /// Problems with the other objects.
     pub problems: Vec<FoundProblem>,
-    /// `Incomplete` when the source could not be read yet and only what it last held is known.
+    /// Directory entries that are skipped, one sentence each.
+    pub skipped: Vec<String>,
+    /// `Incomplete` until the source has been read once; until then the snapshot has only saved objects.
     pub completeness: Completeness,
 }
 
 impl Snapshot {
-    /// True when the other says the same: the very same objects from the same places, the same problems.
+    /// Whether both snapshots have the same objects (by pointer), origins and problems.
     pub fn is_same(&self, other: &Self) -> bool {
         self.source == other.source
             && self.completeness == other.completeness
             && self.problems == other.problems
+            && self.skipped == other.skipped
             && self.waiting == other.waiting
             && self.objects.len() == other.objects.len()
             && self

@@ -1,4 +1,4 @@
-//! Merging as tables.
+//! Merging of snapshots.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use api::problem::ObjectName;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Completeness, Desired, Found, Held, Merge, Snapshot, SourceKind};
+use super::{Completeness, Desired, Found, Merge, Snapshot, SourceKind, SourceObject};
 use crate::observed::PodUid;
 
 fn metadata(name: &str, uid: &str) -> ObjectMeta {
@@ -20,17 +20,18 @@ fn metadata(name: &str, uid: &str) -> ObjectMeta {
     }
 }
 
-/// `origin name uid` is a pod, `origin name` a ConfigMap.
+/// Parses `origin name uid` as a pod, `origin name` as a ConfigMap.
 fn found(text: &str) -> Found {
     let words: Vec<&str> = text.split(' ').collect();
     let object = match words[..] {
         [_, name, uid] => {
             let pod = Pod { metadata: metadata(&format!("{name}-n"), uid), ..Pod::default() };
-            Held::Pod(Arc::new(pod))
+            SourceObject::Pod(Arc::new(pod))
         }
-        [_, name] => {
-            Held::ConfigMap(Arc::new(ConfigMap { metadata: metadata(name, ""), ..ConfigMap::default() }))
-        }
+        [_, name] => SourceObject::ConfigMap(Arc::new(ConfigMap {
+            metadata: metadata(name, ""),
+            ..ConfigMap::default()
+        })),
         _ => panic!("{text}"),
     };
     let name = ObjectName {
@@ -44,10 +45,17 @@ fn found(text: &str) -> Found {
 fn snapshot(source: SourceKind, objects: &[&str]) -> Arc<Snapshot> {
     let objects = objects.iter().map(|text| found(text)).collect();
     let (waiting, problems) = (BTreeSet::new(), Vec::new());
-    Arc::new(Snapshot { source, objects, waiting, problems, completeness: Completeness::Complete })
+    Arc::new(Snapshot {
+        source,
+        objects,
+        waiting,
+        problems,
+        skipped: Vec::new(),
+        completeness: Completeness::Complete,
+    })
 }
 
-/// What is in force, in order, with its place; then the problems.
+/// The merged objects in order with their origins, and the problems.
 fn shown(desired: &Desired) -> (String, Vec<String>) {
     let owner = |kind: &str, name: &str| {
         let key =
@@ -71,8 +79,8 @@ fn of_two_with_one_name_the_first_wins_and_the_second_is_told() {
         merge.put(snapshot(SourceKind::File, &["a.yaml web 1", "b.yaml web 1", "b.yaml db 2", "c.yaml db"]));
     let (objects, problems) = shown(&now);
     assert_eq!(objects, "web-n@a.yaml db-n@b.yaml db@c.yaml");
-    let expected = "b.yaml: metadata.name: Pod default/web stands in a.yaml already; rename or remove one of them; \
-                    the one in a.yaml counts";
+    let expected = "b.yaml: metadata.name: Pod default/web is already defined in a.yaml; rename or remove one of them; \
+                    the one in a.yaml is used";
     assert_eq!(problems, [expected]);
 
     let now = merge.put(snapshot(SourceKind::File, &["b.yaml web 1"]));
@@ -164,14 +172,14 @@ fn what_bears_one_name_here_and_at_the_master_is_two_things() {
     assert_eq!(now.problems, []);
     let of = |source: SourceKind| now.references_of(source).config_map("default", "conf").cloned().unwrap();
     assert!(!Arc::ptr_eq(&of(SourceKind::File), &of(SourceKind::Api)));
-    // But of two pods with one name only one is here, and the other is named.
+    // Of two pods with the same name only one is desired; the other is a name conflict.
     let now = merge.put(snapshot(SourceKind::Api, &["api web 3"]));
     assert_eq!((shown(&now).0.as_str(), now.problems.len()), ("web-n@a conf@a", 0));
     let told: Vec<(&str, &str)> =
-        now.namesakes.iter().map(|(uid, (_, origin))| (uid.as_str(), &**origin)).collect();
+        now.name_conflicts.iter().map(|(uid, (_, origin))| (uid.as_str(), &**origin)).collect();
     assert_eq!(told, [("3", "a")]);
     let now = merge.put(snapshot(SourceKind::File, &["a conf"]));
-    assert_eq!((shown(&now).0.as_str(), now.namesakes.len()), ("web-n@api conf@a", 0));
+    assert_eq!((shown(&now).0.as_str(), now.name_conflicts.len()), ("web-n@api conf@a", 0));
 }
 
 #[test]
@@ -200,5 +208,9 @@ fn nobody_waits_for_a_master_to_end_pods_of_his_own() {
     assert_eq!(unwanted(&merge), [true, false, false]);
     merge.put(snapshot(SourceKind::Api, &["api db 2"]));
     assert_eq!(unwanted(&merge), [true; 3]);
-    assert_eq!(Merge::new([SourceKind::File]).desired().master, Completeness::Complete, "there is none");
+    assert_eq!(
+        Merge::new([SourceKind::File]).desired().api_completeness,
+        Completeness::Complete,
+        "there is none"
+    );
 }

@@ -1,4 +1,4 @@
-//! A certificate with its key, and the few facts about it that decide anything. Pure.
+//! A certificate with its key, and the fields of it that the kubelet uses. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,49 +15,49 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Most certificates of a file: a chain is two or three, a bundle of authorities a few more.
-const MOST_CERTIFICATES: usize = 16;
-/// Letters of a line of PEM.
+/// Most certificates per file. A chain has two or three, a CA bundle some more.
+const MAX_CERTIFICATES: usize = 16;
+/// Characters per line of PEM.
 const LINE: usize = 64;
 
-/// A certificate and its key, ready to be shown.
+/// A certificate chain and its private key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The chain and the key.
+    /// The chain and the key, for rustls.
     pub certified: Arc<CertifiedKey>,
-    /// What it says.
+    /// The fields of the first certificate.
     pub facts: Facts,
-    /// Since when this node has it.
+    /// When this node received it.
     pub since: Timestamp,
 }
 
-/// What a certificate says.
+/// The fields of a certificate that the kubelet uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Its common name.
+    /// The common name of the subject.
     pub common_name: String,
-    /// Its first second, since 1970.
+    /// `notBefore`, in seconds since 1970.
     pub from: i64,
-    /// Its last second, since 1970.
+    /// `notAfter`, in seconds since 1970.
     pub until: i64,
-    /// DNS names of a server.
+    /// DNS names among the subject alternative names.
     pub dns: BTreeSet<String>,
-    /// Addresses of a server.
+    /// IP addresses among the subject alternative names.
     pub addresses: BTreeSet<IpAddr>,
-    /// Public key with its algorithm, DER.
+    /// The SubjectPublicKeyInfo, DER.
     pub key_info: Vec<u8>,
 }
 
 impl Certificate {
-    /// Reads the text of a file that holds both.
+    /// Parses a PEM text that holds both the chain and the key.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence that begins with the file.
+    /// The reason, as the end of a sentence whose subject is the file.
     pub fn read(pem: &[u8], since: Timestamp) -> Result<Self, String> {
         Self::of(pem, pem, since)
     }
 
-    /// Of a chain and a key, both PEM.
+    /// Parses a chain and a key, both PEM.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -70,7 +70,7 @@ impl Certificate {
         Ok(Self { certified: Arc::new(certified), facts, since })
     }
 
-    /// Whether its life has ended.
+    /// Whether it has expired.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now.as_second() >= self.facts.until
     }
@@ -78,8 +78,8 @@ impl Certificate {
 
 impl Facts {
     fn of(der: &[u8]) -> Result<Self, String> {
-        let damaged = |error: &dyn std::fmt::Display| format!("holds a damaged certificate: {error}");
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| damaged(&error))?;
+        let invalid = |error: &dyn std::fmt::Display| format!("holds a damaged certificate: {error}");
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| invalid(&error))?;
         let mut facts = Self {
             common_name: certificate
                 .subject()
@@ -93,7 +93,7 @@ impl Facts {
             key_info: certificate.public_key().raw.to_vec(),
             ..Self::default()
         };
-        let names = certificate.subject_alternative_name().map_err(|error| damaged(&error))?;
+        let names = certificate.subject_alternative_name().map_err(|error| invalid(&error))?;
         for name in names.iter().flat_map(|names| &names.value.general_names) {
             match name {
                 GeneralName::DNSName(name) => drop(facts.dns.insert((*name).to_owned())),
@@ -110,21 +110,21 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
-/// Every certificate of a PEM text, of which there is at least one.
+/// All certificates of a PEM text, at least one.
 ///
 /// # Errors
-/// What is wrong, as the end of a sentence that begins with the text.
+/// The reason, as the end of a sentence whose subject is the text.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MOST_CERTIFICATES + 1).collect();
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect();
     let all = all.map_err(|error| format!("is damaged: {error}"))?;
     match all.len() {
         0 => Err("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned()),
-        1..=MOST_CERTIFICATES => Ok(all),
-        _ => Err(format!("holds more than {MOST_CERTIFICATES} certificates")),
+        1..=MAX_CERTIFICATES => Ok(all),
+        _ => Err(format!("holds more than {MAX_CERTIFICATES} certificates")),
     }
 }
 
-/// Certificates as PEM.
+/// Encodes certificates as PEM.
 pub fn pem(all: &[CertificateDer<'_>]) -> String {
     let block = |der: &CertificateDer<'_>| {
         let text = STANDARD.encode(der);
@@ -135,10 +135,10 @@ pub fn pem(all: &[CertificateDer<'_>]) -> String {
     all.iter().map(block).collect()
 }
 
-/// The SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hex: what join strings pin.
+/// The SHA-256 of a certificate's SubjectPublicKeyInfo, in hex. Join strings pin this hash.
 ///
 /// # Errors
-/// When it does not read.
+/// The certificate cannot be parsed.
 pub fn hash(der: &[u8]) -> Result<String, String> {
     Facts::of(der).map(|facts| hex::encode(Sha256::digest(facts.key_info)))
 }

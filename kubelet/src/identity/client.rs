@@ -1,4 +1,5 @@
-//! The node's client certificate: from a join string, a bootstrap kubeconfig, or the certificate before it.
+//! The node's client certificate: obtained with a join string or a bootstrap kubeconfig, and renewed with the current
+//! certificate.
 
 use std::sync::Arc;
 
@@ -6,26 +7,26 @@ use apiserver::auth::nodes::{PREFIX, STOCK_PREFIX};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::access::{Known, Shows};
+use super::access::{ClusterAccess, Credentials};
 use super::certificate::Certificate;
-use super::discover::{self, Found};
+use super::certificate_manager::{CertificateManager, Step};
+use super::cluster_info_refresh::Adoption;
+use super::csr::{CertificateRequest, Kind, is_node};
+use super::discovery::{self, Found};
+use super::error::ApiError;
 use super::files;
-use super::keeper::{Keeper, Step};
-use super::learn::Taken;
-use super::pace;
-use super::request::{Kind, Wanted, is_node};
-use super::standing::Standing;
-use super::trouble::Trouble;
+use super::issuer::IssuerStatus;
+use super::timing;
 use crate::disk;
 use crate::options::{Bootstrap, Join};
 
-impl Keeper {
-    /// Looks at certificate and kubeconfig and does what is due.
-    pub(super) async fn client_step(&mut self) -> Result<Step, Trouble> {
+impl CertificateManager {
+    /// Does the next step for the client certificate and the kubeconfig.
+    pub(super) async fn sync_client(&mut self) -> Result<Step, ApiError> {
         let now = Timestamp::now();
         let files = self.files.clone();
         let known = match (disk::run(move || files.known()).await?, self.settings.cluster.bootstrap.clone()) {
-            (Some(known), Some(Bootstrap::Join(join))) => Some(self.of_line(known, &join).await?),
+            (Some(known), Some(Bootstrap::Join(join))) => Some(self.check_join_string(known, &join).await?),
             (known, _) => known,
         };
         if let Some(known) = &known {
@@ -36,96 +37,118 @@ impl Keeper {
         let usable = held.clone().filter(|held| !held.is_over(now));
         match (usable, known) {
             (Some(usable), Some(known)) => self.renew(usable, known, now).await,
-            // A kill came between the certificate and the kubeconfig.
+            // The kubelet was killed after it wrote the certificate and before it wrote the kubeconfig.
             (Some(usable), None) if self.settings.cluster.bootstrap.is_some() => {
-                let (way, _) = self.introduced(None).await?;
-                self.write(&way).await?;
-                Ok(Step::Got(usable))
+                let (access, _) = self.bootstrap_access(None).await?;
+                self.write(&access).await?;
+                Ok(Step::Issued(usable))
             }
             (_, known) => self.begin(held, known).await,
         }
     }
 
-    /// A node that is known looks after itself.
-    async fn renew(&mut self, held: Arc<Certificate>, known: Known, now: Timestamp) -> Result<Step, Trouble> {
-        if self.shelf.borrow().is_none() {
-            return Ok(Step::Got(held));
+    /// Checks the cluster info and renews the certificate if that is due.
+    async fn renew(
+        &mut self,
+        held: Arc<Certificate>,
+        known: ClusterAccess,
+        now: Timestamp,
+    ) -> Result<Step, ApiError> {
+        if self.certificate.borrow().is_none() {
+            return Ok(Step::Issued(held));
         }
-        let known = self.learn(known, &held, now).await?;
-        let due = match self.standing(&held, now) {
-            Standing::Good => pace::renew_at(&held, self.share),
-            Standing::Leaving => now,
-            // What nobody there believes is shown to nobody.
-            Standing::Foreign => {
-                self.common.way.send_replace(None);
+        let known = self.refresh_cluster_info(known, &held, now).await?;
+        let due = match self.issuer_status(&held, now) {
+            IssuerStatus::Good => timing::rotation_deadline(&held, self.share),
+            IssuerStatus::Retiring => now,
+            // The cluster does not accept the certificate, so it is not sent any more.
+            IssuerStatus::Unknown => {
+                self.shared.access.send_replace(None);
                 return self.begin(Some(held), Some(known)).await;
             }
         };
-        let way = known.showing(Shows::Certificate(held.clone()));
-        self.common.way.send_if_modified(|shown| {
-            let is_news = shown.as_ref().is_none_or(|before| !before.is_same(&way));
+        let access = known.with_credentials(Credentials::Certificate(held.clone()));
+        self.shared.access.send_if_modified(|shown| {
+            let is_news = shown.as_ref().is_none_or(|before| !before.is_same(&access));
             if is_news {
-                *shown = Some(way.clone());
+                *shown = Some(access.clone());
             }
             is_news
         });
         if now < due {
-            self.greet(way).await.map_err(|trouble| self.with_files(trouble))?;
+            self.check_access(access).await.map_err(|error| self.with_files(error))?;
             let asked_again = now.saturating_add(self.ask_at.saturating_duration_since(Instant::now()));
-            return Ok(Step::Rest(asked_again.unwrap_or(due).min(due)));
+            return Ok(Step::Sleep(asked_again.unwrap_or(due).min(due)));
         }
-        let wanted = Wanted::client(held.facts.common_name.clone());
-        let asked = self.ask(way, &wanted, Some(&held)).await;
-        asked.map_err(|trouble| self.with_files(trouble))
+        let wanted = CertificateRequest::client(held.facts.common_name.clone());
+        let asked = self.ask(access, &wanted, Some(&held)).await;
+        asked.map_err(|error| self.with_files(error))
     }
 
-    /// A machine that is no node, or not any more, asks to be one.
-    async fn begin(&mut self, held: Option<Arc<Certificate>>, known: Option<Known>) -> Result<Step, Trouble> {
-        let (way, prefix) = self.introduced(known).await?;
+    /// Requests the first certificate, or one that replaces an unusable certificate.
+    async fn begin(
+        &mut self,
+        held: Option<Arc<Certificate>>,
+        known: Option<ClusterAccess>,
+    ) -> Result<Step, ApiError> {
+        let (access, prefix) = self.bootstrap_access(known).await?;
         let user = format!("{prefix}{}", self.settings.node);
-        let wanted = Wanted::client(user);
-        let asked = self.ask(way.clone(), &wanted, held.as_deref()).await;
-        let step = asked.map_err(|trouble| self.of_nobody(self.with_files(trouble), &way.shows))?;
-        if matches!(step, Step::Got(_)) && self.settings.cluster.bootstrap.is_some() {
-            self.write(&way).await?;
+        let wanted = CertificateRequest::client(user);
+        let asked = self.ask(access.clone(), &wanted, held.as_deref()).await;
+        let step =
+            asked.map_err(|error| self.with_user_remedy(self.with_files(error), &access.credentials))?;
+        if matches!(step, Step::Issued(_)) && self.settings.cluster.bootstrap.is_some() {
+            self.write(&access).await?;
         }
         Ok(step)
     }
 
-    /// The way to the cluster for one who is not known there, and what comes before the node's name in its user.
-    async fn introduced(&mut self, known: Option<Known>) -> Result<(Known, String), Trouble> {
+    /// How to reach the cluster for the first request, and the prefix of the node's user name.
+    async fn bootstrap_access(
+        &mut self,
+        known: Option<ClusterAccess>,
+    ) -> Result<(ClusterAccess, String), ApiError> {
         match self.settings.cluster.bootstrap.clone() {
             Some(Bootstrap::Kubeconfig(path)) => {
-                let stock = stock(path).await?;
-                // What was believed once is what is believed ever after; the file only says how to ask anew.
-                let way = known.map_or_else(|| stock.clone(), |known| known.showing(stock.shows.clone()));
-                Ok((way, STOCK_PREFIX.to_owned()))
+                let bootstrap = bootstrap_kubeconfig(path).await?;
+                // The known CAs stay trusted. Only the credentials come from the bootstrap kubeconfig.
+                let access = known.map_or_else(
+                    || bootstrap.clone(),
+                    |known| known.with_credentials(bootstrap.credentials.clone()),
+                );
+                Ok((access, STOCK_PREFIX.to_owned()))
             }
             Some(Bootstrap::Join(join)) => {
                 if let Some(found) = &self.found {
                     return Ok((found.known.clone(), found.prefix.clone()));
                 }
                 let found = match known {
-                    None => self.found_by(&join).await?,
-                    // What was believed once is what is believed ever after.
+                    None => self.discover_cluster(&join).await?,
+                    // The known CAs stay trusted.
                     Some(known) => {
-                        let servers = both(&known, &join);
-                        match discover::again(&servers, &known.authority).await {
-                            Ok(info) => match self.take(known, info, &servers).await? {
-                                Taken::Believed(known, info) => {
-                                    let known = known.showing(Shows::Nothing);
+                        let servers = merged_servers(&known, &join);
+                        match discovery::refetch(&servers, &known.authority).await {
+                            Ok(info) => match self.adopt_cluster_info(known, info, &servers).await? {
+                                Adoption::Confirmed(known, info) => {
+                                    let known = known.with_credentials(Credentials::Anonymous);
                                     Found { known, prefix: info.prefix, server_time: info.server_time }
                                 }
-                                // By what it says nothing is done.
-                                Taken::Doubted(known) => {
-                                    return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                                // Unconfirmed cluster info is not used.
+                                Adoption::Unconfirmed(known) => {
+                                    return Ok((
+                                        known.with_credentials(Credentials::Anonymous),
+                                        PREFIX.to_owned(),
+                                    ));
                                 }
                             },
-                            // Who tells of the cluster is away, or has moved.
-                            Err(Trouble::Unreachable { .. }) => {
-                                return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                            // The server is away or has moved.
+                            Err(ApiError::Unreachable { .. }) => {
+                                return Ok((
+                                    known.with_credentials(Credentials::Anonymous),
+                                    PREFIX.to_owned(),
+                                ));
                             }
-                            Err(trouble) => return Err(self.with_files(trouble)),
+                            Err(error) => return Err(self.with_files(error)),
                         }
                     }
                 };
@@ -135,90 +158,91 @@ impl Keeper {
             None => {
                 let missing = || {
                     let path = self.settings.cluster.kubeconfig.display().to_string();
-                    Trouble::damaged(
+                    ApiError::invalid(
                         path,
-                        "is not there: write it, or join by --bootstrap or --bootstrap-kubeconfig",
+                        "does not exist: write it, or join with --bootstrap or --bootstrap-kubeconfig",
                     )
                 };
                 let known = known.ok_or_else(missing)?;
-                let is_spent = self.standing == Standing::Foreign
+                let is_spent = self.issuer_status == IssuerStatus::Unknown
                     || own(&known).is_some_and(|own| own.is_over(Timestamp::now()));
-                let way = if is_spent { known.showing(Shows::Nothing) } else { known };
-                Ok((way, STOCK_PREFIX.to_owned()))
+                let access = if is_spent { known.with_credentials(Credentials::Anonymous) } else { known };
+                Ok((access, STOCK_PREFIX.to_owned()))
             }
         }
     }
 
-    /// The cluster of a line, for a machine that knows none.
-    async fn found_by(&mut self, join: &Join) -> Result<Found, Trouble> {
-        let found = discover::cluster(&join.servers, join.pin.as_deref()).await;
-        let found = found.map_err(|trouble| self.with_files(trouble))?;
+    /// Discovers the cluster of a join string.
+    async fn discover_cluster(&mut self, join: &Join) -> Result<Found, ApiError> {
+        let found = discovery::discover(&join.servers, join.pin.as_deref()).await;
+        let found = found.map_err(|error| self.with_files(error))?;
         if join.pin.is_none() {
-            // Who trusts at first sight trusts nobody else from then on, also after a restart.
+            // Without a pin, the CA is trusted on first use. It is stored at once, so that no other CA is accepted
+            // after a restart.
             self.write(&found.known).await?;
         }
-        tracing::info!(servers = ?found.known.servers, "the cluster of the join string is found");
-        if let Some(text) = found.clocks(Timestamp::now()) {
+        tracing::info!(servers = ?found.known.servers, "found the cluster of the join string");
+        if let Some(text) = found.clock_skew_warning(Timestamp::now()) {
             tracing::warn!("{text}");
         }
         Ok(found)
     }
 
-    async fn write(&self, way: &Known) -> Result<(), Trouble> {
-        let (files, way) = (self.files.clone(), way.clone());
-        disk::run(move || files.write_kubeconfig(&way)).await
+    async fn write(&self, access: &ClusterAccess) -> Result<(), ApiError> {
+        let (files, access) = (self.files.clone(), access.clone());
+        disk::run(move || files.write_kubeconfig(&access)).await
     }
 
-    pub(super) fn with_files(&self, trouble: Trouble) -> Trouble {
+    pub(super) fn with_files(&self, error: ApiError) -> ApiError {
         let (kubeconfig, own) = (self.files.kubeconfig.display(), self.files.current(Kind::Client));
         let own = own.display();
-        trouble.with_files(&format!("{kubeconfig} and {own}"))
+        error.with_files(&format!("{kubeconfig} and {own}"))
     }
 
-    /// The same where the cluster does not know this node by its key any more, with what to do about that.
-    pub(super) async fn of_unregistered(&self, trouble: Trouble) -> Trouble {
-        if !trouble.is_unregistered() || trouble.has_remedy() {
-            return trouble;
+    /// Adds a remedy if the cluster no longer accepts this node's key.
+    pub(super) async fn with_unregistered_remedy(&self, error: ApiError) -> ApiError {
+        if !error.is_unregistered() || error.has_remedy() {
+            return error;
         }
         let files = self.files.clone();
         let has_others = disk::run(move || files.shows_others()).await.unwrap_or_default();
-        trouble.with_remedy(self.files.remedy_of_unregistered(has_others))
+        error.with_remedy(self.files.remedy_of_unregistered(has_others))
     }
 
-    /// The same to whoever was refused by what the kubeconfig shows: it is that of a person, or of another node.
-    fn of_nobody(&self, trouble: Trouble, shows: &Shows) -> Trouble {
-        let who = match shows {
-            _ if !trouble.is_code(403) || self.settings.cluster.bootstrap.is_some() => return trouble,
-            Shows::Nothing => return trouble,
-            Shows::Token(_) => "a token".to_owned(),
-            Shows::Certificate(own) => format!("the certificate of {:?}", own.facts.common_name),
+    /// Adds a remedy if the credentials of the kubeconfig belong to a user or to another node.
+    fn with_user_remedy(&self, error: ApiError, credentials: &Credentials) -> ApiError {
+        let who = match credentials {
+            _ if !error.has_code(403) || self.settings.cluster.bootstrap.is_some() => return error,
+            Credentials::Anonymous => return error,
+            Credentials::Token(_) => "a token".to_owned(),
+            Credentials::Certificate(own) => format!("the certificate of {:?}", own.facts.common_name),
         };
         let (node, kubeconfig) = (&self.settings.node, self.files.kubeconfig.display());
-        let minutes = pace::ASK_AFTER_TROUBLE.as_secs() / 60;
+        let minutes = timing::CLUSTER_INFO_RETRY.as_secs() / 60;
         let remedy = format!(
-            "; {kubeconfig} shows {who}, and a kubelet needs one of {PREFIX}{node} or {STOCK_PREFIX}{node}. Join by --bootstrap with \
-             the line of `master join-string`, or by --bootstrap-kubeconfig, and let --kubeconfig be a file that is not there: the \
-             kubelet writes it. It asks again after {minutes} minutes, or when it is started again"
+            "; {kubeconfig} has {who}, and a kubelet needs one of {PREFIX}{node} or {STOCK_PREFIX}{node}. Join by --bootstrap \
+             with the line of `master join-string`, or by --bootstrap-kubeconfig, and let --kubeconfig name a missing \
+             file: the kubelet writes it. The kubelet retries after {minutes} minutes, or when it is restarted"
         );
-        trouble.with_remedy(remedy).not_before(pace::ASK_AFTER_TROUBLE)
+        error.with_remedy(remedy).with_retry_after(timing::CLUSTER_INFO_RETRY)
     }
 }
 
-/// What a bootstrap kubeconfig says; one that is not there yet is waited for.
-async fn stock(path: std::path::PathBuf) -> Result<Known, Trouble> {
-    disk::run(move || files::known(&path)?.ok_or(Trouble::Awaited { path })).await
+/// Reads a bootstrap kubeconfig; a missing file is an error that is waited for.
+async fn bootstrap_kubeconfig(path: std::path::PathBuf) -> Result<ClusterAccess, ApiError> {
+    disk::run(move || files::known(&path)?.ok_or(ApiError::KubeconfigMissing { path })).await
 }
 
-/// The certificate that a kubeconfig shows.
-fn own(known: &Known) -> Option<Arc<Certificate>> {
-    match &known.shows {
-        Shows::Certificate(own) => Some(own.clone()),
-        Shows::Nothing | Shows::Token(_) => None,
+/// The client certificate of the kubeconfig.
+fn own(known: &ClusterAccess) -> Option<Arc<Certificate>> {
+    match &known.credentials {
+        Credentials::Certificate(own) => Some(own.clone()),
+        Credentials::Anonymous | Credentials::Token(_) => None,
     }
 }
 
-/// The servers that are known, then those of the line.
-pub(super) fn both(known: &Known, join: &Join) -> Vec<String> {
+/// The known servers, then those of the join string.
+pub(super) fn merged_servers(known: &ClusterAccess, join: &Join) -> Vec<String> {
     let others = join.servers.iter().filter(|server| !known.servers.contains(server));
     known.servers.iter().chain(others).cloned().collect()
 }

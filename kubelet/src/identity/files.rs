@@ -1,4 +1,4 @@
-//! What a node keeps of who it is: certificates with their keys, keys that wait for theirs, and the kubeconfig.
+//! The files of the node's identity: certificates with their keys, keys of pending CSRs, and the kubeconfig.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,76 +9,75 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
 
-use super::access::{Known, Shows};
+use super::access::{ClusterAccess, Credentials};
 use super::certificate::Certificate;
+use super::csr::Kind;
+use super::error::ApiError;
 use super::kubeconfig::{self, Data, Kubeconfig};
-use super::request::Kind;
-use super::trouble::Trouble;
 
-/// Longest file that is read: a chain and a key are a few KiB, a bundle of authorities some more.
-const LONGEST_BYTES: u64 = 1 << 20;
-/// Mode of whatever holds a key, or says where one is.
+/// Largest file that is read. A chain with its key has a few KiB, a CA bundle some more.
+const MAX_BYTES: u64 = 1 << 20;
+/// Mode of files with a key, or with the path of a key.
 const SECRET: u32 = 0o600;
 
-/// Where they are.
+/// Paths of the files.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// Of certificates and keys.
+    /// Directory of certificates and keys.
     pub cert_dir: PathBuf,
-    /// The kubeconfig.
     pub kubeconfig: PathBuf,
 }
 
 impl Files {
-    /// The certificate with its key.
+    /// Path of the current certificate with its key.
     pub fn current(&self, kind: Kind) -> PathBuf {
         self.cert_dir.join(kind.current())
     }
 
-    /// The key that waits for its certificate.
+    /// Path of the key of the pending CSR.
     fn waiting(&self, kind: Kind) -> PathBuf {
         self.cert_dir.join(format!("{}.key.tmp", kind.stem()))
     }
 
-    /// The certificate that this node has; one that cannot be used is told in the log and asked for anew.
+    /// Reads the current certificate. An invalid one is logged and requested again.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
-    pub fn certificate(&self, kind: Kind) -> Result<Option<Certificate>, Trouble> {
+    /// The file exists and cannot be read.
+    pub fn certificate(&self, kind: Kind) -> Result<Option<Certificate>, ApiError> {
         let path = self.current(kind);
         let Some(bytes) = read(&path)? else { return Ok(None) };
         let written = fs::metadata(&path).and_then(|file| file.modified()).ok();
         let since = written.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::MIN);
-        // Written while the clock was ahead, or by somebody who says so.
+        // The file time is in the future if the clock was ahead, or if a user set it.
         let since = since.min(Timestamp::now());
         let read = Certificate::read(&bytes, since);
-        let told = |why: &String| tracing::warn!(path = %path.display(), "{} {why}; asking for another", path.display());
-        Ok(read.inspect_err(told).ok())
+        let log_invalid = |why: &String| tracing::warn!(path = %path.display(), "{} {why}; requesting another one", path.display());
+        Ok(read.inspect_err(log_invalid).ok())
     }
 
-    /// The key that waits for its certificate, which is not the spent one (DER); made where there is none.
+    /// The key of the pending CSR, unless it is the `spent` one (public key, DER). A missing key is generated.
     ///
     /// # Errors
-    /// When it cannot be read or written.
-    pub fn key(&self, kind: Kind, spent: Option<&[u8]>) -> Result<KeyPair, Trouble> {
+    /// The key cannot be read or written.
+    pub fn key(&self, kind: Kind, spent: Option<&[u8]>) -> Result<KeyPair, ApiError> {
         let path = self.waiting(kind);
         let found = read(&path)?.and_then(|bytes| KeyPair::from_pem(&String::from_utf8_lossy(&bytes)).ok());
-        // A kill may have left the key of the certificate that there is now.
+        // If the kubelet was killed after an issue, this may be the key of the current certificate.
         if let Some(key) = found.filter(|key| spent != Some(key.subject_public_key_info().as_slice())) {
             return Ok(key);
         }
         let key = KeyPair::generate().map_err(|error| {
-            Trouble::damaged("the system", format!("has no randomness for a key: {error}"))
+            ApiError::invalid("the system", format!("has no randomness to generate a key: {error}"))
         })?;
         write(&path, key.serialize_pem().as_bytes())?;
         Ok(key)
     }
 
-    /// Takes a certificate (PEM) and its key into use; the key waits no more.
+    /// Stores an issued certificate (PEM) with its key, and removes the pending key.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn keep(&self, kind: Kind, chain: &[u8], key: &str) -> Result<(), Trouble> {
+    /// A file cannot be written.
+    pub fn keep(&self, kind: Kind, chain: &[u8], key: &str) -> Result<(), ApiError> {
         let mut both = chain.to_vec();
         if !both.ends_with(b"\n") {
             both.push(b'\n');
@@ -88,39 +87,39 @@ impl Files {
         self.forget_key(kind)
     }
 
-    /// The next key is another one.
+    /// Removes the pending key, so that the next CSR has a new one.
     ///
     /// # Errors
-    /// When it cannot be removed.
-    pub fn forget_key(&self, kind: Kind) -> Result<(), Trouble> {
+    /// The file cannot be removed.
+    pub fn forget_key(&self, kind: Kind) -> Result<(), ApiError> {
         let path = self.waiting(kind);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Trouble::file(&path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ApiError::from_file(&path, &error)),
             _ => Ok(()),
         }
     }
 
-    /// What this node's kubeconfig says, if there is one.
+    /// Reads this node's kubeconfig; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it does not read.
-    pub fn known(&self) -> Result<Option<Known>, Trouble> {
-        let damaged = |why: String| Trouble::damaged(self.kubeconfig.display().to_string(), why);
+    /// The kubeconfig is invalid.
+    pub fn known(&self) -> Result<Option<ClusterAccess>, ApiError> {
+        let invalid = |why: String| ApiError::invalid(self.kubeconfig.display().to_string(), why);
         let Some((file, mut known)) = public(&self.kubeconfig)? else { return Ok(None) };
         match shown(&file) {
-            Ok(shows) => known.shows = shows,
-            // What this node shows is read by itself, and asked for anew where it cannot be used.
+            Ok(credentials) => known.credentials = credentials,
+            // The node's own certificate is read separately, and requested again if it is invalid.
             Err(_) if file.certificate.is_some() => {}
-            Err(why) => return Err(damaged(why)),
+            Err(why) => return Err(invalid(why)),
         }
         Ok(Some(known))
     }
 
-    /// Writes down whose clients this node answers, unless it is written already; whether it was not.
+    /// Writes the CAs for client certificates of the kubelet's server. Returns whether they changed.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn write_authorities(&self, authorities: &[u8]) -> Result<bool, Trouble> {
+    /// The file cannot be written.
+    pub fn write_authorities(&self, authorities: &[u8]) -> Result<bool, ApiError> {
         let path = self.cert_dir.join(super::AUTHORITIES);
         if read(&path)?.is_some_and(|before| before == authorities) {
             return Ok(false);
@@ -128,11 +127,11 @@ impl Files {
         write(&path, authorities).map(|()| true)
     }
 
-    /// Writes this node's kubeconfig, unless it says so already.
+    /// Writes this node's kubeconfig if it changes.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn write_kubeconfig(&self, known: &Known) -> Result<(), Trouble> {
+    /// The file cannot be written.
+    pub fn write_kubeconfig(&self, known: &ClusterAccess) -> Result<(), ApiError> {
         let text = kubeconfig::text(known, &self.current(Kind::Client));
         if read(&self.kubeconfig)?.is_some_and(|before| before == text.as_bytes()) {
             return Ok(());
@@ -140,26 +139,26 @@ impl Files {
         write(&self.kubeconfig, text.as_bytes())
     }
 
-    /// Whether the kubeconfig shows a certificate that this node does not keep itself: whoever wrote it put it there.
+    /// Whether the kubeconfig names a certificate that this node does not manage, because a user wrote it.
     ///
     /// # Errors
-    /// When it does not read.
-    pub fn shows_others(&self) -> Result<bool, Trouble> {
+    /// The kubeconfig is invalid.
+    pub fn shows_others(&self) -> Result<bool, ApiError> {
         let found = public(&self.kubeconfig)?;
         let is_others =
             |file: Kubeconfig| file.certificate.is_some() && !file.leads_to(&self.current(Kind::Client));
         Ok(found.is_some_and(|(file, _)| is_others(file)))
     }
 
-    /// What to do about a cluster that does not know this node by its key any more, as the end of what it said; where the kubeconfig
-    /// shows a certificate of its own, that has to be replaced too.
+    /// The remedy if the cluster no longer accepts this node's key, as the end of an error message. With
+    /// `shows_others`, the certificate in the kubeconfig must be replaced too.
     pub fn remedy_of_unregistered(&self, shows_others: bool) -> String {
         let (own, kubeconfig) = (self.current(Kind::Client), self.kubeconfig.display());
         let own = own.display();
         let (remove, rest) = if shows_others {
             let replace = format!(
-                "replace the certificate in {kubeconfig}, which the kubelet has not written, by one for a new key, remove {own} where it \
-                 is there"
+                "replace the certificate in {kubeconfig}, which the kubelet did not write, with one for a new key, remove \
+                 {own} if it exists"
             );
             (replace, String::new())
         } else {
@@ -171,11 +170,11 @@ impl Files {
         )
     }
 
-    /// Writes it anew where it is this node's own; false where it is somebody else's, which is left as it is.
+    /// Rewrites the kubeconfig if this node wrote it. Returns false for a kubeconfig of a user, which is not changed.
     ///
     /// # Errors
-    /// When it does not read, or cannot be written.
-    pub fn rewrite_kubeconfig(&self, known: &Known) -> Result<bool, Trouble> {
+    /// The kubeconfig is invalid or cannot be written.
+    pub fn rewrite_kubeconfig(&self, known: &ClusterAccess) -> Result<bool, ApiError> {
         let found = public(&self.kubeconfig)?;
         if !found.is_some_and(|(file, _)| file.leads_to(&self.current(Kind::Client))) {
             return Ok(false);
@@ -184,78 +183,78 @@ impl Files {
     }
 }
 
-/// What somebody else's kubeconfig says, with everything that it refers to; `None` when it is not there.
+/// Reads a kubeconfig that a user wrote, with all files that it names; `None` if it does not exist.
 ///
 /// # Errors
-/// When it does not read, or names files that cannot be read.
-pub fn known(path: &Path) -> Result<Option<Known>, Trouble> {
-    let damaged = |why: String| Trouble::damaged(path.display().to_string(), why);
+/// The kubeconfig is invalid, or names files that cannot be read.
+pub fn known(path: &Path) -> Result<Option<ClusterAccess>, ApiError> {
+    let invalid = |why: String| ApiError::invalid(path.display().to_string(), why);
     let Some((file, known)) = public(path)? else { return Ok(None) };
-    Ok(Some(known.showing(shown(&file).map_err(damaged)?)))
+    Ok(Some(known.with_credentials(shown(&file).map_err(invalid)?)))
 }
 
-/// All of it but what is shown.
-fn public(path: &Path) -> Result<Option<(Kubeconfig, Known)>, Trouble> {
+/// Reads a kubeconfig without its credentials.
+fn public(path: &Path) -> Result<Option<(Kubeconfig, ClusterAccess)>, ApiError> {
     let Some(bytes) = read(path)? else { return Ok(None) };
-    let damaged = |why: String| Trouble::damaged(path.display().to_string(), why);
-    let file = Kubeconfig::read(&bytes, path.parent().unwrap_or(Path::new("."))).map_err(damaged)?;
+    let invalid = |why: String| ApiError::invalid(path.display().to_string(), why);
+    let file = Kubeconfig::read(&bytes, path.parent().unwrap_or(Path::new("."))).map_err(invalid)?;
     let authority = resolve(&file.authority)
-        .map_err(damaged)?
-        .ok_or_else(|| damaged("names a certificate-authority that is not there".to_owned()))?;
-    let known = Known {
+        .map_err(invalid)?
+        .ok_or_else(|| invalid("names a certificate-authority that does not exist".to_owned()))?;
+    let known = ClusterAccess {
         servers: file.servers.clone(),
         authority,
-        leaving: file.leaving.clone(),
-        before: file.before.clone(),
-        shows: Shows::Nothing,
+        retiring: file.retiring.clone(),
+        former: file.former.clone(),
+        credentials: Credentials::Anonymous,
     };
     Ok(Some((file, known)))
 }
 
-/// What it shows, nothing when that is not there.
-fn shown(file: &Kubeconfig) -> Result<Shows, String> {
+/// The credentials of a kubeconfig; anonymous if their files do not exist.
+fn shown(file: &Kubeconfig) -> Result<Credentials, String> {
     if let Some((chain, key)) = &file.certificate
         && let (Some(chain), Some(key)) = (resolve(chain)?, resolve(key)?)
     {
         let own = Certificate::of(&chain, &key, Timestamp::MIN);
         let own = own.map_err(|why| format!("names a client certificate that {why}"))?;
-        return Ok(Shows::Certificate(Arc::new(own)));
+        return Ok(Credentials::Certificate(Arc::new(own)));
     }
     let token = file.token.as_ref().map(resolve).transpose()?.flatten();
-    Ok(token.map_or(Shows::Nothing, |token| Shows::Token(String::from_utf8_lossy(&token).trim().to_owned())))
+    Ok(token.map_or(Credentials::Anonymous, |token| {
+        Credentials::Token(String::from_utf8_lossy(&token).trim().to_owned())
+    }))
 }
 
 fn resolve(data: &Data) -> Result<Option<Vec<u8>>, String> {
     match data {
         Data::Here(bytes) => Ok(Some(bytes.clone())),
-        Data::File(path) => {
-            read(path).map_err(|trouble| format!("names a file that is of no use: {trouble}"))
-        }
+        Data::File(path) => read(path).map_err(|error| format!("names a file that cannot be used: {error}")),
     }
 }
 
-/// What a file holds; `None` when it is not there.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, Trouble> {
-    let failed = |error: io::Error| Trouble::file(path, &error);
+/// The content of a file; `None` if it does not exist.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, ApiError> {
+    let failed = |error: io::Error| ApiError::from_file(path, &error);
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    file.take(LONGEST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(bytes))
 }
 
-/// Writes a file in one step: afterwards it holds this, or still what it held before, whatever happens in between.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Trouble> {
+/// Writes a file atomically: after a crash it holds the old or the new content.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ApiError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".new");
     let partial = Path::new(&partial);
     let written = || {
         let directory = path.parent().unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // A leftover of a kill could have another mode.
+        // A file left by a killed kubelet may have another mode.
         match fs::remove_file(partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -266,5 +265,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Trouble> {
         fs::rename(partial, path)?;
         File::open(directory)?.sync_all()
     };
-    written().map_err(|error| Trouble::file(path, &error))
+    written().map_err(|error| ApiError::from_file(path, &error))
 }

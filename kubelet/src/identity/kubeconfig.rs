@@ -1,4 +1,4 @@
-//! A kubeconfig: what of it a node goes by, and the one that a node writes. Pure.
+//! Parses the parts of a kubeconfig that the node uses, and writes the node's own kubeconfig. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -6,37 +6,36 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::access::Known;
+use super::access::ClusterAccess;
 
-/// What the entries are called that the stock kubelet writes.
+/// Entry names as the stock kubelet writes them.
 const CLUSTER: &str = "default-cluster";
 const USER: &str = "default-auth";
 const CONTEXT: &str = "default-context";
-/// The extension of a cluster that holds the hashes of its roots of before; kubectl keeps what it does not know.
-const BEFORE: &str = "coracle.io/roots-before";
-/// The one that holds the hashes of those of its roots that are on their way out.
-const LEAVING: &str = "coracle.io/roots-leaving";
+/// The cluster extension with the hashes of former CAs. kubectl preserves unknown extensions.
+const FORMER: &str = "coracle.io/roots-before";
+/// The cluster extension with the hashes of retiring CAs.
+const RETIRING: &str = "coracle.io/roots-leaving";
 
-/// Something that stands in a kubeconfig or in a file beside it.
+/// Data that a kubeconfig contains inline or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Here.
+    /// Inline data.
     Here(Vec<u8>),
-    /// There.
     File(PathBuf),
 }
 
-/// What a kubeconfig says.
+/// The parts of a kubeconfig that the node uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubeconfig {
-    /// The server of the current context first, then the others that have the same authority.
+    /// The server of the current context first, then the others with the same CA.
     pub servers: Vec<String>,
-    /// The authority.
+    /// The CA bundle.
     pub authority: Data,
-    /// The hashes of the authorities that are on their way out, where this node has noted them.
-    pub leaving: Vec<String>,
-    /// The same of those that the cluster had before.
-    pub before: Vec<String>,
+    /// The hashes of retiring CAs; empty if the file does not have them.
+    pub retiring: Vec<String>,
+    /// The hashes of former CAs; empty if the file does not have them.
+    pub former: Vec<String>,
     /// Certificate and key of the user.
     pub certificate: Option<(Data, Data)>,
     /// The user's token.
@@ -44,10 +43,10 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Reads one; `directory` is where it lies, and where relative paths in it begin.
+    /// Parses a kubeconfig; relative paths start at `directory`.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence that begins with the file.
+    /// The reason, as the end of a sentence whose subject is the file.
     pub fn read(text: &[u8], directory: &Path) -> Result<Self, String> {
         let file = api::decode::value(text).map_err(|problem| format!("does not read: {problem}"))?;
         let file = file.ok_or("is empty")?;
@@ -59,8 +58,9 @@ impl Kubeconfig {
         let chosen = &named("clusters", &context["context"]["cluster"])?["cluster"];
         let user = &named("users", &context["context"]["user"])?["user"];
         let data = |from: &Value, name: &str| data(from, name, directory);
-        let authority = data(chosen, "certificate-authority")?
-            .ok_or("names no certificate-authority: without one the kubelet does not know whom to believe")?;
+        let authority = data(chosen, "certificate-authority")?.ok_or(
+            "names no certificate-authority: without one the kubelet cannot authenticate the server",
+        )?;
         let certificate = data(user, "client-certificate")?.zip(data(user, "client-key")?);
         let token = match user["token"].as_str().filter(|token| !token.is_empty()) {
             Some(token) => Some(Data::Here(token.as_bytes().to_vec())),
@@ -79,11 +79,11 @@ impl Kubeconfig {
             let other = server(cluster).filter(|other| is_same && super::cluster_info::is_server(other));
             servers.extend(other.filter(|other| !servers.contains(other)));
         }
-        let [leaving, before] = [LEAVING, BEFORE].map(|name| noted(chosen, name));
-        Ok(Self { servers, authority, leaving, before, certificate, token })
+        let [retiring, former] = [RETIRING, FORMER].map(|name| noted(chosen, name));
+        Ok(Self { servers, authority, retiring, former, certificate, token })
     }
 
-    /// Whether it is one that leads to that file, as those do that a node writes.
+    /// Whether certificate and key are both in the file `pem`, as in a kubeconfig that a node wrote.
     pub fn leads_to(&self, pem: &Path) -> bool {
         let leads = |data: &Data| matches!(data, Data::File(path) if path == pem);
         self.certificate.as_ref().is_some_and(|(certificate, key)| leads(certificate) && leads(key))
@@ -98,26 +98,26 @@ fn noted(cluster: &Value, name: &str) -> Vec<String> {
     hashes.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// `<name>-data` before `<name>`, as kubectl has it.
+/// `<name>-data` takes precedence over `<name>`, as in kubectl.
 fn data(from: &Value, name: &str, directory: &Path) -> Result<Option<Data>, String> {
     let field = format!("{name}-data");
     if let Some(text) = from[&field].as_str().filter(|text| !text.is_empty()) {
         let bytes =
-            STANDARD.decode(text).map_err(|error| format!("has a {field} that is no base64: {error}"))?;
+            STANDARD.decode(text).map_err(|error| format!("has a {field} that is not base64: {error}"))?;
         return Ok(Some(Data::Here(bytes)));
     }
     let path = from[name].as_str().filter(|path| !path.is_empty());
     Ok(path.map(|path| Data::File(directory.join(path))))
 }
 
-/// The file that a node writes: an entry a server with the authorities in it, and the path of its certificate and key.
-pub fn text(known: &Known, pem: &Path) -> String {
-    let Known { servers, authority, leaving, before, .. } = known;
+/// The node's own kubeconfig: one entry per server with the CAs inline, and the path of the certificate with its key.
+pub fn text(known: &ClusterAccess, pem: &Path) -> String {
+    let ClusterAccess { servers, authority, retiring, former, .. } = known;
     let authority = STANDARD.encode(authority);
     let cluster = |server: &String| {
         let mut cluster = json!({"server": server, "certificate-authority-data": authority});
         let noted =
-            [(LEAVING, leaving), (BEFORE, before)].into_iter().filter(|(_, hashes)| !hashes.is_empty());
+            [(RETIRING, retiring), (FORMER, former)].into_iter().filter(|(_, hashes)| !hashes.is_empty());
         let noted: Vec<Value> =
             noted.map(|(name, hashes)| json!({"name": name, "extension": {"sha256": hashes}})).collect();
         if !noted.is_empty() {
@@ -150,6 +150,6 @@ pub fn text(known: &Known, pem: &Path) -> String {
         "contexts": contexts,
         "current-context": CONTEXT,
     });
-    // JSON is YAML.
+    // JSON is valid YAML.
     format!("{file:#}\n")
 }

@@ -1,33 +1,33 @@
-//! Who this node is to a cluster: keys on its own disk, certificates asked for and renewed while it runs.
+//! The node's identity in a cluster: keys on disk, and certificates that are requested and renewed while the kubelet
+//! runs.
 //!
-//! `client` keeps the certificate by which the node is known, `serving` the one of its own API; both are a `keeper` that looks,
-//! does one step and looks again, and finds after any kill what it was about, because a request is named by its key. A node that is
-//! in asks its cluster again who it is (`learn`). What is pure decides: `cluster_info` and `discover` whom to believe, `standing`
-//! whose a certificate is, `verdict` what has become of a request, `pace` when to do what.
+//! `client` manages the client certificate and `serving` the certificate of the kubelet's own server. Both run a
+//! `certificate_manager`, which resumes after a restart because the name of a CSR is derived from its key.
+//! `cluster_info_refresh` follows changes of the CAs and servers. `discovery` finds a cluster with a join string. These
+//! modules are pure: `cluster_info` parses the cluster info, `issuer` classifies the issuer of a certificate,
+//! `csr` builds and reads CSRs, and `timing` computes deadlines and delays.
 
 mod access;
 mod api;
-mod appear;
 mod certificate;
+mod certificate_manager;
 mod client;
 mod cluster_info;
-mod discover;
+mod cluster_info_refresh;
+mod csr;
+mod discovery;
+mod error;
+mod event_reporter;
 mod files;
-mod keeper;
+mod issuer;
 mod kubeconfig;
-mod learn;
-mod masters;
-mod pace;
-mod request;
+mod master_verifier;
+mod path_watch;
 mod serving;
-mod standing;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod tls;
-mod trouble;
-mod verdict;
-mod voice;
-mod watching;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -36,54 +36,53 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-pub use self::access::Known;
+pub use self::access::ClusterAccess;
 #[cfg(test)]
-pub use self::access::Shows;
+pub use self::access::Credentials;
 pub use self::api::Api;
 pub use self::certificate::{Certificate, Facts};
-pub use self::keeper::chance;
-use self::keeper::{Common, Keeper};
-pub use self::pace::{back_off, grown, pause_after};
-use self::request::Kind;
-pub use self::trouble::Trouble;
-pub use self::voice::Voice;
+use self::certificate_manager::{CertificateManager, SharedState};
+use self::csr::Kind;
+pub use self::error::ApiError;
+pub use self::event_reporter::EventReporter;
+pub use self::timing::{backoff_delay, retry_delay};
 use crate::options::{Bootstrap, Cluster};
 use crate::report::Outbox;
 
-/// The file in the directory of certificates that holds the authorities of the node's cluster: whose clients it answers.
+/// The file in the certificate directory with the CAs for client certificates of the kubelet's server.
 pub const AUTHORITIES: &str = "ca.crt";
 
-/// The file in that directory that holds the certificate of the node's own API, which the cluster has signed, and its key.
+/// The file in that directory with the serving certificate that the cluster signed, and its key.
 pub fn serving_file() -> String {
     Kind::Serving.current()
 }
 
-/// What others go by.
+/// The node's identity as the rest of the kubelet uses it.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The newest certificate by which the node is known to the API server; `None` while there is none.
+    /// The current client certificate; `None` while there is none.
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
-    /// The way to the API server as that node, with what is shown there; it changes with the certificate, the authorities and the
-    /// servers. `None` while there is no certificate.
-    pub way: watch::Receiver<Option<Known>>,
-    /// Changes when one of the files was written that the node's own API goes by: [`serving_file`] and [`AUTHORITIES`].
+    /// How to reach the API server as this node. It changes with the certificate, the CAs and the servers. `None` while
+    /// there is no certificate.
+    pub access: watch::Receiver<Option<ClusterAccess>>,
+    /// Notified when [`serving_file`] or [`AUTHORITIES`] was written.
     pub files: watch::Receiver<()>,
 }
 
-/// Whether the node keeps both of its certificates itself: it has joined, and was given them.
-pub fn is_kept(cert_dir: &Path) -> bool {
+/// Whether the node has joined and holds both certificates that it manages.
+pub fn has_certificates(cert_dir: &Path) -> bool {
     [Kind::Client, Kind::Serving].iter().all(|kind| cert_dir.join(kind.current()).exists())
 }
 
-/// What to be, and to whom.
+/// Settings of the node's identity.
 pub struct Settings {
     /// The node's name.
     pub node: String,
-    /// The cluster, and how to get into it.
+    /// The cluster, and how to join it.
     pub cluster: Cluster,
-    /// Where certificates and keys are.
+    /// Directory of certificates and keys.
     pub cert_dir: PathBuf,
-    /// The node's addresses as they are now.
+    /// The current addresses of the node.
     pub addresses: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
 }
 
@@ -98,8 +97,8 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The addresses of a cluster's API servers, as far as the node's kubeconfig and what it joins by name them by address: of the others
-/// nobody is asked. Blocks for as long as it takes to read a file.
+/// The addresses of the API servers that the kubeconfig and the join settings name by IP address. DNS names are not
+/// resolved. Blocks while it reads files.
 pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
     let named_in = |path: &Path| files::known(path).ok().flatten().map(|known| known.servers);
     let bootstrap = match &cluster.bootstrap {
@@ -111,21 +110,30 @@ pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
     all.filter_map(|server| cluster_info::address(&server)).collect()
 }
 
-/// Begins to get and keep the node's certificates. Nothing waits for them: a node that is not let in runs its own pods.
+/// Starts the certificate managers. Nothing waits for them: a node that is not admitted runs its static pods.
 pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
     let settings = Arc::new(settings);
-    let (client_shelf, client) = watch::channel(None);
+    let (client_sender, client) = watch::channel(None);
     let (files, files_written) = watch::channel(());
-    let (way_shown, way) = watch::channel(None);
-    let common = Arc::new(Common { told: watch::channel(None).0, way: way_shown, files });
-    let voice = || Voice::new(&settings.node, outbox.clone());
-    let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), &common, voice());
+    let (access_sender, access) = watch::channel(None);
+    let shared = Arc::new(SharedState { authorities: watch::channel(None).0, access: access_sender, files });
+    let reporter = || EventReporter::new(&settings.node, outbox.clone());
+    let keeper =
+        CertificateManager::new(&settings, Kind::Client, client_sender, client.clone(), &shared, reporter());
     tokio::spawn(keeper.run());
-    // By a bootstrap kubeconfig it is found out on the way whether the cluster is one that approves by itself what this asks for.
+    // With a bootstrap kubeconfig, the cluster info shows later whether the cluster approves serving certificates
+    // automatically.
     if settings.cluster.serving || matches!(settings.cluster.bootstrap, Some(Bootstrap::Kubeconfig(_))) {
-        let shelf = watch::channel(None).0;
-        let keeper = Keeper::new(&settings, Kind::Serving, shelf, client.clone(), &common, voice());
+        let certificate = watch::channel(None).0;
+        let keeper = CertificateManager::new(
+            &settings,
+            Kind::Serving,
+            certificate,
+            client.clone(),
+            &shared,
+            reporter(),
+        );
         tokio::spawn(keeper.run());
     }
-    Identity { client, way, files: files_written }
+    Identity { client, access, files: files_written }
 }

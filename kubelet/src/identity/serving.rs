@@ -1,28 +1,29 @@
-//! The node's serving certificate, asked for by the node itself: for its name, and for its addresses as they are now.
+//! The node's serving certificate: requested for the node's name and its current addresses.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::access::Shows;
-use super::keeper::{Keeper, Step};
-use super::pace;
-use super::request::{Kind, Wanted};
-use super::standing::Standing;
-use super::trouble::Trouble;
+use super::access::Credentials;
+use super::certificate_manager::{CertificateManager, Step};
+use super::csr::{CertificateRequest, Kind};
+use super::error::ApiError;
+use super::issuer::IssuerStatus;
+use super::timing;
 use crate::disk;
 
-impl Keeper {
-    /// Looks at certificate and addresses and does what is due.
-    pub(super) async fn serving_step(&mut self) -> Result<Step, Trouble> {
+impl CertificateManager {
+    /// Does the next step for the serving certificate.
+    pub(super) async fn sync_serving(&mut self) -> Result<Step, ApiError> {
         let now = Timestamp::now();
-        // Only a master of ours tells of its cluster; a stock one signs nothing of this kind before somebody approves it.
-        let is_asked = self.settings.cluster.serving || self.told.borrow().is_some();
+        // Only our own masters serve cluster info. A stock cluster signs no serving certificate before a user approves
+        // it.
+        let is_asked = self.settings.cluster.serving || self.authorities.borrow().is_some();
         let client = self.client.borrow_and_update().clone().filter(|_| is_asked);
         let Some(client) = client.filter(|client| !client.is_over(now)) else { return Ok(Step::Idle) };
         let files = self.files.clone();
         let Some(known) = disk::run(move || files.known()).await? else { return Ok(Step::Idle) };
-        let wanted = Wanted {
+        let wanted = CertificateRequest {
             kind: Kind::Serving,
             common_name: client.facts.common_name.clone(),
             dns: BTreeSet::from([self.settings.node.clone()]),
@@ -30,19 +31,22 @@ impl Keeper {
         };
         let held = self.held().await?.filter(|held| held.facts.common_name == wanted.common_name);
         if let Some(held) = held.clone().filter(|held| !held.is_over(now)) {
-            // Also while one for other addresses is asked for: most of its names are right.
-            if self.shelf.borrow().is_none() {
-                return Ok(Step::Got(held));
+            // The old certificate is used while one for new addresses is requested, because most of its names are still
+            // right.
+            if self.certificate.borrow().is_none() {
+                return Ok(Step::Issued(held));
             }
-            let due = match self.standing(&held, now) {
-                Standing::Good => pace::renew_at(&held, self.share),
-                Standing::Leaving | Standing::Foreign => now,
+            let due = match self.issuer_status(&held, now) {
+                IssuerStatus::Good => timing::rotation_deadline(&held, self.share),
+                IssuerStatus::Retiring | IssuerStatus::Unknown => now,
             };
-            if wanted.is_met(&held.facts) && now < due {
-                return Ok(Step::Rest(due));
+            if wanted.is_satisfied_by(&held.facts) && now < due {
+                return Ok(Step::Sleep(due));
             }
         }
-        let asked = self.ask(known.showing(Shows::Certificate(client)), &wanted, held.as_deref()).await;
-        asked.map_err(|trouble| self.with_files(trouble))
+        let asked = self
+            .ask(known.with_credentials(Credentials::Certificate(client)), &wanted, held.as_deref())
+            .await;
+        asked.map_err(|error| self.with_files(error))
     }
 }

@@ -1,4 +1,4 @@
-//! What decides, without a server: what is read, whom to believe, when to ask, and what is told.
+//! Identity without a server: kubeconfigs, trusted CAs, renewal times and error reports.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod keeping;
@@ -14,7 +14,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 
 use super::certificate::{Certificate, Facts};
 
-/// A certificate that signed itself, and its key, both PEM.
+/// A self-signed certificate and its key, as PEM.
 fn pair(common_name: &str) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["n1".to_owned(), "10.0.0.1".to_owned()]).unwrap();
@@ -22,7 +22,7 @@ fn pair(common_name: &str) -> (String, String) {
     (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
-/// A certificate that this node has since then.
+/// A certificate with this validity that was written at `since`.
 fn living(from: i64, until: i64, since: i64) -> Certificate {
     let (chain, key) = pair("kubelet:n1");
     let read = Certificate::of(chain.as_bytes(), key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();

@@ -1,4 +1,4 @@
-//! How this node speaks TLS: whom it believes, and what it shows.
+//! TLS client configuration: which servers to trust, and the node's certificate.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::masters::Masters;
+use super::master_verifier::MasterVerifier;
 
-/// Whom to believe.
+/// Which servers to trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Whoever answers: for what is public, is checked by other means and is not answered to.
+    /// Any server: only for public data that is checked by other means.
     Anybody,
-    /// Who has a certificate that these authorities vouch for.
+    /// Servers with a certificate of these CAs.
     Authorities(Vec<CertificateDer<'static>>),
-    /// The same where it is a master, and nobody else of the cluster.
+    /// Masters with a certificate of these CAs, but no other machine of the cluster.
     Masters(Vec<CertificateDer<'static>>),
 }
 
-/// A configuration that believes these and shows that certificate, where there is one.
+/// A client configuration with that trust and that client certificate.
 ///
 /// # Errors
-/// When an authority is none.
+/// A CA certificate is invalid.
 pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder =
@@ -39,14 +39,14 @@ pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientC
             let roots = Arc::new(roots(authorities)?);
             let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
             let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Masters(verifier)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(MasterVerifier(verifier)))
         }
     };
     let mut config = match shown {
         Some(shown) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown))),
         None => builder.with_no_client_auth(),
     };
-    // One connection for everything, watches too, where the server speaks it.
+    // With HTTP/2, one connection carries all requests and watches.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

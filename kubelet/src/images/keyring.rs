@@ -1,4 +1,4 @@
-//! Who may pull what: the credentials in pull secrets and docker's configuration files.
+//! Registry credentials from pull secrets and docker configuration files, matched by image.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::name::ImageName;
 use crate::runtime::Credentials;
 
-/// Hosts by which files name the registry of images that name none.
+/// Host names that configuration files use for Docker Hub.
 const DEFAULT_REGISTRY_HOSTS: [&str; 3] = ["index.docker.io", "docker.io", "registry-1.docker.io"];
 
-/// Credentials and what each is for.
+/// Credentials with the registries they apply to.
 #[derive(Clone, Default)]
 pub struct Keyring {
     keys: Vec<Key>,
@@ -21,13 +21,13 @@ pub struct Keyring {
 
 #[derive(Clone)]
 struct Key {
-    place: Place,
+    place: RegistryScope,
     credentials: Credentials,
 }
 
-/// What credentials are for: a host, which may hold `*`, perhaps its port, perhaps a path in it.
+/// The registry that credentials apply to: a host pattern with `*`, an optional port and an optional path prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RegistryScope {
     host: String,
     port: Option<String>,
     path: String,
@@ -37,13 +37,13 @@ struct Place {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{of}: {problem}")]
 pub struct UnreadableKey {
-    /// The file or Secret.
+    /// Name of the file or Secret.
     pub of: String,
-    /// What is wrong with it.
+    /// Why it cannot be read.
     pub problem: String,
 }
 
-/// `config.json` and the content of a Secret of type `kubernetes.io/dockerconfigjson`.
+/// Content of a docker `config.json`, and of a Secret of type `kubernetes.io/dockerconfigjson`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Config {
@@ -54,7 +54,7 @@ pub(super) struct Config {
     pub(super) store: String,
 }
 
-/// One registry's entry.
+/// The entry of one registry.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Entry {
@@ -65,7 +65,7 @@ pub(super) struct Entry {
 }
 
 impl Keyring {
-    /// The keys of a pod's pull secrets; a Secret that cannot be read is told and left out.
+    /// Builds a keyring from a pod's pull secrets; unreadable Secrets are skipped and returned.
     pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> (Self, Vec<UnreadableKey>) {
         let mut keyring = Self::default();
         let mut problems = Vec::new();
@@ -98,12 +98,14 @@ impl Keyring {
         }
     }
 
-    /// Adds all entries that can be read; the first that cannot is told.
+    /// Adds all readable entries; returns the first error.
     pub(super) fn add(&mut self, entries: BTreeMap<String, Entry>) -> Result<(), String> {
         let mut outcome = Ok(());
         for (server, entry) in entries {
             match entry.credentials(&server) {
-                Ok(Some(credentials)) => self.keys.push(Key { place: Place::of(&server), credentials }),
+                Ok(Some(credentials)) => {
+                    self.keys.push(Key { place: RegistryScope::of(&server), credentials })
+                }
                 Ok(None) => {}
                 Err(problem) => outcome = outcome.and(Err(problem)),
             }
@@ -111,10 +113,10 @@ impl Keyring {
         outcome
     }
 
-    /// Credentials for an image, for the closest place first.
+    /// Credentials that match an image, most specific first.
     pub fn find(&self, image: &ImageName) -> Vec<Credentials> {
-        let mut fitting: Vec<&Key> = self.keys.iter().filter(|key| key.place.holds(image)).collect();
-        fitting.sort_by_key(|key| std::cmp::Reverse(key.place.closeness()));
+        let mut fitting: Vec<&Key> = self.keys.iter().filter(|key| key.place.covers(image)).collect();
+        fitting.sort_by_key(|key| std::cmp::Reverse(key.place.specificity()));
         fitting.into_iter().map(|key| key.credentials.clone()).collect()
     }
 }
@@ -124,7 +126,7 @@ pub(super) fn read_config(content: &[u8]) -> Result<Config, String> {
 }
 
 impl Entry {
-    /// What it says; `None` for an entry that only names a registry, as credential stores leave it.
+    /// The credentials of an entry; `None` for an entry without credentials, as credential stores write it.
     fn credentials(self, server: &str) -> Result<Option<Credentials>, String> {
         let mut credentials = Credentials {
             username: self.username,
@@ -145,9 +147,9 @@ impl Entry {
     }
 }
 
-impl Place {
-    /// Reads `host`, `*.host`, `host:port`, `host/path` and the same with a scheme; the API versions that old
-    /// clients wrote at the end (`/v1/`) are no path.
+impl RegistryScope {
+    /// Parses `host`, `*.host`, `host:port` and `host/path`, with or without a scheme. A trailing API version (`/v1/`), as old
+    /// clients wrote it, is ignored.
     fn of(server: &str) -> Self {
         let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -163,7 +165,7 @@ impl Place {
         Self { host: host.to_owned(), port, path: path.trim_start_matches('/').to_owned() }
     }
 
-    fn holds(&self, image: &ImageName) -> bool {
+    fn covers(&self, image: &ImageName) -> bool {
         let here = Self::of(&image.registry);
         let path_holds = image
             .repository
@@ -176,13 +178,13 @@ impl Place {
             && pattern.zip(host).all(|(pattern, part)| matches(pattern.as_bytes(), part.as_bytes()))
     }
 
-    /// Long paths before short ones, hosts without `*` before those with it.
-    fn closeness(&self) -> (usize, bool, usize) {
+    /// Sort key: longer paths first, then hosts without `*`.
+    fn specificity(&self) -> (usize, bool, usize) {
         (self.path.len(), !self.host.contains('*'), self.host.len())
     }
 }
 
-/// `*` stands for any letters of one part of a host name.
+/// Whether a host label matches a pattern, in which `*` matches any characters.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),

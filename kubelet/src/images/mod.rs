@@ -1,4 +1,4 @@
-//! Images: there when a container needs them, by its pull policy, with the credentials of its pod and its node.
+//! Image manager: makes images available according to the pull policy, with the credentials of pod and node.
 
 pub mod keyring;
 pub mod name;
@@ -16,19 +16,19 @@ use keyring::Keyring;
 use name::{ImageName, InvalidName};
 pub use progress::Progress;
 
-/// When an image is pulled.
+/// `imagePullPolicy` of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Each time a container is made.
+    /// Pull before each container creation.
     Always,
-    /// When the engine does not hold it.
+    /// Pull if the engine does not have the image.
     IfNotPresent,
-    /// Never.
+    /// Never pull.
     Never,
 }
 
 impl Policy {
-    /// Reads `imagePullPolicy`; defaulting has filled it in.
+    /// Parses `imagePullPolicy`, which defaulting has filled in.
     pub fn of(word: &str) -> Self {
         match word {
             "Always" => Self::Always,
@@ -38,34 +38,34 @@ impl Policy {
     }
 }
 
-/// Where the image came from.
+/// How an image became available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulled {
-    /// The engine held it.
+    /// The engine already had it.
     Present,
     /// It was pulled.
     Fetched,
 }
 
-/// Why an image is not there.
+/// Why an image is not available.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// No image can be called so.
+    /// The image name is invalid.
     #[error("{0}")]
     InvalidName(#[from] InvalidName),
-    /// The registry or the engine refused.
+    /// The pull failed.
     #[error("{0}")]
     Pull(runtime::Error),
-    /// It is not here and must not be pulled.
+    /// The image is missing and the policy is `Never`.
     #[error("container image \"{0}\" is not present with pull policy of Never")]
     NeverPull(String),
-    /// The engine could not be asked.
+    /// The engine could not inspect the image.
     #[error("{0}")]
     Inspect(runtime::Error),
 }
 
 impl Error {
-    /// `state.waiting.reason`.
+    /// The reason for `state.waiting.reason`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::InvalidName(_) => "InvalidImageName",
@@ -76,7 +76,7 @@ impl Error {
     }
 }
 
-/// The images of this node.
+/// The image manager of this node.
 pub struct Images {
     runtime: Arc<dyn Runtime>,
     metrics: Arc<Metrics>,
@@ -85,7 +85,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// Images of that engine, so many pulled at once; `root_dir` may hold a `config.json` with credentials.
+    /// An image manager that runs up to `pulls_at_once` pulls; `root_dir` may contain a `config.json` with credentials.
     pub fn new(
         runtime: Arc<dyn Runtime>,
         pulls_at_once: usize,
@@ -96,11 +96,11 @@ impl Images {
         Self { runtime, metrics, pulls, node: node::NodeKeys::of(root_dir) }
     }
 
-    /// Makes sure the image is there. `pulling` is called when a pull begins and whenever it has got further; the
-    /// pod's credentials are tried before the node's, and nobody's last.
+    /// Makes an image available. `pulling` is called when a pull starts and on progress. Credentials of the pod are tried
+    /// first, then those of the node, then none.
     ///
     /// # Errors
-    /// Each with its reason for the container's status.
+    /// The error carries the reason for the container status.
     pub async fn ensure(
         &self,
         name: &str,

@@ -1,41 +1,40 @@
-//! Names of images as people write them, and what they mean.
+//! Parses image references.
 
 use std::fmt;
 
-/// The registry of a name that does not begin with one.
+/// Registry of references that name none.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// Where names of one word lie in the default registry.
+/// Namespace of single-component names on Docker Hub.
 const DEFAULT_FOLDER: &str = "library";
-/// The longest name of registry and repository that registries take.
+/// Longest registry and repository name, in characters.
 const MAX_NAME: usize = 255;
-/// The longest tag.
+/// Longest tag, in characters.
 const MAX_TAG: usize = 128;
 
-/// An image's name, taken apart: `[registry/]repository[:tag][@digest]`.
+/// A parsed image reference: `[registry/]repository[:tag][@digest]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageName {
-    /// Host and port of the registry, `docker.io` when none is named.
+    /// Host and port of the registry; `docker.io` by default.
     pub registry: String,
-    /// The path in it; names of one word in the default registry lie under `library/`.
+    /// Path in the registry; single-component names on Docker Hub are prefixed with `library/`.
     pub repository: String,
-    /// What stands after the colon.
     pub tag: Option<String>,
-    /// `sha256:...`.
+    /// The digest, `sha256:...`.
     pub digest: Option<String>,
 }
 
-/// A name that no registry could hold.
+/// An invalid image reference.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("couldn't parse image name \"{name}\": {problem}")]
 pub struct InvalidName {
-    /// The name as it was written.
+    /// The reference as written.
     pub name: String,
-    /// What is wrong with it and what to write instead.
+    /// What is wrong, and what to write instead.
     pub problem: String,
 }
 
 impl ImageName {
-    /// Reads a name as registries and engines do.
+    /// Parses an image reference.
     ///
     /// # Errors
     /// Says what is wrong and how to write it.
@@ -43,17 +42,17 @@ impl ImageName {
         read(name).map_err(|problem| InvalidName { name: name.to_owned(), problem })
     }
 
-    /// Registry and repository, what credentials are for: `docker.io/library/busybox`.
+    /// Registry and repository, such as `docker.io/library/busybox`; credentials are matched against it.
     pub fn place(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// True in the registry of names that name none.
+    /// Whether the registry is Docker Hub.
     pub fn is_in_default_registry(&self) -> bool {
         self.registry == DEFAULT_REGISTRY
     }
 
-    /// The name that is pulled: with the tag `latest` when it has neither tag nor digest.
+    /// The reference to pull; adds the tag `latest` if it has neither tag nor digest.
     pub fn to_pull(&self) -> Self {
         let tag = self.tag.clone().or_else(|| self.digest.is_none().then(|| "latest".to_owned()));
         Self { tag, ..self.clone() }
@@ -61,7 +60,7 @@ impl ImageName {
 }
 
 impl fmt::Display for ImageName {
-    /// The whole name, registry included.
+    /// The full reference, with registry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.registry, self.repository)?;
         if let Some(tag) = &self.tag {
@@ -89,7 +88,7 @@ fn read(name: &str) -> Result<ImageName, String> {
         None => (name, None),
     };
     let (rest, tag) = match rest.rsplit_once(':') {
-        // A colon before a slash is a registry's port.
+        // A colon before a slash separates a registry's port.
         Some((rest, tag)) if !tag.contains('/') => (rest, Some(check_tag(tag)?)),
         _ => (rest, None),
     };
@@ -103,12 +102,12 @@ fn read(name: &str) -> Result<ImageName, String> {
     if registry.len() + 1 + repository.len() > MAX_NAME {
         return Err(format!("it is longer than {MAX_NAME} characters"));
     }
-    // Docker's old name of its own registry.
+    // Old name of Docker Hub.
     let registry = if registry == "index.docker.io" { DEFAULT_REGISTRY } else { registry };
     Ok(ImageName { registry: registry.to_owned(), repository, tag, digest })
 }
 
-/// Tells a registry from the first folder of a repository, by the rule that engines share.
+/// Whether the first component is a registry host, by the rule that container engines share.
 fn is_registry(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.chars().any(|c| c.is_ascii_uppercase())
 }

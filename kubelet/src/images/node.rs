@@ -1,4 +1,4 @@
-//! The node's own credentials: docker's configuration files and the helpers they name.
+//! Registry credentials of the node: docker configuration files and credential helpers.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,19 +12,19 @@ use super::keyring::{Config, Keyring, read_config};
 use super::name::ImageName;
 use crate::runtime::Credentials;
 
-/// How long a credential helper may take; some ask a cloud.
+/// Timeout of a credential helper; some call a cloud API.
 const HELPER_LIMIT: Duration = Duration::from_secs(30);
 
-/// How docker calls its own registry in its files and to its helpers.
+/// Docker Hub's server name in configuration files and for credential helpers.
 const DEFAULT_SERVER: &str = "https://index.docker.io/v1/";
 
-/// Where the node's credentials lie. Files are read for each pull, so that a login counts at once.
+/// The node's docker configuration files. They are read for each pull, so that a new login takes effect at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeKeys {
     files: Vec<PathBuf>,
 }
 
-/// What a credential helper answers.
+/// Output of a credential helper.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(rename = "Username")]
@@ -34,7 +34,7 @@ struct Answer {
 }
 
 impl NodeKeys {
-    /// `config.json` in the kubelet's directory, in `$DOCKER_CONFIG`, and where docker keeps it.
+    /// `config.json` in the root directory, in `$DOCKER_CONFIG`, in `$HOME/.docker` and in `/.docker`.
     pub(super) fn of(root_dir: &Path) -> Self {
         let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".docker"));
@@ -45,7 +45,7 @@ impl NodeKeys {
         Self { files }
     }
 
-    /// Credentials for an image, those of the first file first.
+    /// Credentials for an image, in the order of the files.
     pub(super) async fn find(&self, image: &ImageName) -> Vec<Credentials> {
         let mut found = Vec::new();
         for file in &self.files {
@@ -65,12 +65,12 @@ impl NodeKeys {
     }
 }
 
-/// A helper for the registry goes before what stands in the file, as with docker.
+/// Credentials from one file. A credential helper takes precedence over stored entries, as in docker.
 async fn of_config(config: Config, file: &Path, image: &ImageName) -> Vec<Credentials> {
     let mut found = Vec::new();
     let helper = config.helpers.iter().find(|(server, _)| is_server(server, image)).map(|(_, helper)| helper);
     if let Some(name) = helper.or(Some(&config.store)).filter(|name| !name.is_empty()) {
-        match ask(name, image).await {
+        match run_helper(name, image).await {
             Ok(credentials) => found.extend(credentials),
             Err(problem) => tracing::warn!(helper = name, %image, problem, "a credential helper failed"),
         }
@@ -88,8 +88,8 @@ fn is_server(server: &str, image: &ImageName) -> bool {
     host == image.registry || image.is_in_default_registry() && host.starts_with("index.docker.io")
 }
 
-/// Asks `docker-credential-<name>`; `None` when it has none for that registry.
-async fn ask(name: &str, image: &ImageName) -> Result<Option<Credentials>, String> {
+/// Runs `docker-credential-<name> get`; `None` if the helper has no credentials for the registry.
+async fn run_helper(name: &str, image: &ImageName) -> Result<Option<Credentials>, String> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
         return Err("its name is not one of a program".to_owned());
     }
@@ -108,12 +108,12 @@ async fn ask(name: &str, image: &ImageName) -> Result<Option<Credentials>, Strin
         Ok(Err(error)) => return Err(error.to_string()),
         Err(_) => return Err(format!("no answer within {} seconds", HELPER_LIMIT.as_secs())),
     };
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
-        // Part of the helpers' protocol: the words, not the exit code, tell that there is nothing.
-        return if said.contains("credentials not found") { Ok(None) } else { Err(said.trim().to_owned()) };
+        // The helper protocol reports missing credentials by this text, not by the exit code.
+        return if text.contains("credentials not found") { Ok(None) } else { Err(text.trim().to_owned()) };
     }
-    let Answer { username, secret } = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+    let Answer { username, secret } = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let server = server.to_owned();
     Ok(Some(match username.as_str() {
         "<token>" => Credentials { identity_token: secret, server, ..Credentials::default() },
@@ -122,4 +122,44 @@ async fn ask(name: &str, image: &ImageName) -> Result<Option<Credentials>, Strin
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Configuration files and credential helpers of a node.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn image(name: &str) -> ImageName {
+        ImageName::parse(name).unwrap()
+    }
+
+    fn keys(content: &str) -> (tempfile::TempDir, NodeKeys) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.json");
+        std::fs::write(&file, content).unwrap();
+        (folder, NodeKeys { files: vec![file, "/no/such/config.json".into()] })
+    }
+
+    #[tokio::test]
+    async fn a_file_of_docker_is_read() {
+        let (_folder, keys) = keys(r#"{"auths": {"quay.io": {"auth": "YTpi"}}, "HttpHeaders": {}}"#);
+        let found = keys.find(&image("quay.io/x")).await;
+        assert_eq!((found[0].username.as_str(), found[0].password.as_str()), ("a", "b"));
+        assert!(keys.find(&image("busybox")).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_broken_file_or_helper_is_no_end() {
+        let (_folder, keys) = keys("{");
+        assert!(keys.find(&image("quay.io/x")).await.is_empty());
+        for helper in ["../evil", "no-such-helper"] {
+            assert!(run_helper(helper, &image("quay.io/x")).await.is_err());
+        }
+    }
+
+    #[test]
+    fn a_helper_is_for_its_registry() {
+        assert!(is_server("quay.io", &image("quay.io/x")));
+        assert!(is_server("https://index.docker.io/v1/", &image("busybox")));
+        assert!(!is_server("quay.io", &image("busybox")));
+    }
+}

@@ -1,28 +1,29 @@
-//! Pulls under way: one of an image at a time, shared by all who wait for it, a few images beside each other.
+//! Pulls images: concurrent requests for the same image share one pull, and the number of parallel pulls is limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
 
 use super::Progress;
-use crate::runtime::{Credentials, Error, Runtime};
+use crate::runtime::{Credentials, Error, Refusal, Runtime};
+use crate::tasks::OwnedTask;
 
-/// What is pulled and as whom. Who brings other credentials must not get by on somebody else's, nor fail with them.
+/// Image and credentials of a pull. Requests with other credentials are separate: they must neither benefit from nor fail by
+/// them.
 type Key = (String, Vec<Credentials>);
 
 pub(super) struct Pulls {
     runtime: Arc<dyn Runtime>,
     at_once: Arc<Semaphore>,
-    under_way: Mutex<HashMap<Key, Weak<Pull>>>,
+    in_progress: Mutex<HashMap<Key, Weak<Pull>>>,
 }
 
-/// One pull; it ends when the last who waits for it has gone.
+/// A running pull; it is aborted when the last waiter drops it.
 struct Pull {
     state: watch::Receiver<State>,
-    task: AbortHandle,
+    _task: OwnedTask,
 }
 
 #[derive(Clone, Default)]
@@ -31,23 +32,17 @@ struct State {
     outcome: Option<Result<(), Error>>,
 }
 
-impl Drop for Pull {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Pulls {
     pub(super) fn new(runtime: Arc<dyn Runtime>, at_once: usize) -> Self {
-        Self { runtime, at_once: Arc::new(Semaphore::new(at_once.max(1))), under_way: Mutex::default() }
+        Self { runtime, at_once: Arc::new(Semaphore::new(at_once.max(1))), in_progress: Mutex::default() }
     }
 
-    /// Pulls, or waits for the pull of the same by somebody else; `told` hears how far it is.
+    /// Pulls an image or joins a running pull; `on_progress` receives the progress.
     pub(super) async fn pull(
         &self,
         name: &str,
         credentials: Vec<Credentials>,
-        told: &(dyn Fn(&Progress) + Sync),
+        on_progress: &(dyn Fn(&Progress) + Sync),
     ) -> Result<(), Error> {
         let pull = self.join((name.to_owned(), credentials));
         let mut state = pull.state.clone();
@@ -57,51 +52,50 @@ impl Pulls {
                 if let Some(outcome) = &state.outcome {
                     return outcome.clone();
                 }
-                told(&state.progress);
+                on_progress(&state.progress);
             }
             if state.changed().await.is_err() {
-                let message = "the pull was given up".to_owned();
+                let message = "the pull was aborted".to_owned();
                 return Err(Error::Unreachable { operation: "pull the image", message });
             }
         }
     }
 
     fn join(&self, key: Key) -> Arc<Pull> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.retain(|_, pull| pull.strong_count() > 0);
-        if let Some(pull) = under_way.get(&key).and_then(Weak::upgrade)
+        let mut in_progress = self.in_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        in_progress.retain(|_, pull| pull.strong_count() > 0);
+        if let Some(pull) = in_progress.get(&key).and_then(Weak::upgrade)
             && pull.state.borrow().outcome.is_none()
         {
             return pull;
         }
-        let (tell, state) = watch::channel(State::default());
+        let (sender, state) = watch::channel(State::default());
         let (runtime, at_once, (name, credentials)) =
             (self.runtime.clone(), self.at_once.clone(), key.clone());
-        let task = tokio::spawn(async move {
+        let task = OwnedTask::spawn(async move {
             let _turn = at_once.acquire().await;
-            let outcome = as_anyone(runtime.as_ref(), &name, &credentials, &tell).await;
-            tell.send_modify(|state| state.outcome = Some(outcome));
+            let outcome = pull_with_credentials(runtime.as_ref(), &name, &credentials, &sender).await;
+            sender.send_modify(|state| state.outcome = Some(outcome));
         });
-        let pull = Arc::new(Pull { state, task: task.abort_handle() });
-        under_way.insert(key, Arc::downgrade(&pull));
+        let pull = Arc::new(Pull { state, _task: task });
+        in_progress.insert(key, Arc::downgrade(&pull));
         pull
     }
 }
 
-/// Tries with each of the credentials, at last without any. What fails with all of them is told by the first, which
-/// is the closest to what was meant.
-async fn as_anyone(
+/// Tries each credential, then anonymously. If all fail, returns the error of the first, most specific one.
+async fn pull_with_credentials(
     runtime: &dyn Runtime,
     name: &str,
     credentials: &[Credentials],
-    tell: &watch::Sender<State>,
+    sender: &watch::Sender<State>,
 ) -> Result<(), Error> {
     let mut first = None;
-    for who in credentials.iter().map(Some).chain([None]) {
-        match once(runtime, name, who, tell).await {
+    for credential in credentials.iter().map(Some).chain([None]) {
+        match once(runtime, name, credential, sender).await {
             Ok(()) => return Ok(()),
             Err(error) => {
-                let another_may = is_about_rights(&error);
+                let another_may = is_access_error(&error);
                 let error = first.get_or_insert(error);
                 if !another_may {
                     return Err(error.clone());
@@ -115,13 +109,13 @@ async fn as_anyone(
 async fn once(
     runtime: &dyn Runtime,
     name: &str,
-    who: Option<&Credentials>,
-    tell: &watch::Sender<State>,
+    credential: Option<&Credentials>,
+    sender: &watch::Sender<State>,
 ) -> Result<(), Error> {
-    let mut steps = runtime.pull(name, who).await?;
+    let mut steps = runtime.pull(name, credential).await?;
     while let Some(step) = steps.next().await {
         let step = step?;
-        tell.send_if_modified(|state| {
+        sender.send_if_modified(|state| {
             let before = state.progress.to_string();
             state.progress.add(step);
             state.progress.to_string() != before
@@ -130,23 +124,11 @@ async fn once(
     Ok(())
 }
 
-/// Whether somebody else may succeed. Registries say "not found" of what one may not see, and Docker passes their
-/// refusals on as failures of its own, so that only the words tell.
-fn is_about_rights(error: &Error) -> bool {
+/// Whether other credentials may succeed. Registries answer "not found" without access.
+fn is_access_error(error: &Error) -> bool {
     match error {
         Error::NotFound { .. } => true,
-        Error::Refused { message, .. } => {
-            let words = [
-                "unauthorized",
-                "authentication required",
-                "no basic auth",
-                "denied",
-                "forbidden",
-                "toomanyrequests",
-            ];
-            let message = message.to_lowercase();
-            words.iter().any(|word| message.contains(word))
-        }
+        Error::Refused { cause, .. } => *cause == Refusal::AccessDenied,
         Error::Unreachable { .. } | Error::Network(_) => false,
     }
 }

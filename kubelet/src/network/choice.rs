@@ -1,4 +1,4 @@
-//! Whether the kubelet can give pods their network here.
+//! Checks whether the kubelet can provide the pod network on this machine.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -9,8 +9,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::disk;
 
-/// Why it cannot, with the engine at that endpoint; `None` when nothing stands in its way, as far as can be told while the engine
-/// is away.
+/// The reason why the kubelet cannot provide the pod network with the engine at that endpoint. Returns `None` if there
+/// is none, or if the engine does not answer.
 pub async fn obstacle(endpoint: &str) -> Option<String> {
     let endpoint = endpoint.to_owned();
     disk::run(move || look(&endpoint)).await
@@ -18,11 +18,11 @@ pub async fn obstacle(endpoint: &str) -> Option<String> {
 
 fn look(endpoint: &str) -> Option<String> {
     let Some(socket) = endpoint.strip_prefix("unix://") else {
-        return Some(format!("the engine at {endpoint} may be another machine's"));
+        return Some(format!("the engine at {endpoint} may be on another machine"));
     };
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
     if !capabilities(None).is_ok_and(|has| has.effective.contains(needed)) {
-        return Some("it takes root (CAP_NET_ADMIN and CAP_SYS_ADMIN)".to_owned());
+        return Some("it needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)".to_owned());
     }
     let engine = socket_peercred(UnixStream::connect(socket).ok()?.as_fd()).ok()?;
     if !engine.uid.is_root() {
@@ -32,6 +32,6 @@ fn look(endpoint: &str) -> Option<String> {
     match (network(&engine.pid.as_raw_nonzero().to_string()), network("self")) {
         (Ok(engine), Ok(own)) if engine == own => None,
         (Ok(_), Ok(_)) => Some("the engine is in another network namespace than the kubelet".to_owned()),
-        _ => Some("the engine's processes cannot be seen from here".to_owned()),
+        _ => Some("the engine's processes are not visible here".to_owned()),
     }
 }

@@ -1,11 +1,11 @@
-//! What a pod finds in `/etc/hosts` and `/etc/resolv.conf` when the kubelet writes them. Pure.
+//! Builds the `/etc/hosts` and `/etc/resolv.conf` of pods. Pure.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use crate::runtime::spec::Dns;
 
-/// Lines that every pod has, the stock kubelet's.
+/// Lines of every pod's file, as the stock kubelet writes them.
 const HOSTS: &str = "# Kubernetes-managed hosts file.
 127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
@@ -15,7 +15,7 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
 
-/// `/etc/hosts` of a pod of these addresses and that name.
+/// The `/etc/hosts` of a pod.
 pub(super) fn hosts(
     addresses: &[IpAddr],
     hostname: Option<&str>,
@@ -24,7 +24,7 @@ pub(super) fn hosts(
 ) -> String {
     let mut text = HOSTS.to_owned();
     if let Some(name) = hostname {
-        // A host name that is the whole name already stands once.
+        // A host name that ends with the domain is written once.
         let whole =
             domain.filter(|domain| !name.ends_with(*domain)).map(|domain| format!("{name}.{domain}\t"));
         for ip in addresses {
@@ -41,13 +41,13 @@ pub(super) fn hosts(
     text
 }
 
-/// The host's resolution without the servers that only the host reaches: a pod would ask itself.
+/// Removes loopback servers from the host's DNS configuration, because a pod cannot reach them.
 pub(super) fn reachable(mut dns: Dns) -> Dns {
     dns.servers.retain(|server| !server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()));
     dns
 }
 
-/// `/etc/resolv.conf`.
+/// The text of `/etc/resolv.conf`.
 pub(super) fn resolv(dns: &Dns) -> String {
     let mut text = String::new();
     if !dns.searches.is_empty() {
@@ -63,4 +63,38 @@ pub(super) fn resolv(dns: &Dns) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! The exact contents of both files.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::{hosts, reachable, resolv};
+    use crate::runtime::spec::Dns;
+
+    #[test]
+    fn a_pod_finds_itself_and_its_aliases() {
+        let alias = |name: &str, ip: &str| (name.to_owned(), ip.parse().unwrap());
+        let aliases = [alias("a", "1.2.3.4"), alias("b", "1.2.3.4"), alias("c", "::9")];
+        let addresses = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
+        let text = hosts(&addresses, Some("web"), Some("x.default.svc"), &aliases);
+        assert!(text.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"));
+        assert!(text.ends_with(
+        "10.0.0.7\tweb.x.default.svc\tweb\nfd00::7\tweb.x.default.svc\tweb\n\n# Entries added by HostAliases.\n1.2.3.4\ta\tb\n::9\tc\n"
+    ));
+        let whole = hosts(&addresses[..1], Some("web.x.default.svc"), Some("x.default.svc"), &[]);
+        assert!(whole.ends_with("10.0.0.7\tweb.x.default.svc\n"));
+    }
+
+    #[test]
+    fn a_resolver_reads_what_is_there_and_no_empty_lines() {
+        let words = |all: &[&str]| all.iter().map(|&word| word.to_owned()).collect();
+        let dns = Dns {
+            servers: words(&["9.9.9.9", "::1"]),
+            searches: words(&["a.b", "c"]),
+            options: words(&["ndots:5"]),
+        };
+        assert_eq!(resolv(&dns), "search a.b c\nnameserver 9.9.9.9\nnameserver ::1\noptions ndots:5\n");
+        assert_eq!(resolv(&Dns::default()), "");
+        let of_host = Dns { servers: words(&["127.0.0.1", "192.0.2.1", "::1"]), ..dns };
+        assert_eq!(reachable(of_host).servers, ["192.0.2.1"]);
+    }
+}

@@ -1,43 +1,43 @@
-//! The nodes of a cluster, as far as the network of pods goes by them. Plain types: whoever follows the cluster tells, whoever lays
-//! routes listens.
+//! The nodes of a cluster, as the pod network needs them. These types connect `cluster`, which publishes them, with the
+//! network, which creates routes from them.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// What the cluster says at this moment.
+/// The cluster membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// The ranges that the cluster has for this node's pods, the primary one first; empty while it has none for it.
+    /// The pod CIDRs that the cluster assigned to this node, the primary one first; empty while there are none.
     pub own: Vec<IpNet>,
-    /// The other nodes, the oldest first: of two that claim the same, the older one has it.
+    /// The peer nodes, the oldest first. If two nodes claim the same address or CIDR, the older one gets it.
     pub others: Vec<Member>,
 }
 
-/// Another node.
+/// A peer node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Whether it has been there for longer than this node.
+    /// Whether it was created before this node.
     pub is_older: bool,
-    /// Where it is reached, of each family the first one counts.
+    /// Its internal addresses, of which the first of each family is used.
     pub addresses: Vec<IpAddr>,
-    /// Where its kubelet listens; 0 while nobody has said.
+    /// The port of its kubelet; 0 if unknown.
     pub port: u16,
-    /// The ranges of its pods; empty while it has none.
+    /// Its pod CIDRs; empty while it has none.
     pub ranges: Vec<IpNet>,
 }
 
 impl Member {
-    /// Whether it and a node of the same address whose kubelet listens at that port are two machines that claim the address: several nodes
-    /// of one machine have a port each.
+    /// Whether this node and another one with the same address, whose kubelet has that port, are different machines.
+    /// Several nodes of one machine share its address and have different ports.
     pub fn collides(&self, port: u16) -> bool {
         port == 0 || self.port == 0 || port == self.port
     }
 }
 
-/// Whether two ranges have addresses in common.
+/// Whether two CIDRs overlap.
 pub fn meet(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }

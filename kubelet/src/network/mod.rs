@@ -1,8 +1,8 @@
-//! The network of pods: who gives a sandbox its addresses.
+//! The pod network: which component gives a sandbox its addresses.
 //!
-//! There are two. The engine, by its own bridge; or the kubelet itself ([`native`]), on a sandbox whose network the engine leaves
-//! empty, which is faster and can reach beyond the node. [`Networked`] stands in front of the engine, so that the rest of the
-//! kubelet sees sandboxes with addresses and asks no further.
+//! There are two implementations: the engine with its own bridge, or the kubelet ([`native`]), which connects sandboxes
+//! that the engine creates without a network. The native one is faster and can reach other nodes. [`Networked`] wraps
+//! the engine, so that the rest of the kubelet sees sandboxes with addresses either way.
 
 mod choice;
 mod files;
@@ -10,10 +10,26 @@ mod members;
 pub mod native;
 mod networked;
 pub mod nft;
-mod tell;
+
+use std::sync::Arc;
 
 pub use choice::obstacle;
 pub use members::{Member, Members, meet};
 pub use native::Native;
 pub use networked::Networked;
-pub use tell::tell;
+
+use crate::report::{About, Outbox, Severity};
+
+/// Records an event of the Node about the pod network, and logs Normal events. Warnings are logged where events are recorded.
+pub fn record_event(
+    outbox: &Arc<Outbox>,
+    node: &str,
+    severity: Severity,
+    reason: &'static str,
+    text: String,
+) {
+    if severity == Severity::Normal {
+        tracing::info!(reason, "{text}");
+    }
+    outbox.note(About::node(node), severity, reason, text);
+}

@@ -1,4 +1,4 @@
-//! The engine, with the kubelet's own network on its sandboxes.
+//! Wraps the container engine so that sandboxes have the kubelet's pod network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,50 +8,50 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::Native;
-use super::native::Standing;
+use super::native::NetworkState;
 use crate::observed::{self, Exit, PodUid, State};
 use crate::runtime::spec::Network;
 use crate::runtime::{
     ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Identity, Image,
-    Info, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
+    Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
 };
 
-/// An engine whose sandboxes get their network from the kubelet. A sandbox that runs and has no network yet is shown as one that
-/// was not started, because starting it again is what helps; one whose network nobody knows is shown as ended. Those that the engine
-/// gave a network, before or on the host's, pass as they are.
+/// A container engine whose sandboxes get their network from the kubelet. A running sandbox without its veth is shown
+/// as not started, because starting it again creates the veth. A sandbox whose network is lost is shown as exited.
+/// Sandboxes with a network of the engine or of the host are passed through.
 pub struct Networked {
     engine: Arc<dyn Runtime>,
     native: Arc<Native>,
-    /// New sandboxes get the kubelet's network, too.
-    gives: bool,
+    /// Whether new sandboxes get the kubelet's network.
+    serves_new_pods: bool,
 }
 
 impl Networked {
-    /// Puts the network in front of the engine.
+    /// Wraps the engine; new sandboxes get the kubelet's network.
     pub fn new(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
-        Arc::new(Self { engine, native, gives: true })
+        Arc::new(Self { engine, native, serves_new_pods: true })
     }
 
-    /// The same for sandboxes that have it already; new ones get the engine's network.
-    pub fn for_old_ones(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
-        Arc::new(Self { engine, native, gives: false })
+    /// Wraps the engine for existing sandboxes only; new ones get the engine's network.
+    pub fn for_existing_sandboxes(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
+        Arc::new(Self { engine, native, serves_new_pods: false })
     }
 
-    /// A sandbox as it is with its network.
-    fn shown(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
+    /// The sandbox with its network state.
+    fn with_network(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
         let process = match sandbox.state {
             State::Running { pid, .. } => Some(pid),
             State::Created => None,
             State::Exited(_) => return sandbox,
         };
-        match self.native.standing(identity, &sandbox, process) {
-            Standing::NotOurs => {}
-            Standing::Up(addresses) => sandbox.ips = addresses,
-            Standing::Down(addresses) => {
+        match self.native.network_state(identity, &sandbox, process) {
+            NetworkState::NotOurs => {}
+            NetworkState::Up(addresses) => sandbox.ips = addresses,
+            NetworkState::Down(addresses) => {
                 sandbox.ips = addresses;
                 sandbox.state = State::Created;
             }
-            Standing::Lost => {
+            NetworkState::Lost => {
                 sandbox.state = State::Exited(Exit {
                     code: 0,
                     oom_killed: false,
@@ -68,32 +68,34 @@ impl Networked {
 #[async_trait]
 impl Runtime for Networked {
     async fn list(&self) -> Result<Vec<Listed>, Error> {
-        let before = self.native.settled();
+        let before = self.native.known_sandboxes();
         let mut listed = self.engine.list().await?;
-        // What is lost is looked at again, though the engine has nothing new to say of it.
-        for found in listed.iter_mut().filter(|found| found.running && self.native.is_taken(&found.id)) {
+        // A running sandbox that has lost its addresses is listed as exited, so that it is inspected again.
+        for found in
+            listed.iter_mut().filter(|found| found.running && self.native.has_lost_addresses(&found.id))
+        {
             (found.running, found.state) = (false, "exited".to_owned());
         }
         let kept = listed.iter().map(|found| &found.identity);
-        self.native.release_all_but(before, kept).await;
+        self.native.release_missing(before, kept).await;
         Ok(listed)
     }
 
-    async fn look(&self, id: &str) -> Result<Seen, Error> {
-        Ok(match self.engine.look(id).await? {
-            Seen::Sandbox(identity, sandbox) => {
-                let sandbox = self.shown(&identity, sandbox);
-                Seen::Sandbox(identity, sandbox)
+    async fn inspect(&self, id: &str) -> Result<Inspected, Error> {
+        Ok(match self.engine.inspect(id).await? {
+            Inspected::Sandbox(identity, sandbox) => {
+                let sandbox = self.with_network(&identity, sandbox);
+                Inspected::Sandbox(identity, sandbox)
             }
-            container @ Seen::Container(..) => container,
+            container @ Inspected::Container(..) => container,
         })
     }
 
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
-        if spec.network == Network::Host || !self.gives {
+        if spec.network == Network::Host || !self.serves_new_pods {
             return self.engine.create_sandbox(spec).await;
         }
-        let _making = self.native.reserve(spec).await?;
+        let _creation = self.native.reserve(spec).await?;
         let bare = SandboxSpec {
             network: Network::Bare,
             host_ports: Vec::new(),
@@ -102,7 +104,7 @@ impl Runtime for Networked {
             ..spec.clone()
         };
         let made = self.engine.create_sandbox(&bare).await?;
-        Ok(self.shown(&spec.identity, made))
+        Ok(self.with_network(&spec.identity, made))
     }
 
     async fn create_container(&self, spec: &ContainerSpec) -> Result<observed::Container, Error> {
@@ -116,18 +118,18 @@ impl Runtime for Networked {
     }
 
     async fn start(&self, id: &str) -> Result<Started, Error> {
-        let Started { seen, without } = self.engine.start(id).await?;
+        let Started { seen, omitted } = self.engine.start(id).await?;
         let seen = match seen {
-            Seen::Sandbox(identity, sandbox) => {
+            Inspected::Sandbox(identity, sandbox) => {
                 if let State::Running { pid, .. } = sandbox.state {
                     self.native.attach(&identity, pid).await?;
                 }
-                let sandbox = self.shown(&identity, sandbox);
-                Seen::Sandbox(identity, sandbox)
+                let sandbox = self.with_network(&identity, sandbox);
+                Inspected::Sandbox(identity, sandbox)
             }
-            container @ Seen::Container(..) => container,
+            container @ Inspected::Container(..) => container,
         };
-        Ok(Started { seen, without })
+        Ok(Started { seen, omitted })
     }
 
     async fn remove(&self, id: &str) -> Result<(), Error> {

@@ -1,4 +1,5 @@
-//! The node's addresses, followed: the kernel tells when they may be others, and then they are looked at.
+//! Watches the node's addresses: the kernel reports changes of links, routes and rules, and the addresses are then read
+//! again.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,8 +11,8 @@ use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket
 
 use super::machine;
 
-/// What the machine's addresses go by: those of its links, its routes and the rules that choose among them, and a link that is switched off, whose routes of IPv4 go
-/// without a word. `RTMGRP_*` of rtnetlink.
+/// The `RTMGRP_*` groups that can change the machine's addresses: link addresses, routes and routing rules. Links are
+/// included because a link that goes down removes its IPv4 routes without an event.
 const GROUPS: u32 = LINK | IPV4_ADDRESS | IPV4_ROUTE | IPV4_RULE | IPV6_ADDRESS | IPV6_ROUTE | IPV6_RULE;
 const LINK: u32 = 0x1;
 const IPV4_ADDRESS: u32 = 0x10;
@@ -20,36 +21,36 @@ const IPV4_RULE: u32 = 0x80;
 const IPV6_ADDRESS: u32 = 0x100;
 const IPV6_ROUTE: u32 = 0x400;
 const IPV6_RULE: u32 = 0x4_0000;
-/// One change comes with others, pods that come and go among them: they are looked at together, which costs two questions.
-const SETTLES: Duration = Duration::from_millis(200);
-/// News that are taken together at most; more than that are looked at in turn.
-const MOST_AT_ONCE: usize = 10_000;
-/// Between two looks where the kernel does not tell.
-const LOOK_ANYWAY: Duration = Duration::from_secs(3);
+/// Changes come in groups, for example when pods start and stop; they are handled together.
+const SETTLE_DELAY: Duration = Duration::from_millis(200);
+/// Most events that are handled at once.
+const MAX_BATCH: usize = 10_000;
+/// Poll interval if the kernel's events are not available.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Follows the node's addresses in the network namespace that the thread was in when it began.
+/// Watches the node's addresses in the network namespace in which the thread was at the start.
 pub struct Addresses {
     given: Option<IpAddr>,
-    /// `None` where nothing is heard.
-    news: Option<TokioSocket>,
+    /// `None` if there are no events.
+    events: Option<TokioSocket>,
 }
 
 impl Addresses {
-    /// Begins to; one that the node was given stays.
+    /// Starts watching; an address given by `--node-ip` never changes.
     pub fn follow(given: Option<IpAddr>) -> Self {
-        let news = match given {
+        let events = match given {
             Some(_) => None,
-            None => listen()
+            None => subscribe()
                 .inspect_err(|error| {
-                    tracing::warn!(%error, "cannot hear of addresses of this machine: they are looked at every {LOOK_ANYWAY:?}");
+                    tracing::warn!(%error, "cannot watch the addresses of this machine: polling them every {POLL_INTERVAL:?}");
                 })
                 .ok(),
         };
-        Self { given, news }
+        Self { given, events }
     }
 
-    /// Waits until the machine has other addresses than these. One that has none for a while, but its loopback, has not moved. May
-    /// be given up and asked again at any time.
+    /// Waits until the machine's addresses differ from `known`. A machine with only loopback addresses counts as
+    /// unchanged. Cancel-safe.
     pub async fn moved(&mut self, known: &[IpAddr]) {
         if self.given.is_some() {
             return std::future::pending().await;
@@ -59,25 +60,25 @@ impl Addresses {
             if now != known && !now.iter().all(IpAddr::is_loopback) {
                 return;
             }
-            self.told().await;
+            self.wait_for_event().await;
         }
     }
 
-    /// Waits until a look may show something else.
-    async fn told(&mut self) {
-        let Some(news) = &mut self.news else { return tokio::time::sleep(LOOK_ANYWAY).await };
-        // What was lost may be anything.
-        let _ = news.recv_from_full().await;
-        tokio::time::sleep(SETTLES).await;
-        for _ in 0..MOST_AT_ONCE {
-            if news.recv_from_full().now_or_never().is_none() {
+    /// Waits until the addresses may have changed.
+    async fn wait_for_event(&mut self) {
+        let Some(events) = &mut self.events else { return tokio::time::sleep(POLL_INTERVAL).await };
+        // An error means lost events, which count as a change.
+        let _ = events.recv_from_full().await;
+        tokio::time::sleep(SETTLE_DELAY).await;
+        for _ in 0..MAX_BATCH {
+            if events.recv_from_full().now_or_never().is_none() {
                 return;
             }
         }
     }
 }
 
-fn listen() -> io::Result<TokioSocket> {
+fn subscribe() -> io::Result<TokioSocket> {
     let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
     socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
     Ok(socket)

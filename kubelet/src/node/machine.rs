@@ -1,47 +1,58 @@
-//! Processors, memory, disk and addresses of this machine.
+//! CPUs, memory, disk, addresses and DNS configuration of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-/// Processors this kubelet's machine has.
+use crate::runtime::spec::Dns;
+
+/// The file with the real servers if `/etc/resolv.conf` only names the local stub of systemd-resolved.
+const SYSTEMD_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+
+/// The number of CPUs.
 pub(super) fn cpus() -> i64 {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     i64::try_from(count).unwrap_or(1)
 }
 
-/// Memory of the machine in bytes, 0 when it cannot be told.
+/// Whether AppArmor is enabled, read from the sysfs mounted at `sys`.
+pub(super) fn has_app_armor(sys: &Path) -> bool {
+    let enabled = std::fs::read_to_string(sys.join("module/apparmor/parameters/enabled"));
+    enabled.is_ok_and(|text| text.starts_with('Y'))
+}
+
+/// Memory of the machine in bytes; 0 if unknown.
 pub(super) fn memory_bytes() -> i64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     memory_in(&text)
 }
 
-/// `MemTotal` of /proc/meminfo.
+/// `MemTotal` of /proc/meminfo, in bytes.
 pub(super) fn memory_in(meminfo: &str) -> i64 {
     bytes_in(meminfo, "MemTotal:").and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// `MemAvailable` of it: what programs may still have, in bytes.
+/// `MemAvailable` of /proc/meminfo, in bytes.
 pub(super) fn memory_available_in(meminfo: &str) -> Option<u64> {
     bytes_in(meminfo, "MemAvailable:")
 }
 
-/// A line of /proc/meminfo, which is in KiB.
+/// A value of /proc/meminfo in bytes; the file has KiB.
 fn bytes_in(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// Size of the file system that directory, or the nearest that exists above it, lies on.
+/// Size in bytes of the file system of that directory, or of its nearest existing parent.
 pub(super) fn disk_bytes(directory: &Path) -> i64 {
     let existing = directory.ancestors().find(|path| path.exists());
     let Some(stat) = existing.and_then(|path| rustix::fs::statvfs(path).ok()) else { return 0 };
     i64::try_from(stat.f_blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX)
 }
 
-/// Addresses of the machine, the primary one first; loopback when there is no other.
+/// Addresses of the machine, the primary one first; loopback if there is no other.
 pub(super) fn addresses() -> Vec<IpAddr> {
     let mut found = Vec::new();
-    // A connected UDP socket sends nothing; it only asks the kernel's routes which address it would send from.
+    // Connecting a UDP socket sends nothing; it only makes the kernel select a source address.
     for (any, outside) in [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")] {
         let Ok(socket) = UdpSocket::bind(any) else { continue };
         if socket.connect(outside).is_ok()
@@ -56,4 +67,30 @@ pub(super) fn addresses() -> Vec<IpAddr> {
         found.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
     found
+}
+
+/// The DNS configuration of `/etc/resolv.conf` on the host.
+pub(super) fn host_dns() -> Dns {
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let dns = parse_resolv_conf(&text);
+    if dns.servers.iter().all(|server| server.starts_with("127.0.0.53")) && !dns.servers.is_empty() {
+        return std::fs::read_to_string(SYSTEMD_RESOLVED).map_or(dns, |text| parse_resolv_conf(&text));
+    }
+    dns
+}
+
+/// Parses resolv.conf(5); the last `search` or `domain` line wins.
+pub(super) fn parse_resolv_conf(text: &str) -> Dns {
+    let mut dns = Dns::default();
+    for line in text.lines() {
+        let line = line.split(['#', ';']).next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("nameserver") => dns.servers.extend(words.next().map(str::to_owned)),
+            Some("search" | "domain") => dns.searches = words.map(str::to_owned).collect(),
+            Some("options") => dns.options.extend(words.map(str::to_owned)),
+            _ => {}
+        }
+    }
+    dns
 }

@@ -1,27 +1,25 @@
-//! The machine under the kubelet: what it has, and what pods may use of it.
+//! The machine of the node: its capacity, addresses and conditions.
 
 mod addresses;
-mod claim;
-mod dns;
-mod gauge;
 mod machine;
 mod name;
+mod node_lock;
 mod pressure;
+mod pressure_monitor;
 mod report;
-#[cfg(test)]
-mod tests;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
 use api::resources::ResourceList;
 
 pub use addresses::Addresses;
-pub use claim::{Claim, Taken};
-pub use gauge::{Short, pressures};
 pub use name::{keep_name, kept_name};
+pub use node_lock::{NodeLock, NodeNameInUse};
 pub use pressure::Pressure;
+pub use pressure_monitor::{PressureStates, pressures};
 pub use report::{EngineState, Moment, labels, report};
 
 use crate::options::Options;
@@ -40,25 +38,26 @@ pub fn facts(options: &Options) -> Facts {
         ephemeral_storage_bytes: machine::disk_bytes(&options.root_dir),
         cluster_dns: options.cluster_dns.clone(),
         cluster_domain: options.cluster_domain.clone(),
-        host_dns: dns::of_host(),
+        host_dns: machine::host_dns(),
         cgroup_driver: None,
         cgroup_root: String::new(),
         pids_limit: options.pod_pids_limit,
+        app_armor: Some(machine::has_app_armor(Path::new("/sys"))),
         allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
     }
 }
 
-/// The host's own name resolution at this moment.
+/// The host's current DNS configuration.
 pub fn host_dns() -> Dns {
-    dns::of_host()
+    machine::host_dns()
 }
 
-/// The node's addresses at this moment, the one it was given or those of the machine.
+/// The node's current addresses: `given`, or those of the machine.
 pub fn addresses(given: Option<IpAddr>) -> Vec<IpAddr> {
     given.map_or_else(machine::addresses, |ip| vec![ip])
 }
 
-/// What pods may use in all: everything, until something is reserved for the system.
+/// The allocatable resources: the whole capacity, because nothing is reserved for the system.
 pub fn allocatable(facts: &Facts) -> ResourceList {
     let amounts = [
         ("cpu", Quantity::from_milli(facts.cpu_milli)),
@@ -68,8 +67,8 @@ pub fn allocatable(facts: &Facts) -> ResourceList {
     amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
-/// The same facts, completed by what the engine says of itself. Pods get cgroups of their own only under a driver whose
-/// cgroups can be given weights here: without them all pods would be equal, whatever they ask for.
+/// Completes the facts with the engine's info. Pods get their own cgroups only with a driver whose cgroups can be given
+/// weights. Otherwise all pods would have equal weights, whatever they request.
 pub fn with_engine(facts: &Facts, info: &Info, drivers: &[CgroupDriver]) -> Arc<Facts> {
     let driver = match info.cgroup_driver.as_str() {
         "cgroupfs" => Some(CgroupDriver::Cgroupfs),
@@ -78,4 +77,64 @@ pub fn with_engine(facts: &Facts, info: &Info, drivers: &[CgroupDriver]) -> Arc<
     };
     let driver = driver.filter(|driver| drivers.contains(driver) && !info.rootless);
     Arc::new(Facts { cgroup_driver: driver, ..facts.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Parsing of host files, and facts of the node.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::{EngineState, Moment, machine};
+    use crate::options::Options;
+    use crate::runtime::Info;
+
+    #[test]
+    fn resolv_conf_is_read() {
+        let dns = machine::parse_resolv_conf(
+            "# c\nnameserver 10.0.0.1 # main\nnameserver fe80::1\nsearch a.b c.d\noptions ndots:5\n",
+        );
+        assert_eq!(dns.servers, ["10.0.0.1", "fe80::1"]);
+        assert_eq!(dns.searches, ["a.b", "c.d"]);
+        assert_eq!(dns.options, ["ndots:5"]);
+        assert_eq!(machine::parse_resolv_conf("domain x\nsearch y z").searches, ["y", "z"]);
+    }
+
+    #[test]
+    fn meminfo_is_read() {
+        assert_eq!(machine::memory_in("MemTotal:       2048 kB\nMemFree: 1 kB"), 2048 * 1024);
+        assert_eq!(machine::memory_in("nonsense"), 0);
+    }
+
+    #[test]
+    fn a_machine_has_something_of_everything() {
+        assert!(machine::cpus() >= 1);
+        assert!(machine::memory_bytes() > 0);
+        assert!(machine::disk_bytes(std::path::Path::new("/not/there/yet")) > 0);
+        assert!(!machine::addresses().is_empty());
+    }
+
+    #[test]
+    fn a_node_without_a_network_for_its_pods_is_not_ready() {
+        let options = Options::new("n1");
+        let facts = super::facts(&options);
+        let info = Info::default();
+        let conditions = |engine, network| {
+            let now = "2026-01-01T00:00:00Z".parse().unwrap();
+            let moment = Moment { engine, network, pressures: &[], now };
+            let report = super::report(&options, &facts, moment, "v", &[]);
+            let of = |kind: &str| {
+                let found = report.conditions.iter().find(|c| c.kind == kind).unwrap();
+                format!("{} {} {}", found.status, found.reason, found.message)
+            };
+            (of("Ready"), of("NetworkUnavailable").split(' ').next().unwrap().to_owned())
+        };
+        let (up, down) = (EngineState::Up(&info), EngineState::Down("why"));
+        assert_eq!(
+            conditions(up, Ok(())),
+            ("True KubeletReady kubelet is posting ready status".into(), "False".into())
+        );
+        let missing = "False KubeletNotReady container runtime network not ready: no range";
+        assert_eq!(conditions(up, Err("no range")), (missing.into(), "True".into()));
+        assert!(conditions(down, Err("no range")).0.starts_with("False ContainerEngineUnreachable"));
+    }
 }

@@ -1,16 +1,17 @@
-//! The name of the node that a directory is of, kept there: containers bear it, so that whoever has another name sees none of them.
+//! Stores the node name in the root directory. Containers are labelled with it, so a kubelet with another name would
+//! not see them.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// The file.
+/// The file name.
 const FILE: &str = "node";
 
-/// The name that is kept in a directory; `None` where none is, as before this was kept.
+/// The stored node name; `None` if there is none, as in directories of older versions.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The file cannot be read.
 pub fn kept_name(root_dir: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(root_dir.join(FILE)) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),
@@ -19,10 +20,10 @@ pub fn kept_name(root_dir: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps it, whole or not at all.
+/// Stores the node name atomically.
 ///
 /// # Errors
-/// When it cannot be written, a full disk among others.
+/// The file cannot be written, for example on a full disk.
 pub fn keep_name(root_dir: &Path, name: &str) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(root_dir)?;
     writeln!(file, "{name}")?;
@@ -33,7 +34,7 @@ pub fn keep_name(root_dir: &Path, name: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! What was kept is found.
+    //! The stored name is read back.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 

@@ -1,104 +1,103 @@
-//! Whether the machine runs short of memory, disks or processes: what its kernel says, by the stock thresholds, and what is told of that.
+//! Node pressure: compares memory, disks and PIDs with the stock eviction thresholds, and derives the pressure
+//! conditions. Pure except for reading file system statistics.
 //!
-//! No pod is ended for it. What was short once is told for a while longer: it comes and goes with every file that somebody writes.
+//! A condition lasts for the transition period, so that it does not flap. Pods are not evicted because of these
+//! conditions here.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Less memory than that is short: the stock `memory.available`, in bytes.
-const LEAST_MEMORY: u64 = 100 << 20;
-/// Percent of the disk of the kubelet's directory that must be free: the stock `nodefs.available`.
-const LEAST_OF_NODE_DISK: u64 = 10;
-/// Percent of the engine's disk: the stock `imagefs.available`.
-const LEAST_OF_IMAGE_DISK: u64 = 15;
-/// Percent of the files of either: the stock `nodefs.inodesFree` and `imagefs.inodesFree`.
-const LEAST_OF_FILES: u64 = 5;
-/// Percent of processes; the stock kubelet has no threshold unless it is given one, and this is the one that its documentation gives.
-const LEAST_OF_PROCESSES: u64 = 10;
-/// What was short is told for so long after: the stock `evictionPressureTransitionPeriod`.
-pub(super) const STAYS: Duration = Duration::from_secs(5 * 60);
+/// Threshold of `memory.available` in bytes, the stock default.
+const MIN_MEMORY_BYTES: u64 = 100 << 20;
+/// Threshold of `nodefs.available` in percent, the stock default.
+const MIN_NODEFS_PERCENT: u64 = 10;
+/// Threshold of `imagefs.available` in percent, the stock default.
+const MIN_IMAGEFS_PERCENT: u64 = 15;
+/// Threshold of `nodefs.inodesFree` and `imagefs.inodesFree` in percent, the stock default.
+const MIN_INODES_PERCENT: u64 = 5;
+/// Threshold of `pid.available` in percent. The stock kubelet has no default; its documentation uses this value.
+const MIN_PID_PERCENT: u64 = 10;
+/// How long a condition lasts after the last shortage: the stock `evictionPressureTransitionPeriod`.
+pub(super) const TRANSITION_PERIOD: Duration = Duration::from_secs(5 * 60);
 
-/// How much there is of something, and how much of it is free.
+/// A total and how much of it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
-    all: u64,
+    total: u64,
     free: u64,
 }
 
 impl Amount {
-    /// Whether less than so many percent are free; of what there is no number of, any is enough.
+    /// Whether less than that percentage is free; false if the total is 0.
     fn is_under(self, percent: u64) -> bool {
-        u128::from(self.free) * 100 < u128::from(self.all) * u128::from(percent)
+        u128::from(self.free) * 100 < u128::from(self.total) * u128::from(percent)
     }
 }
 
-/// A file system.
+/// Statistics of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
     bytes: Amount,
-    files: Amount,
+    inodes: Amount,
 }
 
 impl Disk {
-    /// The one that a directory lies on, where it says anything. Blocks.
+    /// The statistics of a directory's file system, if available. Blocks.
     pub(super) fn of(directory: &Path) -> Option<Self> {
         let stat = rustix::fs::statvfs(directory).ok()?;
-        // Of what can be written at all, as `df` tells it: what is kept back is neither used nor free.
+        // Reserved blocks count as neither used nor free, as in `df`.
         let used = stat.f_blocks.saturating_sub(stat.f_bfree);
-        let bytes = Amount { all: used.saturating_add(stat.f_bavail), free: stat.f_bavail };
-        Some(Self { bytes, files: Amount { all: stat.f_files, free: stat.f_favail } })
+        let bytes = Amount { total: used.saturating_add(stat.f_bavail), free: stat.f_bavail };
+        Some(Self { bytes, inodes: Amount { total: stat.f_files, free: stat.f_favail } })
     }
 
     fn is_short(self, percent: u64) -> bool {
-        self.bytes.is_under(percent) || self.files.is_under(LEAST_OF_FILES)
+        self.bytes.is_under(percent) || self.inodes.is_under(MIN_INODES_PERCENT)
     }
 }
 
-/// What is left at one moment; nothing of what cannot be read.
+/// Available resources at one moment; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// Memory that programs may still have, in bytes.
+pub struct Available {
+    /// Available memory in bytes.
     pub(super) memory: Option<u64>,
-    /// The disk of the kubelet's directory.
+    /// The file system of the kubelet's root directory.
     pub(super) node_disk: Option<Disk>,
-    /// That of the engine, where it is here.
+    /// The file system of the engine, if it is on this machine.
     pub(super) image_disk: Option<Disk>,
-    /// Processes and threads.
-    pub(super) processes: Option<Amount>,
+    pub(super) pids: Option<Amount>,
 }
 
-impl Left {
-    /// Whether there is too little of it.
+impl Available {
+    /// Whether the resource is below its threshold; `None` if unknown.
     fn is_short(&self, pressure: Pressure) -> Option<bool> {
         match pressure {
-            Pressure::Memory => self.memory.map(|bytes| bytes < LEAST_MEMORY),
+            Pressure::Memory => self.memory.map(|bytes| bytes < MIN_MEMORY_BYTES),
             Pressure::Disk => {
-                let node = self.node_disk?.is_short(LEAST_OF_NODE_DISK);
-                Some(node || self.image_disk.is_some_and(|disk| disk.is_short(LEAST_OF_IMAGE_DISK)))
+                let node = self.node_disk?.is_short(MIN_NODEFS_PERCENT);
+                Some(node || self.image_disk.is_some_and(|disk| disk.is_short(MIN_IMAGEFS_PERCENT)))
             }
-            Pressure::Processes => self.processes.map(|amount| amount.is_under(LEAST_OF_PROCESSES)),
+            Pressure::Pids => self.pids.map(|amount| amount.is_under(MIN_PID_PERCENT)),
         }
     }
 }
 
-/// Of what there is too little.
+/// A resource that can be under pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
-    /// Memory.
     Memory,
-    /// Room on a disk.
+    /// Disk space or inodes.
     Disk,
-    /// Processes.
-    Processes,
+    Pids,
 }
 
 impl Pressure {
-    const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Processes];
+    const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Pids];
 
-    /// The condition, and its reason and message, in the words of the stock kubelet.
-    pub fn words(self, is_short: bool) -> [&'static str; 3] {
+    /// Type, reason and message of the condition, as in the stock kubelet.
+    pub fn condition(self, is_short: bool) -> [&'static str; 3] {
         match (self, is_short) {
             (Self::Memory, false) => {
                 ["MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"]
@@ -112,90 +111,90 @@ impl Pressure {
                 ["DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"]
             }
             (Self::Disk, true) => ["DiskPressure", "KubeletHasDiskPressure", "kubelet has disk pressure"],
-            (Self::Processes, false) => {
+            (Self::Pids, false) => {
                 ["PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"]
             }
-            (Self::Processes, true) => {
+            (Self::Pids, true) => {
                 ["PIDPressure", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"]
             }
         }
     }
 }
 
-/// When there was too little of each the last time.
+/// When each resource was last below its threshold.
 #[derive(Clone, Debug, Default)]
 pub struct Pressures([Option<Instant>; 3]);
 
 impl Pressures {
-    /// What is told of what is left now; nothing of what is not known.
-    pub fn told(&mut self, left: &Left, now: Instant) -> Vec<(Pressure, bool)> {
+    /// Updates the conditions. Unknown resources are omitted.
+    pub fn update(&mut self, available: &Available, now: Instant) -> Vec<(Pressure, bool)> {
         let all = Pressure::ALL.into_iter().zip(&mut self.0);
-        let told = all.filter_map(|(pressure, last)| {
-            if left.is_short(pressure)? {
+        let states = all.filter_map(|(pressure, last)| {
+            if available.is_short(pressure)? {
                 *last = Some(now);
             }
-            *last = last.filter(|last| now.duration_since(*last) < STAYS);
+            *last = last.filter(|last| now.duration_since(*last) < TRANSITION_PERIOD);
             Some((pressure, last.is_some()))
         });
-        told.collect()
+        states.collect()
     }
 }
 
-/// How many processes there may be, by the least of these limits, and how many more.
-pub(super) fn processes_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
+/// The PID limit, which is the smallest of `limits`, and the number of free PIDs.
+pub(super) fn pids_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
     let (_, running) = loadavg.split_whitespace().nth(3)?.split_once('/')?;
     let running: u64 = running.parse().ok()?;
-    let all = limits.into_iter().filter_map(|limit| limit.trim().parse::<u64>().ok()).min()?;
-    Some(Amount { all, free: all.saturating_sub(running) })
+    let total = limits.into_iter().filter_map(|limit| limit.trim().parse::<u64>().ok()).min()?;
+    Some(Amount { total, free: total.saturating_sub(running) })
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is short, and for how long it is told.
+    //! Thresholds and the transition period.
     use super::*;
 
-    const PLENTY: Amount = Amount { all: 100, free: 50 };
-    const FINE: Disk = Disk { bytes: PLENTY, files: PLENTY };
-    const ENOUGH: Left = Left {
-        memory: Some(LEAST_MEMORY),
+    const PLENTY: Amount = Amount { total: 100, free: 50 };
+    const FINE: Disk = Disk { bytes: PLENTY, inodes: PLENTY };
+    const ENOUGH: Available = Available {
+        memory: Some(MIN_MEMORY_BYTES),
         node_disk: Some(FINE),
         image_disk: Some(FINE),
-        processes: Some(PLENTY),
+        pids: Some(PLENTY),
     };
 
     fn disk(free: u64, free_files: u64) -> Option<Disk> {
-        let of = |free| Amount { all: 100, free };
-        Some(Disk { bytes: of(free), files: of(free_files) })
+        let of = |free| Amount { total: 100, free };
+        Some(Disk { bytes: of(free), inodes: of(free_files) })
     }
 
     #[test]
     fn each_is_short_below_its_threshold() {
-        let no_files = Some(Disk { bytes: PLENTY, files: Amount { all: 0, free: 0 } });
-        for (what, left, short) in [
+        let no_files = Some(Disk { bytes: PLENTY, inodes: Amount { total: 0, free: 0 } });
+        for (what, available, short) in [
             ("all is well", ENOUGH, ""),
-            ("memory", Left { memory: Some(LEAST_MEMORY - 1), ..ENOUGH }, "MemoryPressure"),
-            ("the kubelet's disk", Left { node_disk: disk(9, 50), ..ENOUGH }, "DiskPressure"),
-            ("its files", Left { node_disk: disk(50, 4), ..ENOUGH }, "DiskPressure"),
-            ("just enough of it", Left { node_disk: disk(10, 5), ..ENOUGH }, ""),
-            ("the engine's disk", Left { image_disk: disk(14, 50), ..ENOUGH }, "DiskPressure"),
-            ("an engine elsewhere", Left { image_disk: None, ..ENOUGH }, ""),
-            ("a disk that does not count files", Left { node_disk: no_files, ..ENOUGH }, ""),
-            ("processes", Left { processes: Some(Amount { all: 100, free: 9 }), ..ENOUGH }, "PIDPressure"),
+            ("memory", Available { memory: Some(MIN_MEMORY_BYTES - 1), ..ENOUGH }, "MemoryPressure"),
+            ("the kubelet's disk", Available { node_disk: disk(9, 50), ..ENOUGH }, "DiskPressure"),
+            ("its files", Available { node_disk: disk(50, 4), ..ENOUGH }, "DiskPressure"),
+            ("just enough of it", Available { node_disk: disk(10, 5), ..ENOUGH }, ""),
+            ("the engine's disk", Available { image_disk: disk(14, 50), ..ENOUGH }, "DiskPressure"),
+            ("an engine elsewhere", Available { image_disk: None, ..ENOUGH }, ""),
+            ("a disk that does not count files", Available { node_disk: no_files, ..ENOUGH }, ""),
+            ("processes", Available { pids: Some(Amount { total: 100, free: 9 }), ..ENOUGH }, "PIDPressure"),
         ] {
-            let told = Pressures::default().told(&left, Instant::now());
-            let told = told.into_iter().filter(|(_, is_short)| *is_short);
-            let names: Vec<_> = told.map(|(pressure, _)| pressure.words(true)[0]).collect();
+            let states = Pressures::default().update(&available, Instant::now());
+            let states = states.into_iter().filter(|(_, is_short)| *is_short);
+            let names: Vec<_> = states.map(|(pressure, _)| pressure.condition(true)[0]).collect();
             assert_eq!(names.join(" "), short, "{what}");
         }
-        assert_eq!(Pressures::default().told(&Left::default(), Instant::now()), [], "not known");
+        assert_eq!(Pressures::default().update(&Available::default(), Instant::now()), [], "not known");
     }
 
     #[test]
     fn what_was_short_is_told_for_a_while() {
         let mut pressures = Pressures::default();
-        let short = Left { memory: Some(0), ..ENOUGH };
+        let short = Available { memory: Some(0), ..ENOUGH };
         let begun = Instant::now();
-        for (left, seconds, is_told) in [
+        for (available, seconds, is_told) in [
             (ENOUGH, 0, false),
             (short, 1, true),
             (ENOUGH, 2, true),
@@ -205,15 +204,15 @@ mod tests {
             (ENOUGH, 311, false),
             (short, 1000, true),
         ] {
-            let told = pressures.told(&left, begun + Duration::from_secs(seconds));
-            assert_eq!(told[0], (Pressure::Memory, is_told), "{seconds}");
+            let states = pressures.update(&available, begun + Duration::from_secs(seconds));
+            assert_eq!(states[0], (Pressure::Memory, is_told), "{seconds}");
         }
     }
 
     #[test]
     fn processes_are_counted() {
-        let found = processes_in("0.10 0.20 0.30 2/345 6789\n", ["4194304\n", "1000\n"]);
-        assert_eq!(found, Some(Amount { all: 1000, free: 655 }));
-        assert_eq!(processes_in("nonsense", ["1", "2"]), None);
+        let found = pids_in("0.10 0.20 0.30 2/345 6789\n", ["4194304\n", "1000\n"]);
+        assert_eq!(found, Some(Amount { total: 1000, free: 655 }));
+        assert_eq!(pids_in("nonsense", ["1", "2"]), None);
     }
 }

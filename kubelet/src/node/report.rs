@@ -1,4 +1,4 @@
-//! The node as it is told to the world.
+//! Builds the node's status report: capacity, conditions, addresses and node info.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,28 @@ use crate::report::{NodeCondition, NodeInfo, NodeReport};
 use crate::runtime::Info;
 use crate::spec::Facts;
 
-/// What is known of the engine at this moment.
+/// The current state of the engine.
 #[derive(Clone, Copy, Debug)]
 pub enum EngineState<'a> {
     /// It answers.
     Up(&'a Info),
-    /// It does not; in its own words.
+    /// It does not answer, with the error.
     Down(&'a str),
 }
 
-/// What is known of the node at one moment.
+/// The state of the node at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// The engine.
     pub engine: EngineState<'a>,
-    /// Why pods have no network, where they do not.
+    /// The error, if pods have no network.
     pub network: Result<(), &'a str>,
-    /// Of what there is too little, and of what there is enough.
+    /// The pressure conditions.
     pub pressures: &'a [(Pressure, bool)],
-    /// When it is.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The report of this moment; a condition keeps its time while it stands.
+/// The report of this moment. A condition keeps its transition time while its status stays.
 pub fn report(
     options: &Options,
     facts: &Facts,
@@ -41,7 +40,7 @@ pub fn report(
 ) -> NodeReport {
     let Moment { engine, network, pressures, now } = moment;
     let pressures = pressures.iter().map(|(pressure, is_short)| {
-        let [kind, reason, message] = pressure.words(*is_short);
+        let [kind, reason, message] = pressure.condition(*is_short);
         let status = if *is_short { "True" } else { "False" };
         condition(kind, [status, reason, message], previous, now)
     });
@@ -86,7 +85,7 @@ fn ready(
         (EngineState::Up(_), Ok(())) => {
             ("True", "KubeletReady", "kubelet is posting ready status".to_owned())
         }
-        // The words of the stock kubelet, which others look for.
+        // The message of the stock kubelet, which other programs search for.
         (EngineState::Up(_), Err(why)) => {
             ("False", "KubeletNotReady", format!("container runtime network not ready: {why}"))
         }
@@ -107,7 +106,7 @@ fn unavailable(network: Result<(), &str>, previous: &[NodeCondition], now: Times
     condition("NetworkUnavailable", words, previous, now)
 }
 
-/// A condition of that status, reason and message.
+/// Builds a condition of that status, reason and message.
 fn condition(
     kind: &str,
     [status, reason, message]: [&str; 3],
@@ -147,7 +146,7 @@ fn info(engine: EngineState<'_>, version: &str) -> NodeInfo {
     info
 }
 
-/// The labels every node has, then those of `--node-labels`.
+/// The default labels, then those of `--node-labels`.
 pub fn labels(options: &Options) -> BTreeMap<String, String> {
     let own = [
         ("kubernetes.io/hostname", options.node_name.as_str()),
@@ -158,7 +157,7 @@ pub fn labels(options: &Options) -> BTreeMap<String, String> {
     own.chain(options.node_labels.iter().cloned()).collect()
 }
 
-/// The processor in the words of Go, which Kubernetes uses.
+/// The architecture as Go, and so Kubernetes, names it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! What is there: plain facts about the containers of this node, as the last successful look saw them.
+//! Observed state: facts about the containers of this node, from the last successful inspection.
 
 pub mod probes;
 
@@ -10,15 +10,19 @@ use std::time::Duration;
 
 pub use jiff::Timestamp;
 
-/// The name a pod's sandbox has where containers are told apart by name.
+/// Container name of a pod's sandbox.
 pub const SANDBOX: &str = "POD";
 
-/// The identity of a pod on this node; the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
+/// Condition of a pod whose latest version is pending or rejected while the previous version runs. The type is namespaced,
+/// because stock Kubernetes has none for edits of static pods (`PodResizePending` covers resizes only).
+pub const EDIT_PENDING: &str = "coracle.dev/EditPending";
+
+/// UID of a pod; the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodUid(Arc<str>);
 
 impl PodUid {
-    /// Wraps the text of a UID as it stands in a manifest or a label.
+    /// Wraps the text of a UID.
     pub fn new(uid: &str) -> Self {
         Self(Arc::from(uid))
     }
@@ -41,7 +45,7 @@ impl fmt::Debug for PodUid {
     }
 }
 
-/// All that is there of one pod: its sandboxes and its containers, dead ones included.
+/// The sandboxes and containers of one pod, including exited ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
     /// `metadata.name` of the pod, from the labels.
@@ -52,17 +56,17 @@ pub struct Pod {
     pub sandboxes: Vec<Sandbox>,
     /// Containers, sorted by name, newest attempt first.
     pub containers: Vec<Container>,
-    /// Engine ids of what is known to be there and could not be looked at yet; nothing is decided before.
-    pub unseen: BTreeSet<String>,
+    /// Engine ids of listed containers that are not inspected yet. No action is planned until they are.
+    pub uninspected: BTreeSet<String>,
 }
 
 impl Pod {
-    /// The newest sandbox, whatever its state.
+    /// The newest sandbox, in any state.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         self.sandboxes.first()
     }
 
-    /// The newest container of that name, whatever its state.
+    /// The newest container of that name, in any state.
     pub fn newest(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|c| c.name == name)
     }
@@ -72,12 +76,12 @@ impl Pod {
         self.containers.iter().filter(move |c| c.name == name)
     }
 
-    /// True when nothing of the pod is left in the engine.
+    /// Whether the engine has no container of the pod.
     pub fn is_gone(&self) -> bool {
-        self.sandboxes.is_empty() && self.containers.is_empty() && self.unseen.is_empty()
+        self.sandboxes.is_empty() && self.containers.is_empty() && self.uninspected.is_empty()
     }
 
-    /// Puts a container in its place: a newer record of the same id replaces the older one.
+    /// Inserts a container, or replaces the one with the same id.
     pub fn put_container(&mut self, container: Container) {
         self.containers.retain(|c| c.id != container.id);
         self.containers.push(container);
@@ -86,104 +90,104 @@ impl Pod {
         });
     }
 
-    /// Puts a sandbox in its place: a newer record of the same id replaces the older one.
+    /// Inserts a sandbox, or replaces the one with the same id.
     pub fn put_sandbox(&mut self, sandbox: Sandbox) {
         self.sandboxes.retain(|s| s.id != sandbox.id);
         self.sandboxes.push(sandbox);
         self.sandboxes.sort_by(|a, b| b.attempt.cmp(&a.attempt).then(b.created_at.cmp(&a.created_at)));
     }
 
-    /// Takes out whatever has that engine id.
+    /// Removes the sandbox or container with that engine id.
     pub fn remove(&mut self, id: &str) {
         self.sandboxes.retain(|s| s.id != id);
         self.containers.retain(|c| c.id != id);
     }
 }
 
-/// The container that holds a pod's namespaces and addresses.
+/// A sandbox: the container that holds a pod's namespaces and IP addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sandbox {
     /// Engine id.
     pub id: String,
-    /// How many sandboxes this pod had before, from the labels.
+    /// Number of earlier sandboxes of the pod, from the labels.
     pub attempt: u32,
-    /// Hash of what the sandbox was made from, from the labels.
+    /// Hash of the sandbox spec, from the labels.
     pub hash: String,
-    /// Its life.
+    /// Lifecycle state.
     pub state: State,
-    /// Addresses, the primary one first; empty on the host's network or before it runs.
+    /// IP addresses, primary first; empty with host network or before the sandbox runs.
     pub ips: Vec<IpAddr>,
-    /// The engine leaves its network empty: whatever is there was put there by the kubelet.
+    /// The engine attaches no network; the kubelet configures the network namespace.
     pub is_bare: bool,
-    /// When the engine made it.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
-/// One container of a pod, running or not.
+/// A container of a pod, running or exited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Container {
     /// Engine id.
     pub id: String,
-    /// The name in the pod.
+    /// Container name in the pod.
     pub name: String,
-    /// How often it was restarted before, from the labels.
+    /// Restart count, from the labels.
     pub attempt: u32,
-    /// Hash of what the container was made from, from the labels.
+    /// Hash of the container spec, from the labels.
     pub hash: String,
-    /// How long a restart waits should this attempt end, from the labels.
+    /// Restart back-off if this attempt ends, from the labels.
     pub back_off: Duration,
     /// The image as the manifest names it.
     pub image: String,
-    /// The image's id in the engine.
+    /// Engine id of the image.
     pub image_id: String,
-    /// The sandbox whose namespaces it joined, from the labels.
+    /// Id of the sandbox whose namespaces it joined, from the labels.
     pub sandbox_id: String,
-    /// Its life.
+    /// Lifecycle state.
     pub state: State,
-    /// When the engine made it.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// The signal its image or definition wants it ended by; `None` for SIGTERM.
+    /// Stop signal of the image or container; `None` for SIGTERM.
     pub stop_signal: Option<String>,
-    /// Labels beyond the identity that a later look needs (termination message path and policy, grace).
+    /// Labels that later inspections need: termination message path and policy, grace period.
     pub notes: BTreeMap<String, String>,
-    /// The termination message, once it has ended and one was read.
+    /// Termination message of an exited container.
     pub message: Option<String>,
 }
 
-/// Where a container is in its life.
+/// Lifecycle state of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Made, never started.
+    /// Created, never started.
     Created,
-    /// Running (or paused by someone, which is the same to a pod).
+    /// Running; a paused container counts as running.
     Running {
-        /// When it started.
+        /// Start time.
         started_at: Timestamp,
-        /// Its first process on the host.
+        /// Host pid of its first process.
         pid: u32,
     },
-    /// Ended, or failed to start.
+    /// Exited, or failed to start.
     Exited(Exit),
 }
 
 impl State {
-    /// True while its processes live.
+    /// Whether the container is running.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
     }
 }
 
-/// How a container ended.
+/// How a container terminated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
-    /// Exit code of its first process; 128 + n when signal n ended it.
+    /// Exit code; 128 + n after signal n.
     pub code: i32,
-    /// The kernel ended it for lack of memory.
+    /// Whether the kernel killed it for lack of memory.
     pub oom_killed: bool,
-    /// What the engine said when it could not run it.
+    /// Error of the engine if it could not start the container.
     pub error: Option<String>,
-    /// When it had started; `None` when it never did.
+    /// Start time; `None` if it never started.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// Exit time.
     pub finished_at: Timestamp,
 }

@@ -1,55 +1,55 @@
-//! What probes have found out about running containers.
+//! Results of container probes.
 
 use std::collections::BTreeMap;
 
 use super::Timestamp;
 
-/// What a probe asks.
+/// Type of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Has it started?
+    /// Startup probe.
     Startup,
-    /// May it get traffic?
+    /// Readiness probe.
     Readiness,
-    /// Must it be restarted?
+    /// Liveness probe.
     Liveness,
 }
 
-/// The standing verdict of one probe, after its thresholds.
+/// Current result of a probe, after its thresholds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Passed its threshold of successes (or, for liveness, not yet that of failures).
+    /// Whether the success threshold is reached; for liveness, whether the failure threshold is not reached.
     pub success: bool,
-    /// Since when this verdict stands.
+    /// Time of the last change of the result.
     pub since: Timestamp,
-    /// What the last failing probe said.
+    /// Message of the last failure.
     pub message: String,
 }
 
-/// The standing verdicts of one pod's containers; none yet for a probe that has not decided.
+/// Current probe results of one pod's containers; absent for probes without a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdicts {
     by_container: BTreeMap<(String, Kind), Verdict>,
 }
 
 impl Verdicts {
-    /// The verdict on the container with that engine id.
+    /// The result for the container with that engine id.
     pub fn get(&self, container_id: &str, kind: Kind) -> Option<&Verdict> {
         self.by_container.get(&(container_id.to_owned(), kind))
     }
 
-    /// Sets a verdict; true when it differs from the one that stood.
+    /// Stores a result; true if it differs from the previous one.
     pub fn set(&mut self, container_id: &str, kind: Kind, verdict: Verdict) -> bool {
         let old = self.by_container.insert((container_id.to_owned(), kind), verdict.clone());
         old.is_none_or(|old| old.success != verdict.success)
     }
 
-    /// Drops verdicts on containers that are not among these.
+    /// Removes results of all other containers.
     pub fn keep(&mut self, container_ids: &[&str]) {
         self.by_container.retain(|(id, _), _| container_ids.contains(&id.as_str()));
     }
 
-    /// All verdicts, for writing them down.
+    /// All results, for the checkpoint.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Kind, &Verdict)> {
         self.by_container.iter().map(|((id, kind), v)| (id.as_str(), *kind, v))
     }

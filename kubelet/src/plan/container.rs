@@ -1,14 +1,14 @@
-//! One container is kept as its pod wants it: made, started, restarted after its back-off, replaced when edited.
+//! Plans one container: create, start, restart after back-off, and replace after an edit.
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
-use super::restart::runs_again;
+use super::restart::should_restart;
 use super::view::Run;
-use super::{Action, Input, Plan, StopReason, View, Waiting, after, edit, end};
+use super::{Action, Input, Plan, StopReason, View, Waiting, after, inits, spec, terminate};
 use crate::observed::probes::Kind;
 use crate::observed::{Sandbox, State};
 
-/// What a container is to its pod.
+/// Kind of container in the pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// One of `spec.containers`.
@@ -19,8 +19,8 @@ pub(super) enum Role {
     Ephemeral,
 }
 
-/// Names the step that brings this container to where it should be, if one is needed.
-pub(super) fn keep(
+/// Adds the action that brings this container to its desired state, if one is needed.
+pub(super) fn sync(
     input: &Input<'_>,
     view: &View<'_>,
     sandbox: &Sandbox,
@@ -34,15 +34,15 @@ pub(super) fn keep(
     if let Run::Here(here) = &run {
         let at_home = here.sandbox_id == sandbox.id;
         match &here.state {
-            State::Running { .. } if !current && edit::is_prepared(input, name, plan) => {
-                return end::stop(input, here, StopReason::Changed, plan);
+            State::Running { .. } if !current && is_prepared(input, name, plan) => {
+                return terminate::stop(input, here, StopReason::Changed, plan);
             }
             State::Running { .. } if !at_home => {
-                return end::stop(input, here, StopReason::SandboxLost, plan);
+                return terminate::stop(input, here, StopReason::SandboxLost, plan);
             }
             State::Running { .. } => {
-                if let Some(reason) = condemned(input, &here.id) {
-                    end::stop(input, here, reason, plan);
+                if let Some(reason) = failed_probe(input, &here.id) {
+                    terminate::stop(input, here, reason, plan);
                 }
                 return;
             }
@@ -57,13 +57,13 @@ pub(super) fn keep(
             State::Exited(_) => {}
         }
     }
-    if matches!(run, Run::Never) && view.has_strangers() {
-        return; // It replaces them.
+    if matches!(run, Run::Never) && view.has_unlisted() {
+        return; // This container replaces them.
     }
     let is_init = role == Role::Init;
     let carried = match run.ended() {
         Some(ended) if current && !(is_init && run.sandbox_id() != Some(&sandbox.id)) => {
-            if !runs_again(input.pod, container, is_init, ended.code) {
+            if !should_restart(input.pod, container, is_init, ended.code) {
                 return;
             }
             let delay = input.back_off.wait(ended.back_off, ended.ran);
@@ -88,8 +88,8 @@ pub(super) fn keep(
     }
 }
 
-/// A probe has decided that this running container must be restarted.
-fn condemned(input: &Input<'_>, id: &str) -> Option<StopReason> {
+/// The reason to restart a running container whose startup or liveness probe failed.
+fn failed_probe(input: &Input<'_>, id: &str) -> Option<StopReason> {
     let failed = |kind| input.verdicts.get(id, kind).is_some_and(|verdict| !verdict.success);
     if failed(Kind::Startup) {
         Some(StopReason::NeverStarted)
@@ -100,16 +100,38 @@ fn condemned(input: &Input<'_>, id: &str) -> Option<StopReason> {
     }
 }
 
-/// A running container counts as started: it has no startup probe, or that has succeeded.
+/// Whether a running container has started: it has no startup probe, or the probe succeeded.
 pub(super) fn started(input: &Input<'_>, container: &Container, id: &str) -> bool {
     has_passed(input, &container.startup_probe, id, Kind::Startup)
 }
 
-/// A started container counts as ready: it has no readiness probe, or that succeeds.
+/// Whether a running container is ready: it has started, and its readiness probe, if any, succeeds.
 pub(super) fn ready(input: &Input<'_>, container: &Container, id: &str) -> bool {
     started(input, container, id) && has_passed(input, &container.readiness_probe, id, Kind::Readiness)
 }
 
 fn has_passed(input: &Input<'_>, probe: &Option<Probe>, id: &str, kind: Kind) -> bool {
     probe.is_none() || input.verdicts.get(id, kind).is_some_and(|verdict| verdict.success)
+}
+
+/// Whether the new version of the container can be created; otherwise adds the action that checks it.
+pub(super) fn is_prepared(input: &Input<'_>, name: &str, plan: &mut Plan) -> bool {
+    if input.history.prepared.get(name) == input.hashes.containers.get(name) {
+        return true;
+    }
+    if input.history.volumes_mounted {
+        plan.act(input, Action::PrepareContainer { name: name.to_owned() });
+    }
+    false
+}
+
+/// Whether all containers that need a new version can be created.
+pub(super) fn all_prepared(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
+    let mut all = true;
+    for container in inits(input.pod).iter().chain(&spec(input.pod).containers) {
+        if !view.is_current(&container.name, &view.run(&container.name)) {
+            all &= is_prepared(input, &container.name, plan);
+        }
+    }
+    all
 }

@@ -1,5 +1,4 @@
-//! Ephemeral containers, which are added to a pod that runs, to look into it (`kubectl debug`): begun once, never again, and of no
-//! weight for what becomes of the pod.
+//! Plans ephemeral containers (`kubectl debug`): each is started once, never restarted, and does not affect the pod phase.
 
 use std::time::Duration;
 
@@ -9,12 +8,11 @@ use super::view::Run;
 use super::{Action, Input, Plan, View, spec};
 use crate::observed::{Sandbox, State};
 
-/// The ephemeral containers of a pod.
 pub(crate) fn ephemerals(pod: &Pod) -> &[EphemeralContainer] {
     spec(pod).ephemeral_containers.as_deref().unwrap_or_default()
 }
 
-/// One of them as a container like any other, without what it may not have: ports, probes, hooks, resources.
+/// An ephemeral container as a regular container, without ports, probes, lifecycle hooks and resources, which it may not have.
 pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Container {
     let of = ephemeral.clone();
     Container {
@@ -38,8 +36,9 @@ pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Container {
     }
 }
 
-/// Names the steps by which those begin that never ran. They wait for no init container: such a one may be what is looked into.
-pub(super) fn begin(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) {
+/// Adds the actions that start new ephemeral containers. They do not wait for init containers, which may be the target of the
+/// debugging.
+pub(super) fn start_new(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) {
     if !sandbox.state.is_running() || !input.history.volumes_mounted {
         return;
     }
@@ -52,7 +51,7 @@ pub(super) fn begin(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan:
             Run::Here(here) if here.state == State::Created && here.sandbox_id == sandbox.id => {
                 plan.act(input, Action::StartContainer { name: name.clone(), id: here.id.clone() });
             }
-            // Made for a sandbox that is lost: it never ran, and is made again for this one.
+            // Created for a sandbox that is gone, never started: replace it.
             Run::Here(here) if here.state == State::Created => {
                 plan.act(input, Action::Remove { id: here.id.clone() });
             }

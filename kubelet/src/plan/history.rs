@@ -1,4 +1,4 @@
-//! What has been: the facts about a pod that the engine alone would forget.
+//! Pod history: facts about a pod that the engine does not keep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,143 +9,142 @@ use serde::{Deserialize, Serialize};
 use super::{Hashes, Key};
 use crate::observed::{self, State, Timestamp};
 
-/// What is remembered about one pod. Kept on disk but for what a restarted kubelet finds out again.
+/// History of one pod. It is part of the checkpoint, except for facts that a restarted kubelet can observe again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// When the kubelet first took the pod on: `status.startTime`.
+    /// Time at which the kubelet accepted the pod: `status.startTime`.
     pub started_at: Option<Timestamp>,
-    /// How it came to its end by itself.
+    /// Set when the pod has reached a terminal phase.
     pub terminal: Option<Terminal>,
-    /// The sandbox in which all init containers have done their work.
+    /// Id of the sandbox in which all init containers have completed.
     pub initialized_in: Option<String>,
-    /// When an edit last made a finished pod begin anew; what ended before does not count.
+    /// Time at which an edit restarted a finished pod; earlier runs do not count.
     pub revived_at: Option<Timestamp>,
-    /// Sandboxes made so far.
+    /// Number of sandboxes created so far.
     pub sandboxes: u32,
-    /// Its last addresses.
+    /// Last known pod IPs.
     pub ips: Vec<IpAddr>,
-    /// The newest run of each container, so that counts and results outlive a removed container.
+    /// The newest run of each container, which keeps restart counts and exit codes after a container is removed.
     pub last: BTreeMap<String, LastRun>,
-    /// What could not be done.
+    /// Failed actions and their retry times.
     #[serde(skip)]
     pub failures: BTreeMap<Key, Failure>,
-    /// Containers that could be made as they are wanted, by name, with the hash of that.
+    /// Container versions that can be created: hash by container name.
     #[serde(skip)]
     pub prepared: BTreeMap<String, String>,
-    /// Its volumes are there.
     #[serde(skip)]
     pub volumes_mounted: bool,
-    /// The pod is evicted and what it had in its volumes is gone.
+    /// Whether the `emptyDir` volumes of an evicted pod have been deleted.
     #[serde(skip)]
     pub emptied: bool,
-    /// The pod is ending and its directory has been taken down.
+    /// Whether the directory of a terminating pod has been removed.
     #[serde(skip)]
     pub cleaned_up: bool,
 }
 
-/// The newest run of a container that was seen.
+/// The newest observed run of a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastRun {
-    /// Restarts before it.
+    /// Restart count of the run.
     pub attempt: u32,
-    /// Hash of what it was made from.
+    /// Hash of the container spec.
     pub hash: String,
-    /// How long a restart waits after it.
+    /// Restart back-off after the run.
     pub back_off: Duration,
-    /// The sandbox it was in.
     pub sandbox_id: String,
-    /// Exit code and time, once it had ended.
+    /// Exit code and time; `None` while it runs.
     pub ended: Option<(i32, Timestamp)>,
 }
 
-/// How a pod came to its end.
+/// Terminal state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminal {
-    /// `true` for Succeeded, `false` for Failed.
+    /// Phase: `true` for Succeeded, `false` for Failed.
     pub succeeded: bool,
-    /// `DeadlineExceeded`, `Evicted` and the like; empty when its containers just ended.
+    /// Reason, such as `DeadlineExceeded` or `Evicted`; empty if the containers exited on their own.
     pub reason: String,
-    /// What a person should know.
+    /// Message for the pod status.
     pub message: String,
-    /// [`Hashes::all`] at that time: an edited pod runs anew.
+    /// [`Hashes::all`] at that time; an edit that changes it restarts the pod.
     pub hashes: String,
-    /// [`Hashes::spec`] at that time where any edit makes the pod run anew; empty otherwise.
+    /// [`Hashes::spec`] at that time if any edit restarts the pod; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spec: String,
-    /// The restart policy by which it came to that; empty where an older kubelet has not written it down.
+    /// Restart policy at that time; empty in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub restart_policy: String,
 }
 
-/// Something could not be done and is tried again.
+/// A failed action that will be retried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// One word in CamelCase for `state.waiting.reason`.
+    /// CamelCase reason for `state.waiting.reason`.
     pub reason: String,
     /// What happened and what to do.
     pub message: String,
-    /// When it is tried again.
+    /// Time of the next attempt.
     pub retry_at: Timestamp,
-    /// The wait before that.
+    /// Delay before the next attempt.
     pub delay: Duration,
 }
 
-/// The reason of a pod that took more than it may.
+/// Reason of an evicted pod.
 pub const EVICTED: &str = "Evicted";
 
 impl Terminal {
-    /// The pod is evicted, until anything of its spec is edited: what it may take is in no hash of what runs.
+    /// The terminal state of an evicted pod. Any edit of its spec restarts it, because resource limits of volumes are in no
+    /// container hash.
     pub fn evicted(message: String, hashes: &Hashes) -> Self {
         Self { spec: hashes.spec.clone(), ..Self::ended(false, EVICTED, message, hashes) }
     }
 
-    /// The pod ended so, until an edit bears on what it runs or on when it runs again.
+    /// A terminal state that lasts until an edit changes a container, the sandbox or the restart policy.
     pub fn ended(succeeded: bool, reason: &str, message: String, hashes: &Hashes) -> Self {
         let restart_policy = hashes.restart_policy.clone();
         let (reason, hashes) = (reason.to_owned(), hashes.all());
         Self { succeeded, reason, message, hashes, spec: String::new(), restart_policy }
     }
 
-    /// True as long as no edit makes the pod run anew.
-    pub fn stands(&self, hashes: &Hashes) -> bool {
+    /// Whether the pod stays terminated: no edit since then restarts it.
+    pub fn still_applies(&self, hashes: &Hashes) -> bool {
         let is_same = |then: &String, now: &String| then.is_empty() || then == now;
         self.hashes == hashes.all()
             && is_same(&self.spec, &hashes.spec)
             && is_same(&self.restart_policy, &hashes.restart_policy)
     }
 
-    /// True when what the pod took is to be given back.
+    /// Whether the pod was evicted.
     pub fn is_eviction(&self) -> bool {
         self.reason == EVICTED
     }
 }
 
-/// The reason of a pull that failed.
+/// Reason of a failed image pull.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 
-/// How long such a failure is shown as one, before it is shown as a pull that waits.
+/// How long a failed pull is shown as `ErrImagePull` before it is shown as `ImagePullBackOff`.
 const SHOWN: Duration = Duration::from_secs(2);
 
 impl Failure {
-    /// When a pull that failed becomes one that waits; `None` for any other failure.
+    /// Time at which a failed pull is shown as `ImagePullBackOff`; `None` for other failures.
     pub fn backs_off_at(&self) -> Option<Timestamp> {
         let failed_at = self.retry_at.checked_sub(self.delay).ok()?;
         (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(SHOWN).ok()).flatten()
     }
 
-    /// True for a pull that failed a moment ago and waits now.
+    /// Whether the failure is shown as `ImagePullBackOff`.
     pub fn is_back_off(&self, now: Timestamp) -> bool {
         self.backs_off_at().is_some_and(|at| at <= now)
     }
 }
 
 impl History {
-    /// An edited pod that had come to its end begins anew: what ended before `now` no longer counts.
+    /// Restarts an edited pod that had reached a terminal phase; runs before `now` no longer count.
     pub fn revive(&mut self, hashes: &Hashes, now: Timestamp) {
-        if self.terminal.as_ref().is_some_and(|terminal| !terminal.stands(hashes)) {
+        if self.terminal.as_ref().is_some_and(|terminal| !terminal.still_applies(hashes)) {
             self.terminal = None;
             self.started_at = Some(now);
             self.revived_at = Some(now);
@@ -154,11 +153,16 @@ impl History {
         }
     }
 
-    /// True when of some container the newest run is known to nobody but this: the engine has it no more, or is losing it at this
-    /// moment, and what was written down is older.
-    pub fn is_alone(&self, written: &Self, observed: &observed::Pod, under_way: &BTreeSet<Key>) -> bool {
+    /// Whether only this history knows the newest run of some container: the engine has removed it or is removing it, and the
+    /// saved checkpoint is older.
+    pub fn has_unsaved_runs(
+        &self,
+        written: &Self,
+        observed: &observed::Pod,
+        in_progress: &BTreeSet<Key>,
+    ) -> bool {
         let is_kept = |name: &str, newest: u32| {
-            let stays = |id: &String| !under_way.contains(&Key::Remains(id.clone()));
+            let stays = |id: &String| !in_progress.contains(&Key::Dead(id.clone()));
             observed.attempts(name).any(|container| container.attempt >= newest && stays(&container.id))
         };
         self.last.iter().any(|(name, last)| {
@@ -167,7 +171,7 @@ impl History {
         })
     }
 
-    /// Keeps what the engine may forget of the pod as it is now.
+    /// Records what the engine may forget about the observed pod.
     pub fn remember(&mut self, observed: &observed::Pod, now: Timestamp) {
         self.started_at.get_or_insert(now);
         if let Some(sandbox) = observed.sandbox() {

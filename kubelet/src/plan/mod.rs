@@ -1,17 +1,16 @@
-//! What to do next about one pod: a pure function of what is wanted, what is there and what has been.
+//! Computes pod actions: a pure function of desired pod, observed state and history.
 //!
-//! [`plan`] looks at a whole pod at one moment and names every step that may be taken now. It is asked again
-//! whenever anything changes, so it never needs to remember: a step that is still needed will be named again.
+//! [`compute_pod_actions`] evaluates the whole pod at one moment and returns all actions that may start now. The pod worker
+//! calls it after every change, so it needs no memory: an action that is still needed is returned again.
 
 mod container;
-mod edit;
-mod end;
 mod ephemeral;
 mod history;
 mod init;
 mod restart;
 mod sandbox;
 mod status;
+mod terminate;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -25,50 +24,50 @@ use serde::{Deserialize, Serialize};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
 
-pub use end::rest;
 pub(crate) use ephemeral::{as_container, ephemerals};
 pub use history::{ERR_IMAGE_PULL, EVICTED, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};
+pub use terminate::remaining_grace;
 pub use view::View;
 
-/// The shortest grace a container is given to end by itself, that of the stock kubelet.
+/// Minimum grace period of a container; the stock kubelet's.
 pub const MINIMUM_GRACE: Duration = Duration::from_secs(2);
 
-/// Grace of a pod that names none: `terminationGracePeriodSeconds` of the Pod API.
+/// Default of `terminationGracePeriodSeconds`.
 pub const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// Hashes of what sandbox and containers are made of; a container whose hash differs is made anew.
+/// Hashes of the sandbox and container specs; a container with another hash is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hashes {
-    /// Of the sandbox and everything that cannot change while it lives.
+    /// Hash of the sandbox spec, which cannot change while the sandbox exists.
     pub sandbox: String,
-    /// Of each container by name, init containers and sidecars among them.
+    /// Hash by container name, including init containers and sidecars.
     pub containers: BTreeMap<String, String>,
-    /// Of each ephemeral container by name; of no weight for what runs, and for whether a finished pod runs anew.
+    /// Hash by ephemeral container name. A change neither restarts containers nor a finished pod.
     pub ephemerals: BTreeMap<String, String>,
-    /// Of the whole spec as it is written; restarts nothing that runs.
+    /// Hash of the whole pod spec; a change restarts no running container.
     pub spec: String,
-    /// The restart policy, no hash; it restarts nothing that runs.
+    /// The restart policy itself; a change restarts no running container.
     pub restart_policy: String,
 }
 
 impl Hashes {
-    /// That of the container of that name, be it ephemeral; `None` when the pod has none of the name.
+    /// The hash of a container, including ephemeral ones; `None` for an unknown name.
     pub fn container(&self, name: &str) -> Option<&String> {
         self.containers.get(name).or_else(|| self.ephemerals.get(name))
     }
 
-    /// That of what is made under a key; `None` where nothing is.
+    /// The hash of the spec that an action on this key realizes; `None` for keys without a spec.
     pub fn of(&self, key: &Key) -> Option<&String> {
         match key {
             Key::Sandbox => Some(&self.sandbox),
-            Key::Container(name) | Key::Successor(name) => self.container(name),
-            Key::Volumes | Key::Remains(_) => None,
+            Key::Container(name) | Key::Replacement(name) => self.container(name),
+            Key::Volumes | Key::Dead(_) => None,
         }
     }
 
-    /// One text for all that lasts, to tell whether a finished pod is to run anew.
+    /// All lasting hashes as one text, to decide whether a finished pod restarts.
     pub fn all(&self) -> String {
         let mut all = self.sandbox.clone();
         for (name, hash) in &self.containers {
@@ -81,62 +80,73 @@ impl Hashes {
     }
 }
 
-/// The pod is to be ended.
+/// Termination request of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ending {
-    /// When that was decided.
+    /// Time of the request.
     pub since: Timestamp,
-    /// Seconds its containers may take.
+    /// Grace period in seconds.
     pub grace_seconds: i64,
 }
 
-/// Everything a plan depends on.
+/// Input of [`compute_pod_actions`].
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
-    /// The pod as it is wanted, or as it was last wanted when it is ending.
+    /// The desired pod; for a terminating pod, its last desired version.
     pub pod: &'a Pod,
-    /// Hashes of that.
+    /// Hashes of the desired pod.
     pub hashes: &'a Hashes,
-    /// Set when it is to be ended and removed.
+    /// Set if the pod is to be terminated and removed.
     pub ending: Option<&'a Ending>,
-    /// What is there.
+    /// An edit that admission or decoding rejected while an earlier version runs.
+    pub refused_edit: Option<&'a RefusedEdit>,
+    /// Observed containers.
     pub observed: &'a observed::Pod,
-    /// What the probes say.
+    /// Probe results.
     pub verdicts: &'a Verdicts,
-    /// What has been.
+    /// History of the pod.
     pub history: &'a History,
-    /// Containers whose environment holds the pod's address: they are made once the sandbox has one.
+    /// Containers whose environment contains the pod IP; they are created after the sandbox has one.
     pub needs_address: &'a BTreeSet<String>,
-    /// What is being done at this moment.
-    pub under_way: &'a BTreeSet<Key>,
-    /// Times of the container back-off.
+    /// Keys of the actions in progress.
+    pub in_progress: &'a BTreeSet<Key>,
+    /// Parameters of the restart back-off.
     pub back_off: BackOff,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What an action works on; at most one action a key is under way.
+/// A version of the pod that does not replace the running one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedEdit {
+    /// CamelCase reason, also of the event.
+    pub reason: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// The subject of an action; at most one action per key is in progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// The pod's volumes.
+    /// Volumes of the pod.
     Volumes,
-    /// The pod's sandbox.
+    /// Sandbox of the pod.
     Sandbox,
     /// The container of that name.
     Container(String),
-    /// What is to replace the container of that name.
-    Successor(String),
-    /// Something dead, by engine id.
-    Remains(String),
+    /// The next version of the container of that name.
+    Replacement(String),
+    /// A container or sandbox to remove, by engine id.
+    Dead(String),
 }
 
 impl Key {
-    /// The container it is about, if it is about one.
+    /// The container name of the key, if it has one.
     pub fn container(&self) -> Option<&str> {
         match self {
-            Self::Container(name) | Self::Successor(name) => Some(name),
-            Self::Volumes | Self::Sandbox | Self::Remains(_) => None,
+            Self::Container(name) | Self::Replacement(name) => Some(name),
+            Self::Volumes | Self::Sandbox | Self::Dead(_) => None,
         }
     }
 }
@@ -144,93 +154,91 @@ impl Key {
 /// Why a running container is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The pod is ended.
+    /// The pod is terminating.
     PodEnds,
-    /// Its definition changed.
+    /// Its spec changed.
     Changed,
-    /// The pod no longer has it.
+    /// The pod spec no longer lists it.
     Dropped,
     /// Its liveness probe failed.
     Unhealthy,
     /// Its startup probe failed.
     NeverStarted,
-    /// Its sandbox is gone or changed.
+    /// Its sandbox is gone or must be replaced.
     SandboxLost,
 }
 
-/// One step; each can be repeated and can be cut off anywhere without harm.
+/// One action. Every action is idempotent and can be interrupted at any point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make the pod's volumes.
+    /// Mount the volumes of the pod.
     MountVolumes,
-    /// Make a sandbox.
     CreateSandbox {
-        /// Sandboxes before it.
+        /// Number of earlier sandboxes.
         attempt: u32,
     },
-    /// Start the sandbox that is there.
+    /// Start the existing sandbox.
     StartSandbox {
         /// Engine id.
         id: String,
     },
-    /// Make sure that the container could be made as it is wanted now, while what it replaces still runs.
+    /// Check that the next version of the container can be created, and pull its image, while the current one runs.
     PrepareContainer {
-        /// Name in the pod.
+        /// Container name.
         name: String,
     },
-    /// Make sure of the image and make the container.
+    /// Ensure the image and create the container.
     CreateContainer {
-        /// Name in the pod.
+        /// Container name.
         name: String,
-        /// Restarts before it.
+        /// Restart count.
         attempt: u32,
-        /// How long the next restart will wait should this one end.
+        /// Restart back-off if this attempt ends.
         back_off: Duration,
     },
-    /// Start the container that is there, and run its postStart hook.
+    /// Start the existing container and run its postStart hook.
     StartContainer {
-        /// Name in the pod.
+        /// Container name.
         name: String,
         /// Engine id.
         id: String,
     },
-    /// Run its preStop hook, ask it to end, and end it by force after the grace.
+    /// Run the preStop hook, send the stop signal, and kill the container after the grace period.
     StopContainer {
-        /// Name in the pod.
+        /// Container name.
         name: String,
         /// Engine id.
         id: String,
-        /// Time until force.
+        /// Grace period.
         grace: Duration,
-        /// Why.
         reason: StopReason,
     },
-    /// Remove what has ended, or a sandbox nothing runs in any more.
+    /// Remove an exited container or an unused sandbox.
     Remove {
         /// Engine id.
         id: String,
     },
-    /// The pod is evicted and nothing of it runs: take away what it wrote.
+    /// Delete the contents of an evicted pod's `emptyDir` volumes; no container runs.
     EmptyVolumes,
-    /// Nothing of the pod is left in the engine: take down its volumes.
+    /// Unmount the volumes; the engine has no container of the pod.
     CleanUp,
 }
 
 impl Action {
-    /// What it works on.
+    /// The subject of the action.
     pub fn key(&self) -> Key {
         match self {
             Self::MountVolumes | Self::EmptyVolumes | Self::CleanUp => Key::Volumes,
             Self::CreateSandbox { .. } | Self::StartSandbox { .. } => Key::Sandbox,
-            Self::PrepareContainer { name } => Key::Successor(name.clone()),
+            Self::PrepareContainer { name } => Key::Replacement(name.clone()),
             Self::CreateContainer { name, .. }
             | Self::StartContainer { name, .. }
             | Self::StopContainer { name, .. } => Key::Container(name.clone()),
-            Self::Remove { id } => Key::Remains(id.clone()),
+            Self::Remove { id } => Key::Dead(id.clone()),
         }
     }
 
-    /// It makes or starts something, so that it is cut off once that is not wanted.
+    /// Whether the action creates or starts something, and is therefore aborted when that is no longer desired.
     pub fn makes_something(&self) -> bool {
         match self {
             Self::CreateSandbox { .. }
@@ -247,41 +255,41 @@ impl Action {
     }
 }
 
-/// What the pod waits for; the first that holds it up.
+/// Why the pod makes no progress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Waiting {
-    /// A container ended and is restarted later.
+    /// A container exited and waits for its restart.
     BackOff {
-        /// Name in the pod.
+        /// Container name.
         container: String,
-        /// Attempt that ended.
+        /// Attempt that exited.
         attempt: u32,
-        /// The whole delay.
+        /// The back-off delay.
         delay: Duration,
     },
-    /// Something failed and is tried again later.
+    /// An action failed and waits for its retry.
     Retry(Key),
-    /// An init container has to end, or a sidecar to start, before the next may begin.
+    /// An init container has to complete, or a sidecar has to start.
     Init {
-        /// Name in the pod.
+        /// Container name.
         container: String,
     },
 }
 
-/// What may be done now, and when to ask again though nothing happened.
+/// Result of [`compute_pod_actions`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Steps, all of which may begin at once.
+    /// Actions, all of which may start at once.
     pub actions: Vec<Action>,
-    /// What holds the pod up.
+    /// What the pod waits for.
     pub waiting_on: Vec<Waiting>,
-    /// Ask again at this moment at the latest.
+    /// Time at which actions must be computed again at the latest.
     pub wake_at: Option<Timestamp>,
-    /// The pod has come to its end by itself: remember it.
+    /// Set if the pod has reached a terminal phase; the worker saves it.
     pub terminal: Option<Terminal>,
-    /// All init containers of this sandbox (engine id) have done their work: remember it.
+    /// Id of the sandbox in which all init containers have completed; the worker saves it.
     pub initialized_in: Option<String>,
-    /// The pod was to be ended and nothing of it is left.
+    /// The pod was terminated and nothing of it is left.
     pub gone: bool,
 }
 
@@ -290,7 +298,7 @@ impl Plan {
         self.wake_at = Some(self.wake_at.map_or(at, |old| old.min(at)));
     }
 
-    /// Adds a step unless one on the same thing is under way, already named, or has failed a moment ago.
+    /// Adds an action unless one with the same key is in progress, already added, or waiting for a retry.
     fn act(&mut self, input: &Input<'_>, action: Action) {
         let key = action.key();
         if let Some(failure) = input.history.failures.get(&key)
@@ -300,42 +308,42 @@ impl Plan {
             self.waiting_on.push(Waiting::Retry(key));
             return;
         }
-        if !input.under_way.contains(&key) && !self.actions.iter().any(|a| a.key() == key) {
+        if !input.in_progress.contains(&key) && !self.actions.iter().any(|a| a.key() == key) {
             self.actions.push(action);
         }
     }
 }
 
-/// Names every step that may be taken now.
-pub fn plan(input: &Input<'_>) -> Plan {
+/// Computes all actions that may start now.
+pub fn compute_pod_actions(input: &Input<'_>) -> Plan {
     let mut plan = Plan::default();
-    if !input.observed.unseen.is_empty() {
-        return plan; // A look is overdue: whatever is there may be anything.
+    if !input.observed.uninspected.is_empty() {
+        return plan; // The state of these containers is unknown.
     }
     let view = View::new(input);
     if input.ending.is_some() {
-        end::remove(input, &view, &mut plan);
+        terminate::remove(input, &view, &mut plan);
         return plan;
     }
     if let Some(terminal) = view.terminal(input) {
-        end::finish(input, &view, &terminal, &mut plan);
+        terminate::finish(input, &view, &terminal, &mut plan);
         plan.terminal = Some(terminal);
         return plan;
     }
     if let Some(deadline) = deadline(input) {
         plan.wake(deadline);
     }
-    end::drop_strangers(input, &view, &mut plan);
-    end::sweep(input, &mut plan);
+    terminate::stop_unlisted(input, &view, &mut plan);
+    terminate::sweep(input, &mut plan);
     mount_volumes(input, &mut plan);
     let Some(sandbox) = sandbox::ready(input, &view, &mut plan) else { return plan };
-    ephemeral::begin(input, &view, sandbox, &mut plan);
+    ephemeral::start_new(input, &view, sandbox, &mut plan);
     if !init::done(input, &view, sandbox, &mut plan) {
         return plan;
     }
     plan.initialized_in = Some(sandbox.id.clone());
     for main in spec(input.pod).containers.iter() {
-        container::keep(input, &view, sandbox, main, container::Role::Main, &mut plan);
+        container::sync(input, &view, sandbox, main, container::Role::Main, &mut plan);
     }
     plan
 }
@@ -346,29 +354,29 @@ fn mount_volumes(input: &Input<'_>, plan: &mut Plan) {
     }
 }
 
-/// When `activeDeadlineSeconds` runs out.
+/// Time at which `activeDeadlineSeconds` expires.
 fn deadline(input: &Input<'_>) -> Option<Timestamp> {
     let seconds = spec(input.pod).active_deadline_seconds?;
     after(input.history.started_at?, Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// That much later, `None` past the end of time.
+/// A later time; `None` on overflow.
 fn after(at: Timestamp, wait: Duration) -> Option<Timestamp> {
     at.checked_add(wait).ok()
 }
 
-/// The pod's spec; an empty one when it has none, which validation does not let through.
+/// The pod's spec; validation rejects pods without one.
 pub(crate) fn spec(pod: &Pod) -> &PodSpec {
     static EMPTY: std::sync::LazyLock<PodSpec> = std::sync::LazyLock::new(PodSpec::default);
     pod.spec.as_ref().unwrap_or(&EMPTY)
 }
 
-/// Init containers, sidecars among them.
+/// Init containers, including sidecars.
 pub(crate) fn inits(pod: &Pod) -> &[Container] {
     spec(pod).init_containers.as_deref().unwrap_or_default()
 }
 
-/// An init container that stays.
+/// Whether an init container is a sidecar, with restart policy `Always`.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }

@@ -1,4 +1,4 @@
-//! Whether and when a container that ended runs again.
+//! Restart policy and restart back-off of containers.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 use super::{is_sidecar, spec};
 use crate::observed::Timestamp;
 
-/// Times of the container back-off, those of the stock kubelet by default.
+/// Parameters of the restart back-off; the stock kubelet's by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
-    /// The first wait.
+    /// First delay.
     pub initial: Duration,
-    /// The longest wait.
+    /// Maximum delay.
     pub max: Duration,
-    /// A container that ran this long starts from the beginning.
+    /// A run of this length resets the back-off.
     pub reset_after: Duration,
 }
 
@@ -29,19 +29,19 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// How long to wait after a run that carried the wait `carried` and lasted `ran`.
+    /// The delay after a run with that `carried` back-off and duration.
     pub fn wait(&self, carried: Duration, ran: Duration) -> Duration {
         if ran >= self.reset_after { Duration::ZERO } else { carried.min(self.max) }
     }
 
-    /// The wait the next run carries when this one was restarted after `waited`.
+    /// The back-off of the next run after a restart that waited `waited`.
     pub fn next(&self, waited: Duration) -> Duration {
         if waited.is_zero() { self.initial.min(self.max) } else { (waited * 2).clamp(self.initial, self.max) }
     }
 }
 
-/// Whether the container runs again after that exit code, by its own rules, its own policy, then the pod's.
-pub(super) fn runs_again(pod: &Pod, container: &Container, is_init: bool, code: i32) -> bool {
+/// Whether a container restarts after an exit code: by its restart rules, its own policy, then the pod's policy.
+pub(super) fn should_restart(pod: &Pod, container: &Container, is_init: bool, code: i32) -> bool {
     if container.restart_policy_rules.iter().flatten().any(|rule| matches(rule, code)) {
         return true;
     }
@@ -66,7 +66,7 @@ fn matches(rule: &ContainerRestartRule, code: i32) -> bool {
     }
 }
 
-/// Time between two moments, zero when they are the wrong way round.
-pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
+/// Time between two timestamps; zero if they are in reverse order.
+pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }

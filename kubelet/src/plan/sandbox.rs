@@ -1,9 +1,9 @@
-//! The sandbox comes first: made, started, and made anew when it is lost or no longer what is wanted.
+//! Plans the sandbox: create, start, and replace when it is lost or its spec changed.
 
-use super::{Action, Input, Plan, StopReason, View, edit, end};
+use super::{Action, Input, Plan, StopReason, View, container, terminate};
 use crate::observed::{Sandbox, State};
 
-/// The sandbox containers may be made in; `None` while there is none. It may still be starting.
+/// The sandbox in which containers may be created; `None` if there is none. It may still be starting.
 pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> Option<&'a Sandbox> {
     let observed: &'a crate::observed::Pod = input.observed;
     for old in observed.sandboxes.iter().skip(1) {
@@ -23,7 +23,7 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
             Some(sandbox)
         }
         State::Running { .. }
-            if view.running().next().is_some() && !edit::all_prepared(input, view, plan) =>
+            if view.running().next().is_some() && !container::all_prepared(input, view, plan) =>
         {
             None
         }
@@ -36,11 +36,11 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
     }
 }
 
-/// Stops every container that runs; true while any does or is being worked on.
+/// Stops all running containers; true if any runs or has an action in progress.
 fn stop_all(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     for running in view.running() {
-        end::stop(input, running, StopReason::SandboxLost, plan);
+        terminate::stop(input, running, StopReason::SandboxLost, plan);
     }
     view.running().next().is_some()
-        || input.under_way.iter().any(|key| matches!(key, super::Key::Container(_)))
+        || input.in_progress.iter().any(|key| matches!(key, super::Key::Container(_)))
 }

@@ -1,4 +1,4 @@
-//! What the world is told of a pod: its phase, its conditions and the state of each container.
+//! Computes the pod status: phase, conditions and container statuses.
 
 use std::net::IpAddr;
 
@@ -11,12 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::container::{Role, ready, started};
 use super::view::Run;
 use super::{Input, Key, Plan, View, Waiting, as_container, ephemerals, inits, is_sidecar, spec};
+use crate::observed::EDIT_PENDING;
 use crate::observed::{self, Exit, State};
 
-/// The addresses of the node, the primary one first.
+/// IP addresses of the node, primary first.
 pub type NodeAddresses = [IpAddr];
 
-/// The status of the pod at this moment; conditions keep the times of `previous` while they stand.
+/// The current pod status. An unchanged condition keeps its transition time from `previous`.
 pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &NodeAddresses) -> PodStatus {
     let view = View::new(input);
     let of = |list: &[Container], role: Role| -> Vec<ContainerStatus> {
@@ -60,9 +61,9 @@ fn phase(input: &Input<'_>, plan: &Plan, view: &View<'_>) -> &'static str {
     }
     if input.ending.is_some() {
         let mains = &spec(input.pod).containers;
-        // Of a pod without any, nothing has ended.
+        // A pod without containers has no terminated containers.
         let all_rest = |want_success: bool| {
-            let rests = |c| view.rests(c, false).is_some_and(|e| !want_success || e.code == 0);
+            let rests = |c| view.final_exit(c, false).is_some_and(|e| !want_success || e.code == 0);
             !mains.is_empty() && mains.iter().all(rests)
         };
         if let Some(terminal) = &input.history.terminal {
@@ -96,7 +97,7 @@ fn container_status(
         Run::Never | Run::Past { .. } => None,
     };
     let running = run.running();
-    let starting = input.under_way.contains(&Key::Container(name.clone()))
+    let starting = input.in_progress.contains(&Key::Container(name.clone()))
         && container.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some())
         && running.is_some();
     let is_started = running.is_some_and(|c| !starting && started(input, container, &c.id));
@@ -107,7 +108,7 @@ fn container_status(
     };
     let is_ready = stays && running.is_some_and(|c| !starting && ready(input, container, &c.id));
     let rests = match role {
-        Role::Main | Role::Init => view.rests(container, role == Role::Init).is_some(),
+        Role::Main | Role::Init => view.final_exit(container, role == Role::Init).is_some(),
         Role::Ephemeral => run.ended().is_some(),
     };
     let (state, last_state) = states(input, plan, view, container, &run, rests, starting);
@@ -185,17 +186,17 @@ fn states(
         return (waiting("CrashLoopBackOff", &message), before());
     }
     if let (Some(ended), true) = (ended, !view.is_current(name, run) || !view.initialized()) {
-        // It is about to run again for an edit or in a new sandbox.
+        // It is about to restart because of an edit or a new sandbox.
         return (terminated(ended), None);
     }
     let pod_failure =
         input.history.failures.get(&Key::Sandbox).or_else(|| input.history.failures.get(&Key::Volumes));
     let message = pod_failure.map(|f| f.message.as_str()).unwrap_or_default();
-    (waiting(not_begun(input.pod), message), before())
+    (waiting(waiting_reason(input.pod), message), before())
 }
 
-/// The stock word for why a container has not begun that nothing is wrong with.
-fn not_begun(pod: &Pod) -> &'static str {
+/// The stock waiting reason of a container that has not started.
+fn waiting_reason(pod: &Pod) -> &'static str {
     if inits(pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
 }
 
@@ -221,13 +222,13 @@ fn terminated(container: &observed::Container) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..Default::default() }
 }
 
-/// A container that is gone from the engine, or never came to be, in a pod that has ended.
+/// The state of a container that the engine no longer has or never had, in a pod that has ended.
 fn unknown_end(pod: &Pod, run: &Run<'_>, name: &str) -> ContainerState {
-    let Some(ended) = run.ended() else { return waiting(not_begun(pod), "") };
+    let Some(ended) = run.ended() else { return waiting(waiting_reason(pod), "") };
     let (reason, message) = match ended.at {
         Some(_) if ended.code == 0 => ("Completed", None),
         Some(_) => ("Error", None),
-        None => ("ContainerStatusUnknown", Some(format!("container {name} was removed by someone else"))),
+        None => ("ContainerStatusUnknown", Some(format!("container {name} was removed by another program"))),
     };
     let terminated = ContainerStateTerminated {
         exit_code: ended.code,
@@ -239,7 +240,7 @@ fn unknown_end(pod: &Pod, run: &Run<'_>, name: &str) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..Default::default() }
 }
 
-/// The stock word for how a container ended.
+/// The stock reason for how a container terminated.
 pub fn exit_reason(exit: &Exit) -> &'static str {
     match exit {
         Exit { oom_killed: true, .. } => "OOMKilled",
@@ -257,60 +258,20 @@ fn conditions(
     init_statuses: &[ContainerStatus],
     previous: &[PodCondition],
 ) -> Vec<PodCondition> {
-    let completed = plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
-    let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
-    let unready: Vec<&str> = mains
-        .iter()
-        .chain(
-            init_statuses
-                .iter()
-                .filter(|s| inits(input.pod).iter().any(|c| is_sidecar(c) && c.name == s.name)),
-        )
-        .filter(|s| !s.ready)
-        .map(|s| s.name.as_str())
-        .collect();
-    let incomplete: Vec<&str> = init_statuses.iter().filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
-    let initialized = view.initialized();
-    let containers_ready = completed.is_none() && unready.is_empty();
-    let gate = spec(input.pod).readiness_gates.iter().flatten().find(|gate| {
-        !conditions_of(input, previous).any(|c| c.type_ == gate.condition_type && c.status == "True")
-    });
-    let not_ready = || match completed {
-        Some(reason) => (reason.to_owned(), String::new()),
-        None => (
-            "ContainersNotReady".to_owned(),
-            format!("containers with unready status: [{}]", unready.join(" ")),
-        ),
-    };
-    let ready_reason = || match gate {
-        Some(gate) if containers_ready => (
-            "ReadinessGatesNotReady".to_owned(),
-            format!("corresponding condition of pod readiness gate \"{}\" is not True", gate.condition_type),
-        ),
-        _ => not_ready(),
-    };
-    let none = || (String::new(), String::new());
-    let initialized_reason = || match completed {
-        Some(_) => none(),
-        None => (
-            "ContainersNotInitialized".to_owned(),
-            format!("containers with incomplete status: [{}]", incomplete.join(" ")),
-        ),
-    };
-    let is_ready = containers_ready && gate.is_none();
-    let all = [
-        ("PodReadyToStartContainers", sandbox_up, none()),
-        ("Initialized", initialized, if initialized { none() } else { initialized_reason() }),
-        ("Ready", is_ready, if is_ready { none() } else { ready_reason() }),
-        ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
-        ("PodScheduled", true, none()),
-    ];
     let evicted = plan.terminal.as_ref().filter(|terminal| terminal.is_eviction());
     let target = evicted.map(|terminal| {
         ("DisruptionTarget", true, ("TerminationByKubelet".to_owned(), terminal.message.clone()))
     });
-    all.into_iter()
+    let had_edit_pending = previous.iter().any(|c| c.type_ == EDIT_PENDING);
+    let edit = match pending_edit(input) {
+        Some((reason, message)) => Some((EDIT_PENDING, true, (reason, message))),
+        // A merge patch cannot remove a condition, so a condition that was True stays as False.
+        None => had_edit_pending.then(|| (EDIT_PENDING, false, ("NoEditPending".to_owned(), String::new()))),
+    };
+    lifecycle_conditions(input, plan, view, mains, init_statuses, previous)
+        .into_iter()
         .chain(target)
+        .chain(edit)
         .map(|(type_, is_true, (reason, message))| {
             let status = if is_true { "True" } else { "False" };
             let old = previous.iter().find(|c| c.type_ == type_);
@@ -328,7 +289,98 @@ fn conditions(
         .collect()
 }
 
-/// Conditions others have set: those of the pod as it came, then those it had.
+/// Type, status, reason and message of the conditions that every pod has.
+fn lifecycle_conditions(
+    input: &Input<'_>,
+    plan: &Plan,
+    view: &View<'_>,
+    mains: &[ContainerStatus],
+    init_statuses: &[ContainerStatus],
+    previous: &[PodCondition],
+) -> [(&'static str, bool, (String, String)); 5] {
+    let completed = plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
+    let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
+    let is_sidecar_status = |s: &&ContainerStatus| {
+        inits(input.pod).iter().any(|container| is_sidecar(container) && container.name == s.name)
+    };
+    let sidecars = init_statuses.iter().filter(is_sidecar_status);
+    let unready = names(sidecars.chain(mains).filter(|s| !s.ready));
+    // A sidecar counts as initialized when it has started, ready or not.
+    let is_incomplete =
+        |s: &&ContainerStatus| if is_sidecar_status(s) { s.started != Some(true) } else { !s.ready };
+    let incomplete = names(init_statuses.iter().filter(is_incomplete));
+    let initialized = view.initialized() || incomplete.is_empty();
+    let containers_ready = completed.is_none() && unready.is_empty();
+    let gates = unmet_gates(input, previous);
+    let not_ready = || match completed {
+        Some(reason) => (reason.to_owned(), String::new()),
+        None => {
+            let unready = unready.join(" ");
+            ("ContainersNotReady".to_owned(), format!("containers with unready status: [{unready}]"))
+        }
+    };
+    let none = || (String::new(), String::new());
+    let is_ready = containers_ready && gates.is_empty();
+    let ready_reason = match (is_ready, containers_ready) {
+        (true, _) => none(),
+        (false, true) => ("ReadinessGatesNotReady".to_owned(), gates.join(", ")),
+        (false, false) => not_ready(),
+    };
+    let has_succeeded = plan.terminal.as_ref().is_some_and(|terminal| terminal.succeeded);
+    let initialized_reason = match initialized {
+        true if has_succeeded => ("PodCompleted".to_owned(), String::new()),
+        true => none(),
+        false => {
+            let incomplete = incomplete.join(" ");
+            (
+                "ContainersNotInitialized".to_owned(),
+                format!("containers with incomplete status: [{incomplete}]"),
+            )
+        }
+    };
+    [
+        ("PodReadyToStartContainers", sandbox_up, none()),
+        ("Initialized", initialized, initialized_reason),
+        ("Ready", is_ready, ready_reason),
+        ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
+        ("PodScheduled", true, none()),
+    ]
+}
+
+fn names<'a>(statuses: impl Iterator<Item = &'a ContainerStatus>) -> Vec<&'a str> {
+    statuses.map(|status| status.name.as_str()).collect()
+}
+
+/// The message of each unmet readiness gate, in the words of the stock kubelet.
+fn unmet_gates(input: &Input<'_>, previous: &[PodCondition]) -> Vec<String> {
+    let gates = spec(input.pod).readiness_gates.iter().flatten();
+    let unmet = gates.filter_map(|gate| {
+        let kind = &gate.condition_type;
+        let found: Vec<_> = conditions_of(input, previous).filter(|c| c.type_ == *kind).collect();
+        match found.first() {
+            _ if found.iter().any(|condition| condition.status == "True") => None,
+            None => Some(format!("corresponding condition of pod readiness gate {kind:?} does not exist.")),
+            Some(condition) => {
+                let status = &condition.status;
+                Some(format!("the status of pod readiness gate {kind:?} is not \"True\", but {status}"))
+            }
+        }
+    });
+    unmet.collect()
+}
+
+/// Reason and message of a pending edit: it was rejected, or a container of it cannot be created.
+fn pending_edit(input: &Input<'_>) -> Option<(String, String)> {
+    if let Some(edit) = input.refused_edit {
+        return Some((edit.reason.clone(), edit.message.clone()));
+    }
+    input.history.failures.iter().find_map(|(key, failure)| match key {
+        Key::Replacement(name) => Some((failure.reason.clone(), format!("{name}: {}", failure.message))),
+        Key::Volumes | Key::Sandbox | Key::Container(_) | Key::Dead(_) => None,
+    })
+}
+
+/// Conditions set by others: those of the desired pod, then those of the previous status.
 fn conditions_of<'a>(
     input: &'a Input<'_>,
     previous: &'a [PodCondition],

@@ -1,31 +1,30 @@
-//! One look at a pod's containers: what the engine shows, completed by what is remembered.
+//! Combines observed containers with the pod history into the newest run of each container.
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::restart::{between, runs_again};
+use super::restart::{elapsed, should_restart};
 use super::{Input, Terminal, deadline, ephemerals, inits, is_sidecar, spec};
 use crate::observed::{self, State, Timestamp};
 
 /// The newest run of a container.
 #[derive(Clone, Debug)]
 pub enum Run<'a> {
-    /// It never ran.
+    /// The container has never run.
     Never,
-    /// It is in the engine.
+    /// The engine has the container.
     Here(&'a observed::Container),
-    /// The engine has no trace of it; it ended so, as far as is known.
+    /// The engine no longer has the container; the history has its last run.
     Past {
-        /// Restarts before it.
+        /// Restart count of the run.
         attempt: u32,
-        /// Hash of what it was made from.
+        /// Hash of the container spec.
         hash: &'a str,
-        /// How long a restart waits after it.
+        /// Restart back-off after the run.
         back_off: std::time::Duration,
-        /// The sandbox it was in.
         sandbox_id: &'a str,
-        /// Its exit code; 137 when someone removed it while it ran.
+        /// Exit code; 137 if it was removed while it ran.
         code: i32,
-        /// When it ended, if that was seen.
+        /// Exit time, if it was observed.
         ended_at: Option<Timestamp>,
     },
 }
@@ -56,7 +55,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The attempt number a further run gets.
+    /// Attempt number of the next run.
     pub(super) fn next_attempt(&self) -> u32 {
         match self {
             Self::Never => 0,
@@ -65,7 +64,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Restarts so far. One that is made and never started is none: an edit may take it away again.
+    /// Restart count. A container that was created and never started does not count, because an edit may remove it.
     pub(super) fn restarts(&self) -> u32 {
         match self {
             Self::Never => 0,
@@ -89,7 +88,7 @@ impl<'a> Run<'a> {
                 State::Exited(exit) => Some(Ended {
                     code: exit.code,
                     at: Some(exit.finished_at),
-                    ran: exit.started_at.map(|from| between(from, exit.finished_at)).unwrap_or_default(),
+                    ran: exit.started_at.map(|from| elapsed(from, exit.finished_at)).unwrap_or_default(),
                     back_off: c.back_off,
                 }),
                 State::Created | State::Running { .. } => None,
@@ -101,7 +100,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The pod's containers as plans see them.
+/// The containers of a pod, as the planning functions see them.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     observed: &'a observed::Pod,
@@ -109,7 +108,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of this moment.
+    /// A view of this input.
     pub fn new(input: &'a Input<'a>) -> Self {
         Self { observed: input.observed, input }
     }
@@ -137,24 +136,24 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Containers that run, whatever their attempt.
+    /// All running containers, of any attempt.
     pub(super) fn running(&self) -> impl Iterator<Item = &'a observed::Container> + use<'a> {
         self.observed.containers.iter().filter(|c| c.state.is_running())
     }
 
-    /// True when the pod does not name the container.
-    pub(super) fn is_stranger(&self, container: &observed::Container) -> bool {
-        let lasting = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
+    /// Whether the pod spec does not list the container.
+    pub(super) fn is_unlisted(&self, container: &observed::Container) -> bool {
+        let regular = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
         let ephemeral = ephemerals(self.input.pod).iter().map(|c| &c.name);
-        lasting.map(|c| &c.name).chain(ephemeral).all(|name| *name != container.name)
+        regular.map(|c| &c.name).chain(ephemeral).all(|name| *name != container.name)
     }
 
-    /// True while a container runs that the pod does not name.
-    pub(super) fn has_strangers(&self) -> bool {
-        self.running().any(|container| self.is_stranger(container))
+    /// Whether a container runs that the pod spec does not list.
+    pub(super) fn has_unlisted(&self) -> bool {
+        self.running().any(|container| self.is_unlisted(container))
     }
 
-    /// True when the run was made from what is wanted now, and not before an edit revived the pod.
+    /// Whether the run has the desired hash and did not end before an edit restarted the pod.
     pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
         let is_past = self.input.history.revived_at.is_some_and(|revived_at| {
             run.ended().is_some_and(|ended| ended.at.is_none_or(|at| at < revived_at))
@@ -162,16 +161,16 @@ impl<'a> View<'a> {
         !is_past && run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
     }
 
-    /// The container has ended for good: made from what is wanted now, and its policy lets it rest.
-    pub(super) fn rests(&self, container: &Container, is_init: bool) -> Option<Ended> {
+    /// The exit of a container that has the desired hash and will not restart.
+    pub(super) fn final_exit(&self, container: &Container, is_init: bool) -> Option<Ended> {
         let run = self.run(&container.name);
         if !self.is_current(&container.name, &run) {
             return None;
         }
-        run.ended().filter(|ended| !runs_again(self.input.pod, container, is_init, ended.code))
+        run.ended().filter(|ended| !should_restart(self.input.pod, container, is_init, ended.code))
     }
 
-    /// True once all init containers of the current sandbox have done their work.
+    /// Whether all init containers of the current sandbox have completed.
     pub fn initialized(&self) -> bool {
         if inits(self.input.pod).is_empty() {
             return true;
@@ -187,10 +186,10 @@ impl<'a> View<'a> {
             })
     }
 
-    /// How the pod has come to its end by itself, if it has.
+    /// The terminal state of the pod, if it has reached one.
     pub(super) fn terminal(&self, input: &Input<'_>) -> Option<Terminal> {
         if let Some(terminal) = &input.history.terminal
-            && terminal.stands(input.hashes)
+            && terminal.still_applies(input.hashes)
         {
             return Some(terminal.clone());
         }
@@ -200,13 +199,13 @@ impl<'a> View<'a> {
         }
         let ended = |succeeded| Some(Terminal::ended(succeeded, "", String::new(), input.hashes));
         for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {
-            if !self.initialized() && self.rests(init, true).is_some_and(|e| e.code != 0) {
+            if !self.initialized() && self.final_exit(init, true).is_some_and(|e| e.code != 0) {
                 return ended(false);
             }
         }
         let mut succeeded = true;
         for main in &spec(input.pod).containers {
-            succeeded &= self.rests(main, false)?.code == 0;
+            succeeded &= self.final_exit(main, false)?.code == 0;
         }
         ended(succeeded)
     }

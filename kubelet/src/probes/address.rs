@@ -1,4 +1,4 @@
-//! Whom a look connects to, and how a failed connection is told.
+//! Resolves and connects to the target address of a probe or hook.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Ip(SocketAddr),
-    /// A name that is looked up for each connection.
+    /// A host name, resolved for each connection.
     Name(String, u16),
 }
 
 impl Address {
-    /// The named host or else the pod, at the port that is given by number or by the name of a container port.
+    /// The given host, or the pod IP, at a port given by number or container port name.
     pub fn new(
         host: Option<&str>,
         pod_ip: Option<IpAddr>,
@@ -33,14 +33,14 @@ impl Address {
         }
     }
 
-    /// That host at that port; a host that reads as an address is one, in brackets or not.
+    /// A host at a port; accepts IP addresses with or without brackets.
     pub fn of(host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         bare.parse()
             .map_or_else(|_| Self::Name(host.to_owned(), port), |ip| Self::Ip(SocketAddr::new(ip, port)))
     }
 
-    /// Connects; the error reads as those of the stock kubelet, which users know and search for.
+    /// Connects; error texts match the stock kubelet's, which users search for.
     pub async fn connect(&self) -> Result<TcpStream, String> {
         let connected = match self {
             Self::Ip(address) => connect(*address).await,
@@ -59,8 +59,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A connection that does not block. Those of one machine are made by the time the call returns, so that most looks
-/// never bother the event loop with it.
+/// Connects a non-blocking socket. Local connections complete immediately, so that most probes do not involve the event loop.
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -70,7 +69,7 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
-    // Asking again tells how the first attempt went.
+    // A second call returns the result of the first.
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(Errno::ISCONN) => return Ok(socket.into()),
         Err(Errno::ALREADY) => {}
@@ -95,7 +94,7 @@ async fn connect_by_name(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// An error of the operating system, without its number.
+/// The text of an I/O error without the error number.
 pub(super) fn io_text(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.raw_os_error(), text.find(" (os error")) {
@@ -104,7 +103,7 @@ pub(super) fn io_text(error: &io::Error) -> String {
     }
 }
 
-/// The port's number: as given, that of the container port of that name, or the number that the text spells.
+/// The port number: given directly, by container port name, or as digits in a string.
 fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => i64::from(*number),

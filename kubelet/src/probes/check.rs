@@ -1,4 +1,4 @@
-//! What one look does, prepared once and repeated every period.
+//! The action of a probe, prepared once and run every period.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,34 +6,34 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Probe};
 
 use super::address::Address;
-use super::{exec, grpc, http, tcp};
+use super::{exec, grpc, http};
 use crate::runtime::Runtime;
 
-/// What a look found.
+/// Result of one probe attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should be.
+    /// The attempt succeeded.
     Success,
-    /// It counts as success, but a person should know this.
+    /// The attempt succeeded with a warning.
     Warning(String),
-    /// It is not as it should be.
+    /// The attempt failed.
     Failure(String),
-    /// Nothing was found out: the look itself went wrong.
+    /// The attempt could not be carried out.
     Unknown(String),
 }
 
-/// One look, ready to be taken again and again.
+/// A prepared probe action.
 pub(super) enum Check {
     Exec(Vec<String>),
     Http(Box<http::Get>),
     Tcp(Address),
     Grpc(Box<grpc::Health>),
-    /// What the manifest asks for cannot be done.
+    /// The manifest's action is invalid.
     Impossible(String),
 }
 
 impl Check {
-    /// What the probe asks for; `None` while the pod's address is needed and not known.
+    /// Prepares the action of a probe; `None` if it needs the pod IP and that is unknown.
     pub fn prepare(probe: &Probe, container: &Container, ip: Option<IpAddr>) -> Option<Self> {
         let ports = container.ports.as_deref().unwrap_or_default();
         if let Some(action) = &probe.exec {
@@ -66,14 +66,23 @@ impl Check {
         matches!(self, Self::Exec(_))
     }
 
-    /// Looks once.
+    /// Runs one attempt.
     pub async fn run(&self, runtime: &dyn Runtime, container_id: &str, timeout: Duration) -> Outcome {
         match self {
             Self::Exec(command) => exec::run(runtime, container_id, command, timeout).await,
-            Self::Tcp(address) => tcp::connect(address, timeout).await,
+            Self::Tcp(address) => connect_tcp(address, timeout).await,
             Self::Http(get) => http::judge(get.run(timeout).await),
             Self::Grpc(health) => Box::pin(health.check(timeout)).await,
             Self::Impossible(why) => Outcome::Unknown(why.clone()),
         }
+    }
+}
+
+/// Connects and closes the connection.
+pub(super) async fn connect_tcp(address: &Address, timeout: Duration) -> Outcome {
+    match tokio::time::timeout(timeout, address.connect()).await {
+        Ok(Ok(_connection)) => Outcome::Success,
+        Ok(Err(said)) => Outcome::Failure(said),
+        Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
     }
 }

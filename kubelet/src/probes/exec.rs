@@ -1,4 +1,4 @@
-//! exec: it is healthy when a command in the container ends with 0.
+//! Exec probe: succeeds if a command in the container exits with 0.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{EnvVar, ExecAction};
 use super::check::Outcome;
 use crate::runtime::Runtime;
 
-/// Output kept, bytes; the stock kubelet's limit.
+/// Output kept for the failure message, in bytes; the stock kubelet's limit.
 const OUTPUT_LIMIT: usize = 10 * 1024;
-/// How much longer than asked the engine may take before it counts as hung.
+/// Time the engine may take beyond the probe timeout before it counts as hung.
 const ENGINE_SLACK: Duration = Duration::from_secs(2);
 
-/// The command with `$(NAME)` replaced by what the container's environment says literally; a name it does not give
-/// literally stays as it is, and `$$` is a dollar sign.
+/// The command with `$(NAME)` replaced by literal environment values of the container. Other names stay unchanged, and `$$` is
+/// a dollar sign.
 pub(super) fn command(action: &ExecAction, env: &[EnvVar]) -> Vec<String> {
     let literal = |name: &str| {
         let var = env.iter().rev().find(|var| var.name == name && var.value_from.is_none())?;
@@ -22,7 +22,7 @@ pub(super) fn command(action: &ExecAction, env: &[EnvVar]) -> Vec<String> {
     action.command.iter().flatten().map(|word| api::expand::expand(word, literal).into_owned()).collect()
 }
 
-/// Runs the command, at most so long.
+/// Runs the command with a timeout.
 pub(super) async fn run(
     runtime: &dyn Runtime,
     container_id: &str,
@@ -33,7 +33,7 @@ pub(super) async fn run(
     match tokio::time::timeout(timeout + ENGINE_SLACK, exec).await {
         Ok(Ok(done)) => match done.exit_code {
             Some(0) => Outcome::Success,
-            Some(code) => Outcome::Failure(said(code, &done.output)),
+            Some(code) => Outcome::Failure(failure_message(code, &done.output)),
             None => Outcome::Failure(format!(
                 "command timed out: {:?} timed out after {}s",
                 command.join(" "),
@@ -48,8 +48,8 @@ pub(super) async fn run(
     }
 }
 
-/// What a failed command said, or its exit code when it said nothing.
-fn said(exit_code: i32, output: &[u8]) -> String {
+/// The output of a failed command, or its exit code if it printed nothing.
+fn failure_message(exit_code: i32, output: &[u8]) -> String {
     let output = String::from_utf8_lossy(output);
     if output.trim().is_empty() {
         format!("command ended with exit code {exit_code}")

@@ -1,9 +1,10 @@
-//! grpc: it is healthy when the standard health service (`grpc.health.v1.Health/Check`) answers SERVING.
+//! gRPC probe: succeeds if `grpc.health.v1.Health/Check` answers SERVING.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use client::percent_decoded;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use k8s_openapi::api::core::v1::GRPCAction;
 use tokio::net::TcpStream;
@@ -12,16 +13,16 @@ use super::address::{Address, io_text};
 use super::check::Outcome;
 use super::handler::PROBE_USER_AGENT;
 use super::http2::{self, Answer};
-use super::tls::{self, Inside};
+use super::tls::{self, Protocol};
 
-/// Code of gRPC for a method the server does not know.
+/// gRPC status code for an unknown method.
 const UNIMPLEMENTED: u32 = 12;
-/// Code of gRPC for a call that took too long.
+/// gRPC status code for a timeout.
 const DEADLINE_EXCEEDED: u32 = 4;
-/// The status that means healthy.
+/// Serving status of a healthy service.
 const SERVING: u64 = 1;
 
-/// One health check, prepared.
+/// A prepared health check.
 pub(super) struct Health {
     address: Address,
     tls: bool,
@@ -30,7 +31,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Prepares what the manifest asks for.
+    /// Prepares the check of a manifest's action.
     pub fn new(action: &GRPCAction, ip: IpAddr) -> Result<Self, String> {
         let port = u16::try_from(action.port).ok().filter(|port| *port > 0);
         let port =
@@ -40,7 +41,7 @@ impl Health {
         let scheme = if tls { "https" } else { "http" };
         let uri: Uri = format!("{scheme}://{address}/grpc.health.v1.Health/Check")
             .parse()
-            .map_err(|error| format!("{address} cannot be asked: {error}"))?;
+            .map_err(|error| format!("cannot build a request for {address}: {error}"))?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(uri)
@@ -48,21 +49,21 @@ impl Health {
             .header("user-agent", PROBE_USER_AGENT)
             .header("te", "trailers")
             .body(())
-            .map_err(|error| format!("{address} cannot be asked: {error}"))?;
+            .map_err(|error| format!("cannot build a request for {address}: {error}"))?;
         let message = encode(action.service.as_deref().unwrap_or_default());
         Ok(Self { address, tls, request, message })
     }
 
-    /// Asks once.
+    /// Runs the check once.
     pub async fn check(&self, timeout: Duration) -> Outcome {
         let deadline = tokio::time::Instant::now() + timeout;
         let within = format_args!("{}s", timeout.as_secs()).to_string();
         let stream = match tokio::time::timeout_at(deadline, self.address.connect()).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                let said =
+                let failure =
                     format!("error: failed to connect service at {:?}: {error}", self.address.to_string());
-                return Outcome::Failure(said);
+                return Outcome::Failure(failure);
             }
             Err(_) => {
                 return Outcome::Failure(format!(
@@ -71,17 +72,17 @@ impl Health {
                 ));
             }
         };
-        let ask = async {
+        let call = async {
             let stream = TcpStream::from_std(stream).map_err(|error| io_text(&error))?;
             let message = Some(self.message.clone());
             if self.tls {
-                let stream = tls::wrap(stream, &self.address, Inside::Http2).await?;
-                http2::ask(stream, self.request.clone(), message).await
+                let stream = tls::wrap(stream, &self.address, Protocol::Http2).await?;
+                http2::send(stream, self.request.clone(), message).await
             } else {
-                http2::ask(stream, self.request.clone(), message).await
+                http2::send(stream, self.request.clone(), message).await
             }
         };
-        match tokio::time::timeout_at(deadline, ask).await {
+        match tokio::time::timeout_at(deadline, call).await {
             Ok(Ok(answer)) => judge(&answer, &within),
             Ok(Err(error)) => {
                 let why = format!("rpc error: code = Unavailable desc = connection error: {error}");
@@ -92,7 +93,7 @@ impl Health {
     }
 }
 
-/// What the answer says of the service.
+/// Turns the response into a probe outcome.
 fn judge(answer: &Answer, within: &str) -> Outcome {
     if answer.status != StatusCode::OK {
         let status = answer.status.as_u16();
@@ -101,7 +102,7 @@ fn judge(answer: &Answer, within: &str) -> Outcome {
              status {status}, which no gRPC server does"
         ));
     }
-    // An answer without a message carries the outcome among its headers.
+    // A response without a message has its trailers among the headers.
     let trailers = if answer.trailers.is_empty() { &answer.headers } else { &answer.trailers };
     let (code, message) = outcome_of_call(trailers);
     match code {
@@ -135,30 +136,10 @@ fn judge(answer: &Answer, within: &str) -> Outcome {
 fn outcome_of_call(headers: &HeaderMap) -> (Option<u32>, String) {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     let code = text("grpc-status").and_then(|code| code.parse().ok());
-    (code, unescape(text("grpc-message").unwrap_or_default()))
+    (code, percent_decoded(text("grpc-message").unwrap_or_default()))
 }
 
-/// `grpc-message` with its percent escapes resolved; what is no escape stays.
-fn unescape(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                out.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// A framed `HealthCheckRequest`: its one field is the service, number 1.
+/// Encodes a framed `HealthCheckRequest`; field 1 is the service.
 fn encode(service: &str) -> Bytes {
     let mut message = BytesMut::new();
     if !service.is_empty() {
@@ -178,7 +159,7 @@ fn encode(service: &str) -> Bytes {
     frame.freeze()
 }
 
-/// The status in a framed `HealthCheckResponse`: its one field, number 1; zero when it is left out.
+/// Decodes the status (field 1) of a framed `HealthCheckResponse`; zero if absent.
 fn decode(frame: &[u8]) -> Option<u64> {
     let (head, rest) = frame.split_at_checked(5)?;
     let length = usize::try_from(u32::from_be_bytes([head[1], head[2], head[3], head[4]])).ok()?;

@@ -1,4 +1,4 @@
-//! The same looks taken once, for the hooks of a container's life (postStart, preStop).
+//! Runs lifecycle hooks (postStart, preStop) with the actions of probes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,16 +9,17 @@ use k8s_openapi::api::core::v1::{
 
 use super::address::Address;
 pub use super::check::Outcome;
+use super::check::connect_tcp;
+use super::exec as exec_probe;
 use super::http::Get;
-use super::{exec as exec_probe, tcp};
 use crate::runtime::Runtime;
 
-/// How probes name themselves to HTTP and gRPC servers.
+/// User agent of HTTP and gRPC probes.
 pub const PROBE_USER_AGENT: &str = "kube-probe/1.36";
-/// How hooks name themselves to HTTP servers.
+/// User agent of HTTP hooks.
 pub const LIFECYCLE_USER_AGENT: &str = "kube-lifecycle/1.36";
 
-/// Runs a command in the container, at most so long; healthy when it ends with 0.
+/// Runs a command in the container; succeeds if it exits with 0 in time.
 pub async fn exec(
     runtime: &dyn Runtime,
     container_id: &str,
@@ -29,7 +30,7 @@ pub async fn exec(
     exec_probe::run(runtime, container_id, &exec_probe::command(action, env), timeout).await
 }
 
-/// Tells a URL of the pod something: any answer will do, whatever its status, as the stock kubelet has it for hooks.
+/// Sends an HTTP request; any response is a success, as in the stock kubelet.
 pub async fn http_notify(
     action: &HTTPGetAction,
     ports: &[ContainerPort],
@@ -45,7 +46,7 @@ pub async fn http_notify(
     }
 }
 
-/// Connects to a port of the pod and hangs up.
+/// Connects to a TCP port and closes the connection.
 pub async fn tcp_socket(
     action: &TCPSocketAction,
     ports: &[ContainerPort],
@@ -53,12 +54,12 @@ pub async fn tcp_socket(
     timeout: Duration,
 ) -> Outcome {
     match Address::new(action.host.as_deref(), ip, &action.port, ports) {
-        Ok(address) => tcp::connect(&address, timeout).await,
+        Ok(address) => connect_tcp(&address, timeout).await,
         Err(why) => Outcome::Unknown(why),
     }
 }
 
-/// Lets so many seconds pass.
+/// Sleeps for the given number of seconds.
 pub async fn sleep(action: &SleepAction) -> Outcome {
     tokio::time::sleep(Duration::from_secs(u64::try_from(action.seconds).unwrap_or_default())).await;
     Outcome::Success

@@ -1,4 +1,4 @@
-//! httpGet: it is healthy when it answers with a status from 200 to 399.
+//! HTTP probe: succeeds if the response status is 200 to 399.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use tokio::net::TcpStream;
 use super::address::{Address, io_text};
 use super::check::Outcome;
 use super::http1::{self, Answer};
-use super::tls::{self, Inside};
+use super::tls::{self, Protocol};
 
-/// Redirects followed before giving up; Go's limit and so the stock kubelet's.
+/// Maximum number of redirects; the limit of Go's client and of the stock kubelet.
 const REDIRECT_LIMIT: usize = 10;
 
-/// One GET, prepared.
+/// A prepared GET request.
 pub(super) struct Get {
-    /// As messages name it.
+    /// URL for messages.
     url: String,
     address: Address,
-    asked: Asked,
+    request: PreparedRequest,
     headers: Headers,
 }
 
-/// The request in the form its protocol wants it.
-enum Asked {
+/// The request, encoded for its protocol.
+enum PreparedRequest {
     Http(Vec<u8>),
     Https(Vec<u8>),
     /// HTTP/2 in plain text.
     H2c(Box<Request<()>>),
 }
 
-/// What is spoken to the container.
+/// Protocol of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
     Http,
@@ -42,10 +42,10 @@ enum Scheme {
 }
 
 impl Get {
-    /// Prepares what the manifest asks for.
+    /// Prepares the request of a manifest's action.
     ///
     /// # Errors
-    /// When it cannot be asked: an unknown port name, a header that HTTP does not allow.
+    /// The action is invalid, such as an unknown port name or an invalid header.
     pub fn new(
         action: &HTTPGetAction,
         ports: &[ContainerPort],
@@ -66,18 +66,18 @@ impl Get {
         let name = if scheme == Scheme::Https { "https" } else { "http" };
         let url = format!("{name}://{address}{path}");
         let host = headers.host.clone().unwrap_or_else(|| address.to_string());
-        let asked = match scheme {
-            Scheme::Http => Asked::Http(headers.request(&host, path)),
-            Scheme::Https => Asked::Https(headers.request(&host, path)),
-            Scheme::H2c => Asked::H2c(Box::new(headers.http2_request(&host, path)?)),
+        let request = match scheme {
+            Scheme::Http => PreparedRequest::Http(headers.request(&host, path)),
+            Scheme::Https => PreparedRequest::Https(headers.request(&host, path)),
+            Scheme::H2c => PreparedRequest::H2c(Box::new(headers.http2_request(&host, path)?)),
         };
-        Ok(Self { url, address, asked, headers })
+        Ok(Self { url, address, request, headers })
     }
 
-    /// Asks, following redirects to the same host.
+    /// Sends the request and follows redirects to the same host.
     ///
     /// # Errors
-    /// No answer, in the words of the stock kubelet.
+    /// There is no response; the text matches the stock kubelet's.
     pub async fn run(&self, timeout: Duration) -> Result<Answer, String> {
         tokio::time::timeout(timeout, self.follow()).await.unwrap_or_else(|_| {
             let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
@@ -86,10 +86,10 @@ impl Get {
     }
 
     async fn follow(&self) -> Result<Answer, String> {
-        let mut answer = self.ask().await?;
+        let mut answer = self.send().await?;
         let Some(mut next) = self.redirected(&answer)? else { return Ok(answer) };
         for _ in 1..REDIRECT_LIMIT {
-            answer = Box::pin(next.ask()).await?;
+            answer = Box::pin(next.send()).await?;
             match next.redirected(&answer)? {
                 Some(further) => next = further,
                 None => return Ok(answer),
@@ -98,27 +98,27 @@ impl Get {
         Err(format!("Get {:?}: stopped after {REDIRECT_LIMIT} redirects", next.url))
     }
 
-    async fn ask(&self) -> Result<Answer, String> {
-        let asked = async {
+    async fn send(&self) -> Result<Answer, String> {
+        let request = async {
             let stream = self.address.connect().await?;
             let stream = TcpStream::from_std(stream).map_err(|error| io_text(&error))?;
-            match &self.asked {
-                Asked::Http(request) => http1::ask(stream, request).await,
-                // Rare and large: kept out of the size of every probe.
-                Asked::Https(request) => {
+            match &self.request {
+                PreparedRequest::Http(request) => http1::send(stream, request).await,
+                // Rare and large: boxed to keep the future of every probe small.
+                PreparedRequest::Https(request) => {
                     Box::pin(async {
-                        let stream = tls::wrap(stream, &self.address, Inside::Http1).await?;
-                        http1::ask(stream, request).await
+                        let stream = tls::wrap(stream, &self.address, Protocol::Http1).await?;
+                        http1::send(stream, request).await
                     })
                     .await
                 }
-                Asked::H2c(request) => Box::pin(ask_http2(stream, request)).await,
+                PreparedRequest::H2c(request) => Box::pin(send_http2(stream, request)).await,
             }
         };
-        asked.await.map_err(|error| format!("Get {:?}: {error}", self.url))
+        request.await.map_err(|error| format!("Get {:?}: {error}", self.url))
     }
 
-    /// The GET that follows a redirect; `None` when there is none or it leaves this host.
+    /// The request that follows a redirect; `None` if there is none or it leads to another host.
     fn redirected(&self, answer: &Answer) -> Result<Option<Self>, String> {
         let redirects = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
         let Some(location) = answer.location.as_deref().filter(|_| redirects) else { return Ok(None) };
@@ -131,13 +131,13 @@ impl Get {
         if Some(host) != from.host_str() {
             return Ok(None);
         }
-        let scheme = match (to.scheme(), &self.asked) {
+        let scheme = match (to.scheme(), &self.request) {
             ("https", _) => Scheme::Https,
-            (_, Asked::H2c(_)) => Scheme::H2c,
-            (_, Asked::Http(_) | Asked::Https(_)) => Scheme::Http,
+            (_, PreparedRequest::H2c(_)) => Scheme::H2c,
+            (_, PreparedRequest::Http(_) | PreparedRequest::Https(_)) => Scheme::Http,
         };
         let mut headers = self.headers.clone();
-        // A host that was asked for by header stays through a redirect that names none.
+        // A host given by header is kept if the redirect is relative.
         if Url::parse(location).is_ok() {
             headers.host = None;
         }
@@ -146,8 +146,8 @@ impl Get {
     }
 }
 
-/// Whether the answer is a healthy one. A refusal tells the status alone: bodies may hold what must not get into
-/// events.
+/// Turns a response into a probe outcome. A failure contains only the status, because the body may be confidential and events
+/// are not.
 pub(super) fn judge(answer: Result<Answer, String>) -> Outcome {
     match answer {
         Err(said) => Outcome::Failure(said),
@@ -162,8 +162,8 @@ pub(super) fn judge(answer: Result<Answer, String>) -> Outcome {
     }
 }
 
-async fn ask_http2(stream: TcpStream, request: &Request<()>) -> Result<Answer, String> {
-    let answer = super::http2::ask(stream, request.clone(), None).await?;
+async fn send_http2(stream: TcpStream, request: &Request<()>) -> Result<Answer, String> {
+    let answer = super::http2::send(stream, request.clone(), None).await?;
     let location = answer.headers.get("location").and_then(|location| location.to_str().ok());
     Ok(Answer {
         status: answer.status.as_u16(),
@@ -172,10 +172,10 @@ async fn ask_http2(stream: TcpStream, request: &Request<()>) -> Result<Answer, S
     })
 }
 
-/// A request's headers but for those of the connection: those of the manifest, and what it leaves open.
+/// Headers of the request, except for connection headers: those of the manifest, and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Headers {
-    /// Asked for instead of the address.
+    /// Value of the `Host` header, instead of the address.
     host: Option<String>,
     rest: Vec<(String, String)>,
 }
@@ -201,7 +201,7 @@ impl Headers {
             if !headers.rest.iter().any(given) {
                 headers.rest.push((name.to_owned(), default.to_owned()));
             }
-            // Given but empty, it is not sent at all.
+            // A default header that the manifest sets to an empty value is not sent.
             headers.rest.retain(|header| !given(header) || !header.1.is_empty());
         }
         Ok(headers)
@@ -217,7 +217,9 @@ impl Headers {
     }
 
     fn http2_request(&self, host: &str, path: &str) -> Result<Request<()>, String> {
-        let bad = |error: &dyn std::fmt::Display| format!("http://{host}{path} cannot be asked for: {error}");
+        let bad = |error: &dyn std::fmt::Display| {
+            format!("cannot build a request for http://{host}{path}: {error}")
+        };
         let uri: Uri = format!("http://{host}{path}").parse().map_err(|error| bad(&error))?;
         let mut request = Request::builder().method(Method::GET).uri(uri);
         for (name, value) in &self.rest {
@@ -227,7 +229,7 @@ impl Headers {
     }
 }
 
-/// Path and query as a request line may hold them: begun with a slash, without fragment, all else escaped.
+/// Path and query as valid in a request line: with a leading slash, without fragment, with other characters escaped.
 fn target(path: &str) -> String {
     let path = path.split_once('#').map_or(path, |(before, _)| before);
     let mut target = String::with_capacity(path.len() + 1);

@@ -1,33 +1,33 @@
-//! One request and its answer over HTTP/1.1 on a fresh connection that ends with it.
+//! Sends one HTTP/1.1 request on a new connection.
 //!
-//! A look a second on a thousand containers has to cost next to nothing: the request is bytes made once, and the answer
-//! is read by the parser that hyper uses, without the machinery of a client around it.
+//! A thousand probes per second must be cheap: the request is encoded once, and the response is parsed with the parser of
+//! hyper, without a full HTTP client.
 
 use httparse::{EMPTY_HEADER, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How much of a body is read; the stock kubelet's limit.
+/// Most bytes of a body that are read; the stock kubelet's limit.
 pub(super) const BODY_LIMIT: usize = 10 * 1024;
-/// How long the head of an answer may be.
+/// Most bytes of a response head.
 pub(super) const HEAD_LIMIT: usize = 64 * 1024;
-/// How many headers an answer may have.
+/// Most headers of a response.
 const HEADERS_LIMIT: usize = 128;
-/// What the head of most answers fits in.
+/// Initial buffer size; most response heads fit.
 const HEAD_GUESS: usize = 1024;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub status: u16,
-    /// Where it sends the caller instead.
+    /// Value of the `Location` header.
     pub location: Option<String>,
     /// At most the first [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
 }
 
-/// Sends the request and reads the answer, its body as far as [`BODY_LIMIT`]: whoever is asked is let finish, so that
-/// a probe leaves no broken pipe in anyone's log.
-pub(super) async fn ask<IO>(mut io: IO, request: &[u8]) -> Result<Answer, String>
+/// Sends the request and reads the response, with at most [`BODY_LIMIT`] bytes of its body. It lets the server finish, so that
+/// a probe causes no broken-pipe errors in the server's log.
+pub(super) async fn send<IO>(mut io: IO, request: &[u8]) -> Result<Answer, String>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// The head of an answer.
+/// A response head.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -65,7 +65,7 @@ struct Head {
     framing: Framing,
 }
 
-/// How the end of a body is told.
+/// How the length of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length(u64),
@@ -74,7 +74,7 @@ enum Framing {
 }
 
 impl Head {
-    /// Takes the head out of what was read; `None` when it is not all there. Interim answers (1xx) are skipped.
+    /// Parses and removes the head from the input; `None` if it is incomplete. Informational responses (1xx) are skipped.
     fn parse(read: &mut Vec<u8>) -> Result<Option<Self>, String> {
         loop {
             let mut headers = [EMPTY_HEADER; HEADERS_LIMIT];
@@ -99,7 +99,7 @@ impl Head {
         }
     }
 
-    /// The body, once enough of it is there or the connection was closed.
+    /// The body; `None` until enough of it has arrived or the connection is closed.
     fn body(&self, read: &[u8], closed: bool) -> Result<Option<Vec<u8>>, String> {
         let cut = |body: &[u8]| body[..body.len().min(BODY_LIMIT)].to_vec();
         match self.framing {
@@ -148,7 +148,7 @@ fn framing(status: u16, headers: &[httparse::Header<'_>]) -> Framing {
     length.map_or(Framing::UntilClosed, Framing::Length)
 }
 
-/// The chunks that are there, and whether the last one is among them.
+/// Decodes the chunks received so far; true if the last chunk is among them.
 fn unchunk(mut read: &[u8]) -> Result<(Vec<u8>, bool), String> {
     let mut body = Vec::new();
     loop {
@@ -164,7 +164,7 @@ fn unchunk(mut read: &[u8]) -> Result<(Vec<u8>, bool), String> {
         match end.and_then(|end| read.get(at..end).zip(read.get(end..))) {
             Some((chunk, rest)) => {
                 body.extend_from_slice(chunk);
-                // The line end after a chunk may still be on its way.
+                // The line end after a chunk may not have arrived yet.
                 match rest.strip_prefix(b"\r\n") {
                     Some(rest) => read = rest,
                     None if rest.len() < 2 => return Ok((body, false)),

@@ -1,4 +1,4 @@
-//! One request and its answer over HTTP/2 on a fresh connection.
+//! Sends one HTTP/2 request on a new connection.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::http1::{BODY_LIMIT, HEAD_LIMIT};
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: StatusCode,
@@ -20,8 +20,8 @@ pub(super) struct Answer {
     pub trailers: HeaderMap,
 }
 
-/// Asks over HTTP/2, known in advance to be spoken there.
-pub(super) async fn ask<IO>(io: IO, request: Request<()>, data: Option<Bytes>) -> Result<Answer, String>
+/// Sends a request with prior knowledge of HTTP/2.
+pub(super) async fn send<IO>(io: IO, request: Request<()>, data: Option<Bytes>) -> Result<Answer, String>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -52,10 +52,10 @@ where
         }
         Ok(Answer { status: parts.status, headers: parts.headers, body: body.read, trailers })
     };
-    beside(connection, exchange).await
+    drive(connection, exchange).await
 }
 
-/// The start of a body. What comes in one piece, as the answers of health endpoints do, is not copied.
+/// The start of a body. A body that arrives in one frame is not copied.
 #[derive(Default)]
 struct Body {
     read: Bytes,
@@ -78,9 +78,9 @@ impl Body {
     }
 }
 
-/// Runs the exchange to its end and the connection beside it, in this task. The connection may end first: what it has
-/// read is still waiting for the exchange.
-async fn beside<C: Future, T>(connection: C, exchange: impl Future<Output = T>) -> T {
+/// Drives the connection and the exchange in one task. The connection may end first; the exchange then still reads buffered
+/// data.
+async fn drive<C: Future, T>(connection: C, exchange: impl Future<Output = T>) -> T {
     let mut connection = pin!(connection);
     let mut exchange = pin!(exchange);
     let mut closed = false;

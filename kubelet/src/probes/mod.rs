@@ -1,25 +1,20 @@
-//! Probes of running containers: one task a probe, verdicts for the pod's worker to plan with.
+//! Container probes: one task per probe, with results for the pod worker.
 //!
-//! [`Prober::sync`] is told which containers run; each probe then looks at its own pace ([`pace`]), counts what it
-//! saw ([`thresholds`]) and wakes the worker when a verdict flips. What a look does is one file a kind.
+//! [`Prober::sync`] receives the running containers. Each probe task follows its [`schedule`], counts results against its
+//! [`worker::Thresholds`] and wakes the pod worker when its result changes. Each action has its own file.
 
 mod address;
 mod check;
-mod counted;
 mod exec;
 mod grpc;
 pub mod handler;
 mod http;
 mod http1;
 mod http2;
-mod pace;
-mod probing;
-mod tcp;
-mod thresholds;
+mod probe_metrics;
+mod schedule;
 mod tls;
-
-#[cfg(test)]
-mod tests;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,19 +22,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 use tokio::sync::{Notify, watch};
-use tokio::task::AbortHandle;
 
 use self::check::Check;
 pub use self::check::Outcome;
-use self::counted::Counted;
-use self::probing::Probing;
+use self::probe_metrics::ProbeMetrics;
+use self::worker::ProbeWorker;
 use crate::metrics::Metrics;
 use crate::observed::Timestamp;
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::report::{About, Outbox};
 use crate::runtime::Runtime;
+use crate::tasks::OwnedTask;
 
-/// All kinds, the one that holds the others back first.
+/// All probe types; the startup probe first, because the others wait for it.
 const KINDS: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 
 /// A running container that may have probes.
@@ -49,25 +44,25 @@ pub struct Target {
     pub container_id: String,
     /// The name in the pod.
     pub name: String,
-    /// When it started.
+    /// Start time of the container.
     pub started_at: Timestamp,
-    /// The pod as it is wanted now.
+    /// The desired pod.
     pub pod: Arc<Pod>,
-    /// The pod's address, the host's for a pod on the host's network; probes that need one wait for it.
+    /// The pod IP, or the node IP with host network; probes that need it wait for it.
     pub ip: Option<IpAddr>,
 }
 
-/// The probes of one pod, owned by its worker. Make it before the pod's containers start: one that started earlier
-/// counts as adopted, and its first looks are spread over a period.
+/// The probes of one pod, owned by its worker. Create it before containers start: a container that started earlier counts as
+/// adopted, and its first attempts are spread over a period.
 pub struct Prober {
     shared: Arc<Shared>,
     born_at: Timestamp,
     containers: BTreeMap<String, Probed>,
-    counted: Counted,
+    probe_metrics: ProbeMetrics,
     ending: bool,
 }
 
-/// What the tasks of one pod have in common.
+/// State shared by the probe tasks of a pod.
 struct Shared {
     runtime: Arc<dyn Runtime>,
     outbox: Arc<Outbox>,
@@ -76,25 +71,16 @@ struct Shared {
     verdicts: Mutex<Verdicts>,
 }
 
-/// One container and the probes that run on it.
+/// A container and its probe tasks.
 struct Probed {
     target: Target,
-    /// Whether its startup probe has passed, or there is none.
+    /// Whether the startup probe has succeeded or is absent.
     started: watch::Sender<bool>,
-    probes: BTreeMap<Kind, Task>,
-}
-
-/// A probe's task, which ends with this value.
-struct Task(AbortHandle);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    probes: BTreeMap<Kind, OwnedTask>,
 }
 
 impl Prober {
-    /// A prober without targets. `changed` is notified whenever a verdict flips.
+    /// A prober without containers. `changed` is notified when a probe result changes.
     pub fn new(
         runtime: Arc<dyn Runtime>,
         outbox: Arc<Outbox>,
@@ -106,13 +92,13 @@ impl Prober {
             shared: Arc::new(shared),
             born_at: Timestamp::now(),
             containers: BTreeMap::new(),
-            counted: Counted::default(),
+            probe_metrics: ProbeMetrics::default(),
             ending: false,
         }
     }
 
-    /// Probes exactly these running containers from now on, by the probes their pods ask for now. A probe whose
-    /// settings did not change goes on undisturbed; one that was edited starts anew and keeps its verdict.
+    /// Sets the containers to probe, with the probes of their desired pods. An unchanged probe continues; an edited one
+    /// restarts and keeps its result.
     pub fn sync(&mut self, targets: &[Target]) {
         let ids: Vec<&str> = targets.iter().map(|target| target.container_id.as_str()).collect();
         self.containers.retain(|id, _| ids.contains(&id.as_str()));
@@ -122,7 +108,7 @@ impl Prober {
         }
     }
 
-    /// The pod is being ended: from now on only readiness is probed, nothing gets restarted any more.
+    /// Keeps only readiness probes, because a terminating pod is not restarted.
     pub fn end(&mut self) {
         self.ending = true;
         for probed in self.containers.values_mut() {
@@ -130,12 +116,12 @@ impl Prober {
         }
     }
 
-    /// The standing verdicts.
+    /// The current probe results.
     pub fn verdicts(&self) -> Verdicts {
         self.shared.verdicts().clone()
     }
 
-    /// Takes over verdicts written down before a restart of the kubelet; each stands until a probe says otherwise.
+    /// Restores results from a checkpoint; each stays until its probe decides otherwise.
     pub fn restore(&mut self, verdicts: Verdicts) {
         *self.shared.verdicts() = verdicts;
     }
@@ -144,7 +130,7 @@ impl Prober {
         let Some(container) = container(&target.pod, &target.name) else { return };
         let id = target.container_id.as_str();
         if !self.containers.contains_key(id) {
-            let passed = self.shared.stands(id, Kind::Startup) == Some(true);
+            let passed = self.shared.current(id, Kind::Startup) == Some(true);
             let started = watch::Sender::new(passed || container.startup_probe.is_none());
             let probed = Probed { target: target.clone(), started, probes: BTreeMap::new() };
             self.containers.insert(id.to_owned(), probed);
@@ -166,19 +152,19 @@ impl Prober {
                 continue;
             }
             let Some(check) = Check::prepare(probe, container, target.ip) else { continue };
-            let probing = Probing {
+            let worker = ProbeWorker {
                 shared: self.shared.clone(),
                 kind,
                 container_id: id.to_owned(),
-                counted: self.counted.of(&self.shared.metrics, target, kind),
+                probe_metrics: self.probe_metrics.of(&self.shared.metrics, target, kind),
                 about: About::container(&target.pod, &target.name),
                 check,
-                settings: probing::Settings::of(probe),
+                settings: worker::Settings::of(probe),
                 started_at: target.started_at,
                 adopted: target.started_at < self.born_at,
                 started: probed.started.clone(),
             };
-            probed.probes.insert(kind, Task(tokio::spawn(probing.run()).abort_handle()));
+            probed.probes.insert(kind, OwnedTask::spawn(worker.run()));
         }
         probed.target = target.clone();
     }
@@ -186,7 +172,7 @@ impl Prober {
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        self.counted.forget(&self.shared.metrics);
+        self.probe_metrics.forget(&self.shared.metrics);
     }
 }
 
@@ -195,11 +181,11 @@ impl Shared {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stands(&self, container_id: &str, kind: Kind) -> Option<bool> {
+    fn current(&self, container_id: &str, kind: Kind) -> Option<bool> {
         self.verdicts().get(container_id, kind).map(|verdict| verdict.success)
     }
 
-    /// Puts a verdict down and wakes the worker when it flips; `since` stays when it does not.
+    /// Stores a result and wakes the worker if it changed; an unchanged result keeps its `since`.
     fn decide(&self, container_id: &str, kind: Kind, mut verdict: Verdict) {
         let mut verdicts = self.verdicts();
         if let Some(old) = verdicts.get(container_id, kind)
@@ -218,17 +204,17 @@ impl Shared {
     }
 }
 
-/// True when that probe has nothing left to find out about this container: it has started, or must be restarted.
+/// Whether the probe has nothing left to decide about this container run.
 fn is_decided(shared: &Shared, probed: &Probed, kind: Kind) -> bool {
-    let stands = shared.stands(&probed.target.container_id, kind);
+    let current = shared.current(&probed.target.container_id, kind);
     match kind {
-        Kind::Startup => *probed.started.borrow() || stands.is_some(),
-        Kind::Liveness => stands == Some(false),
+        Kind::Startup => *probed.started.borrow() || current.is_some(),
+        Kind::Liveness => current == Some(false),
         Kind::Readiness => false,
     }
 }
 
-/// True when both say the same about that probe of the container.
+/// Whether both targets have the same settings for this probe.
 fn same_settings(old: &Target, new: &Target, kind: Kind) -> bool {
     if old.ip != new.ip {
         return false;
@@ -243,7 +229,7 @@ fn same_settings(old: &Target, new: &Target, kind: Kind) -> bool {
     settings(old) == settings(new)
 }
 
-/// The kind as events and metrics write it.
+/// Name of the probe type in events and metrics.
 fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Startup => "Startup",
@@ -252,7 +238,7 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// The container of that name, sidecars included.
+/// The container or sidecar of that name.
 fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     let spec = pod.spec.as_ref()?;
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|c| c.name == name)
@@ -264,4 +250,18 @@ fn probe(container: &Container, kind: Kind) -> Option<&Probe> {
         Kind::Readiness => container.readiness_probe.as_ref(),
         Kind::Liveness => container.liveness_probe.as_ref(),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Container probes against test servers.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    mod bed;
+    mod exec;
+    mod grpc;
+    mod hooks;
+    mod http;
+    mod life;
+    mod pure;
 }

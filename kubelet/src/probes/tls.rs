@@ -1,4 +1,4 @@
-//! TLS towards containers: encrypted, never verified, as Kubernetes defines probes and hooks.
+//! TLS for probes and hooks: certificates are not verified, as Kubernetes defines it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,18 +11,18 @@ use tokio_rustls::client::TlsStream;
 
 use super::address::{Address, io_text};
 
-/// What is spoken inside.
+/// Application protocol inside TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// Shakes hands on a fresh connection to that address.
+/// Performs the TLS handshake on a new connection.
 pub(super) async fn wrap(
     stream: TcpStream,
     address: &Address,
-    inside: Inside,
+    inside: Protocol,
 ) -> Result<TlsStream<TcpStream>, String> {
     let name = match address {
         Address::Ip(address) => ServerName::IpAddress(address.ip().into()),
@@ -41,13 +41,13 @@ pub(super) async fn wrap(
     })
 }
 
-/// One configuration for all probes: making one costs more than a probe may.
-fn config(inside: Inside) -> Result<Arc<ClientConfig>, String> {
+/// The client configuration, shared by all probes because it is expensive to create.
+fn config(inside: Protocol) -> Result<Arc<ClientConfig>, String> {
     static HTTP1: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     static HTTP2: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     let (slot, protocols) = match inside {
-        Inside::Http1 => (&HTTP1, vec![]),
-        Inside::Http2 => (&HTTP2, vec![b"h2".to_vec()]),
+        Protocol::Http1 => (&HTTP1, vec![]),
+        Protocol::Http2 => (&HTTP2, vec![b"h2".to_vec()]),
     };
     if let Some(config) = slot.get() {
         return Ok(config.clone());
@@ -60,7 +60,7 @@ fn config(inside: Inside) -> Result<Arc<ClientConfig>, String> {
         .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
         .with_no_client_auth();
     config.alpn_protocols = protocols;
-    // A probe is to see a whole handshake each time, and memory is not to grow with the number of pods.
+    // Each probe performs a full handshake, and memory does not grow with the number of pods.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(slot.get_or_init(|| Arc::new(config)).clone())
 }

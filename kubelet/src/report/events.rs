@@ -1,4 +1,4 @@
-//! Events on their way to a cluster: of each the latest, those first that have waited longest.
+//! Queue of events for the API server: the latest version of each, in order of arrival.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-/// Events that wait at most; the oldest makes room. As many as are shown here.
+/// Maximum number of queued events, as many as the node's own API shows. Beyond it the oldest is dropped.
 const WAITING: usize = 1000;
 
-/// An event as the API has it.
+/// An Event object.
 pub type Event = Map<String, Value>;
 
-/// Those that wait.
+/// The queue.
 #[derive(Debug, Default)]
 pub struct Events {
     waiting: Mutex<Waiting>,
@@ -27,7 +27,7 @@ struct Waiting {
 }
 
 impl Events {
-    /// Puts in an event, in place of an earlier version of it.
+    /// Adds an event, or replaces its earlier version.
     pub fn put(&self, event: Event) {
         let Some(name) = name(&event) else { return };
         let mut waiting = self.lock();
@@ -44,14 +44,14 @@ impl Events {
         self.arrived.notify_one();
     }
 
-    /// The one that has waited longest, which stays.
+    /// The oldest event, which stays in the queue.
     pub fn first(&self) -> Option<Event> {
         let waiting = self.lock();
         waiting.latest.get(waiting.order.front()?).cloned()
     }
 
-    /// It has been told; one that has changed since waits on, at the end.
-    pub fn told(&self, event: &Event) {
+    /// Removes a posted event. If it has changed since, it moves to the end of the queue.
+    pub fn remove_posted(&self, event: &Event) {
         let Some(name) = name(event) else { return };
         let mut waiting = self.lock();
         waiting.order.retain(|other| *other != name);
@@ -62,8 +62,8 @@ impl Events {
         }
     }
 
-    /// It cannot be told now: it waits on behind all others.
-    pub fn put_off(&self, event: &Event) {
+    /// Moves an event that could not be posted to the end of the queue.
+    pub fn requeue(&self, event: &Event) {
         let Some(name) = name(event) else { return };
         let mut waiting = self.lock();
         if waiting.latest.contains_key(&name) {
@@ -72,12 +72,12 @@ impl Events {
         }
     }
 
-    /// How many made room for others since this was asked last.
+    /// The number of dropped events since the last call.
     pub fn lost(&self) -> u64 {
         std::mem::take(&mut self.lock().lost)
     }
 
-    /// Waits until there may be news.
+    /// Waits for new events.
     pub async fn arrived(&self) {
         self.arrived.notified().await;
     }
@@ -95,7 +95,7 @@ fn name(event: &Event) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    //! What waits, and what makes room.
+    //! Order of the queue, and its limit.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
@@ -113,20 +113,20 @@ mod tests {
             events.put(one);
         }
         assert_eq!(events.first(), Some(event(1, 2)));
-        // It has changed while it was told.
+        // The event changed while it was being posted.
         events.put(event(1, 3));
-        events.told(&event(1, 2));
+        events.remove_posted(&event(1, 2));
         assert_eq!(events.first(), Some(event(2, 1)));
-        events.told(&event(2, 1));
+        events.remove_posted(&event(2, 1));
         assert_eq!(events.first(), Some(event(1, 3)));
-        events.put_off(&event(1, 3));
+        events.requeue(&event(1, 3));
         assert_eq!(events.first(), Some(event(1, 3)), "there is no other");
         events.put(event(4, 1));
-        events.put_off(&event(1, 3));
+        events.requeue(&event(1, 3));
         assert_eq!(events.first(), Some(event(4, 1)));
-        events.told(&event(4, 1));
-        events.told(&event(1, 3));
-        events.put_off(&event(1, 3));
+        events.remove_posted(&event(4, 1));
+        events.remove_posted(&event(1, 3));
+        events.requeue(&event(1, 3));
         assert_eq!((events.first(), events.lost()), (None, 0));
         for name in 0..WAITING + 3 {
             events.put(event(name, 1));

@@ -1,4 +1,5 @@
-//! The latest of every pod for whoever tells a cluster: he is slower than those who look here, and takes only what is still so.
+//! The latest report of each pod for the status manager, which is slower than the node's own API and needs only the
+//! latest one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +10,24 @@ use tokio::sync::Notify;
 use super::Report;
 use crate::observed::PodUid;
 
-/// The latest of one pod.
+/// The latest report of one pod.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
-    /// Its status, the last one when it is gone.
+    /// The status; the last one if the pod is gone.
     pub status: Option<Arc<PodStatus>>,
-    /// Whether nothing of it is left.
+    /// Whether nothing of the pod is left.
     pub is_gone: bool,
 }
 
 impl Latest {
-    /// The same after what is newer.
-    pub fn then(&mut self, newer: Self) {
+    /// Merges a newer report.
+    pub fn merge(&mut self, newer: Self) {
         self.status = newer.status.or(self.status.take());
         self.is_gone = newer.is_gone;
     }
 }
 
-/// The latest of every pod of which there is news; a pod has one entry.
+/// The pods with new reports, one entry per pod.
 #[derive(Debug, Default)]
 pub struct Reports {
     latest: Mutex<BTreeMap<PodUid, Latest>>,
@@ -34,22 +35,22 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Notes what is reported.
+    /// Records a report.
     pub(super) fn put(&self, uid: &PodUid, report: &Report) {
         let newer = match report {
             Report::Status { status, .. } => Latest { status: Some(status.clone()), is_gone: false },
             Report::Gone => Latest { status: None, is_gone: true },
         };
-        self.lock().entry(uid.clone()).or_default().then(newer);
+        self.lock().entry(uid.clone()).or_default().merge(newer);
         self.arrived.notify_one();
     }
 
-    /// Takes all news there is.
+    /// Takes all new reports.
     pub fn take(&self) -> BTreeMap<PodUid, Latest> {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Waits until there may be news.
+    /// Waits for new reports.
     pub async fn arrived(&self) {
         self.arrived.notified().await;
     }
@@ -61,7 +62,7 @@ impl Reports {
 
 #[cfg(test)]
 mod tests {
-    //! What is taken is the latest.
+    //! The latest report wins.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use k8s_openapi::api::core::v1::Pod;
 

@@ -1,13 +1,13 @@
-//! What the kubelet has to tell: the latest status of each pod and the events worth a person's attention.
+//! Reports of the kubelet: the latest status of each pod and of the node, and events.
 //!
-//! Whoever knows something puts it into the [`Outbox`]; `status` takes it out. Nobody waits for anybody.
+//! Each component puts its reports into the [`Outbox`], and `status` takes them. Neither side waits for the other.
 
 mod events;
 mod latest;
 mod node;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -18,35 +18,42 @@ pub use events::{Event, Events};
 pub use latest::{Latest, Reports};
 pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
 
-/// Events kept until `status` takes them; a burst beyond it loses its oldest, which are counted.
+/// Most events that wait for `status`; a burst beyond it drops the oldest, which are counted.
 const NOTES_LIMIT: usize = 4096;
 
-/// Whether an event is good news.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// As it should be.
+    /// A normal event.
     Normal,
-    /// Something a person may have to look at.
+    /// An event that may need attention.
     Warning,
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct About {
     /// `Pod` or `Node`.
     pub kind: &'static str,
-    /// Namespace, empty for a node.
+    /// The namespace; empty for a node.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// UID; the name again for a node.
+    /// The UID; the name for a node.
     pub uid: String,
-    /// `spec.containers{web}` and the like, empty for the whole object.
+    /// `spec.containers{web}` and the like; empty for the whole object.
     pub field_path: String,
 }
 
 impl About {
-    /// The pod itself.
+    /// `namespace/name` for log messages; only the name for objects without a namespace.
+    pub fn full_name(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+
     pub fn pod(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         Self {
@@ -58,7 +65,6 @@ impl About {
         }
     }
 
-    /// One container of the pod.
     pub fn container(pod: &Pod, container: &str) -> Self {
         let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let mut ephemerals = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
@@ -72,7 +78,6 @@ impl About {
         Self { field_path: format!("spec.{list}{{{container}}}"), ..Self::pod(pod) }
     }
 
-    /// The node.
     pub fn node(name: &str) -> Self {
         Self {
             kind: "Node",
@@ -84,59 +89,63 @@ impl About {
     }
 }
 
-/// An event, as `kubectl get events` will show it.
+/// An event, as `kubectl get events` shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// What it is about.
+    /// The object.
     pub about: About,
-    /// Good news or not.
+    /// Normal or Warning.
     pub severity: Severity,
-    /// One word in CamelCase, those of the stock kubelet where it has one.
+    /// The reason in CamelCase, the stock one if there is one.
     pub reason: Cow<'static, str>,
-    /// What happened, to what, and what to do.
+    /// What happened, to which object, and what to do.
     pub message: String,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
-/// The latest about one pod.
+/// The latest report of a pod.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The pod as it is wanted, and its status.
+    /// The desired pod and its status.
     Status {
         /// The pod, without status.
         pod: Arc<Pod>,
-        /// Its status.
         status: Arc<PodStatus>,
-        /// When it began to be ended, and the grace it was given in seconds.
+        /// When the deletion began, and the grace period in seconds.
         deletion: Option<(Timestamp, i64)>,
     },
     /// The pod is no longer on this node and all its parts are gone.
     Gone,
 }
 
-/// Everything taken out of the outbox at once.
+/// The content of the outbox, taken at once.
 #[derive(Debug, Default)]
 pub struct Mail {
     /// The latest report of each pod that has a new one.
     pub reports: BTreeMap<PodUid, Report>,
-    /// The latest about the node, when there is something new.
+    /// The latest report of the node, if it is new.
     pub node: Option<Box<NodeReport>>,
-    /// What the sources refuse now, a line each, when that has changed.
+    /// The current problems of the pod sources, one line each, if they changed.
     pub problems: Option<Vec<String>>,
+    /// The machine that holds this node's name in the cluster, or `None`, if that changed.
+    pub name_conflict: Option<Option<String>>,
+    /// Pods with a new version; recorded before the events.
+    pub edited: BTreeSet<PodUid>,
     /// Events in the order they happened.
     pub notes: VecDeque<Note>,
-    /// Events lost to [`NOTES_LIMIT`].
+    /// Number of events dropped because of [`NOTES_LIMIT`].
     pub lost: u64,
 }
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.reports.is_empty() && self.notes.is_empty() && self.node.is_none() && self.problems.is_none()
+        let nothing_of_node = self.node.is_none() && self.problems.is_none() && self.name_conflict.is_none();
+        self.reports.is_empty() && self.edited.is_empty() && self.notes.is_empty() && nothing_of_node
     }
 }
 
-/// Where reports and events wait to be taken: the newest report of a pod replaces the older one.
+/// Queue of reports and events; a pod's newer report replaces the older one.
 #[derive(Debug, Default)]
 pub struct Outbox {
     mail: Mutex<Mail>,
@@ -145,43 +154,53 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
+    /// An empty outbox.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Puts in what a cluster alone is to know of a pod: on the node another one has its name.
+    /// Reports a pod to the API server only, because another pod has its name on the node.
     pub fn tell_cluster(&self, uid: &PodUid, report: &Report) {
         if let Some(reports) = self.copied.get() {
             reports.put(uid, report);
         }
     }
 
-    /// Puts in the latest about a pod.
     pub fn report(&self, uid: PodUid, report: Report) {
         self.tell_cluster(&uid, &report);
         self.lock().reports.insert(uid, report);
         self.arrived.notify_one();
     }
 
-    /// What is reported of pods from now on, once more, for whoever tells a cluster.
+    /// A second copy of all pod reports from now on, for the status manager.
     pub fn copied(&self) -> Arc<Reports> {
         self.copied.get_or_init(Arc::default).clone()
     }
 
-    /// Puts in the latest about the node.
     pub fn node(&self, report: NodeReport) {
         self.lock().node = Some(Box::new(report));
         self.arrived.notify_one();
     }
 
-    /// Puts in what the sources refuse now, all of it, a line each; nothing when all is well again.
+    /// Records that a source has a new version of the pod.
+    pub fn edited(&self, uid: PodUid) {
+        self.lock().edited.insert(uid);
+        self.arrived.notify_one();
+    }
+
+    /// Replaces the problems of the pod sources, one line each.
     pub fn problems(&self, problems: Vec<String>) {
         self.lock().problems = Some(problems);
         self.arrived.notify_one();
     }
 
-    /// Puts in an event.
+    /// Reports that another machine holds this node's name in the cluster, or that none does any more.
+    pub fn name_conflict(&self, conflict: Option<String>) {
+        self.lock().name_conflict = Some(conflict);
+        self.arrived.notify_one();
+    }
+
+    /// Records an event.
     pub fn note(
         &self,
         about: About,
@@ -201,7 +220,7 @@ impl Outbox {
         self.arrived.notify_one();
     }
 
-    /// Waits until there is something, then takes all of it.
+    /// Waits until the outbox has content, then takes all of it.
     pub async fn take(&self) -> Mail {
         loop {
             let mail = std::mem::take(&mut *self.lock());

@@ -1,61 +1,59 @@
-//! What there is to tell of the node itself.
+//! Types of the node's status report.
 
 use std::collections::BTreeMap;
 
 use crate::observed::Timestamp;
 
-/// The latest about the node.
+/// The status report of the node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeReport {
-    /// Labels: those every node has and those of `--node-labels`.
+    /// The default labels and those of `--node-labels`.
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     pub annotations: BTreeMap<String, String>,
     /// Taints: key, value, effect.
     pub taints: Vec<(String, String, String)>,
-    /// When the node was first told of; the kubelet's start when nobody knows better.
+    /// When the node was first reported; the kubelet's start if that is unknown.
     pub created_at: Option<Timestamp>,
-    /// All there is: `cpu`, `memory`, `pods`, `ephemeral-storage`, as quantities.
+    /// The capacity: `cpu`, `memory`, `pods`, `ephemeral-storage`, as quantities.
     pub capacity: BTreeMap<String, String>,
-    /// What pods may have of it.
+    /// The allocatable part of the capacity.
     pub allocatable: BTreeMap<String, String>,
-    /// How it is: `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`.
+    /// Conditions: `Ready`, `MemoryPressure`, `DiskPressure`, `PIDPressure`, `NetworkUnavailable`.
     pub conditions: Vec<NodeCondition>,
-    /// `InternalIP`, `Hostname`, and the address.
+    /// Address types, `InternalIP` or `Hostname`, with the addresses.
     pub addresses: Vec<(String, String)>,
-    /// Where its kubelet answers masters, if it does.
+    /// The port of the kubelet's API; `None` if it is off.
     pub kubelet_port: Option<u16>,
-    /// What it is made of.
+    /// Versions and identifiers of the machine.
     pub info: NodeInfo,
-    /// Images it holds, the largest first.
+    /// Images on the node, the largest first.
     pub images: Vec<NodeImage>,
 }
 
-/// One condition of the node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeCondition {
-    /// `Ready` and the like.
+    /// The condition type, such as `Ready`.
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word in CamelCase.
+    /// The reason in CamelCase.
     pub reason: String,
-    /// What is the matter, and what to do.
+    /// What the problem is, and what to do.
     pub message: String,
-    /// When it was last found so.
+    /// When the condition was last checked.
     pub last_heartbeat: Timestamp,
-    /// Since when it is so.
+    /// When the status last changed.
     pub last_transition: Timestamp,
 }
 
-/// What a node is made of.
+/// Versions and identifiers of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeInfo {
     /// From /etc/machine-id.
     pub machine_id: String,
     /// From the firmware.
     pub system_uuid: String,
-    /// Another one each boot.
+    /// Changes with each boot.
     pub boot_id: String,
     /// `6.1.0-18-amd64`.
     pub kernel_version: String,
@@ -71,10 +69,8 @@ pub struct NodeInfo {
     pub architecture: String,
 }
 
-/// An image the node holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeImage {
-    /// All its names.
     pub names: Vec<String>,
     /// Size on disk.
     pub size_bytes: u64,

@@ -1,6 +1,6 @@
-//! What every engine behind the door must do: one list of tests, passed by Docker and by the fake.
+//! Contract tests of the [`Runtime`] trait, passed by the Docker engine and by the fake.
 //!
-//! `runtime_contract!(make)` turns the list into tests; `make` gives a [`Bench`] with a node of its own.
+//! `runtime_contract!(make)` generates the tests; `make` returns a [`Bench`] with a node of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
@@ -13,27 +13,27 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 
 use super::spec::{ContainerSpec, Dns, Identity, Network, Resources, SandboxSpec, Security, Termination};
-use super::{Error, LogOptions, Runtime, Seen};
+use super::{Error, Inspected, LogOptions, Runtime};
 use crate::observed::{Container, Exit, PodUid, Sandbox, State};
 
-/// How long a test waits for what must happen.
+/// Timeout of a condition that a test waits for.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An engine to test, and what it takes to run something on it.
+/// An engine under test, and helpers to run something on it.
 #[derive(Clone)]
 pub struct Bench {
-    /// The engine as one node sees it, a node that no other test uses.
+    /// The engine, for a node that no other test uses.
     pub runtime: Arc<dyn Runtime>,
-    /// The same engine as another node sees it.
+    /// The same engine, for another node.
     pub neighbour: Arc<dyn Runtime>,
-    /// The sandbox image.
+    /// Name of the sandbox image.
     pub sandbox_image: String,
-    /// An image with a shell in it.
+    /// Name of an image with a shell.
     pub image: String,
 }
 
 impl Bench {
-    /// Runs a test and removes what it made, whatever its outcome.
+    /// Runs a test and removes its containers afterwards, even if it fails.
     pub async fn run<F: Future<Output = ()>>(self, test: impl FnOnce(Bench) -> F) {
         let outcome = AssertUnwindSafe(test(self.clone())).catch_unwind().await;
         for runtime in [&self.runtime, &self.neighbour] {
@@ -46,7 +46,7 @@ impl Bench {
         }
     }
 
-    /// A sandbox of a pod of that name.
+    /// A sandbox spec for a pod of that name.
     pub fn sandbox(&self, pod: &str) -> SandboxSpec {
         SandboxSpec {
             identity: identity(pod, "POD"),
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    /// A container that runs a line of shell.
+    /// A container spec that runs a shell script.
     pub async fn container(&self, pod: &str, sandbox: &Sandbox, script: &str) -> ContainerSpec {
         ContainerSpec {
             identity: identity(pod, "app"),
@@ -97,32 +97,32 @@ impl Bench {
         }
     }
 
-    /// A sandbox that runs.
+    /// Creates and starts a sandbox.
     pub async fn pod(&self, pod: &str) -> Sandbox {
         let sandbox = self.runtime.create_sandbox(&self.sandbox(pod)).await.unwrap();
         match self.runtime.start(&sandbox.id).await.unwrap().seen {
-            Seen::Sandbox(_, sandbox) => sandbox,
+            Inspected::Sandbox(_, sandbox) => sandbox,
             other => panic!("not a sandbox: {other:?}"),
         }
     }
 
-    /// A container of a running pod, started.
+    /// Creates and starts a container in a new pod.
     pub async fn running(&self, pod: &str, script: &str) -> Container {
         let spec = self.container(pod, &self.pod(pod).await, script).await;
         let made = self.runtime.create_container(&spec).await.unwrap();
         container(self.runtime.start(&made.id).await.unwrap().seen)
     }
 
-    /// The container once it has ended.
+    /// Waits until the container has exited.
     pub async fn ended(&self, id: &str) -> (Container, Exit) {
         assert!(self.runtime.wait(id, DEADLINE).await.unwrap(), "still runs");
-        let container = container(self.runtime.look(id).await.unwrap());
+        let container = container(self.runtime.inspect(id).await.unwrap());
         let State::Exited(exit) = container.state.clone() else { panic!("not ended: {container:?}") };
         (container, exit)
     }
 }
 
-/// Whose container it is; the pod's name is its uid too.
+/// Identity of a container; the UID is derived from the pod name.
 pub fn identity(pod: &str, container: &str) -> Identity {
     Identity {
         uid: PodUid::new(&format!("uid-{pod}-{}", std::process::id())),
@@ -134,21 +134,21 @@ pub fn identity(pod: &str, container: &str) -> Identity {
     }
 }
 
-fn container(seen: Seen) -> Container {
+fn container(seen: Inspected) -> Container {
     match seen {
-        Seen::Container(_, container) => container,
+        Inspected::Container(_, container) => container,
         other => panic!("not a container: {other:?}"),
     }
 }
 
-/// Turns the contract into tests of the engine that `$make` gives a [`Bench`] on.
+/// Generates the contract tests for the engine that `$make` creates.
 #[macro_export]
 macro_rules! runtime_contract {
     ($make:expr) => {
         $crate::runtime_contract!($make =>
             a_pod_runs, creating_is_idempotent, a_container_made_from_else_is_replaced, an_exit_is_seen,
-            a_start_that_fails_is_told, signals_reach_a_container, what_is_not_there_is_not_found,
-            events_tell_of_this_node_alone, logs_are_read, a_log_is_followed, the_last_words_of_a_failure_are_its_log,
+            a_failed_start_is_reported, signals_reach_a_container, missing_containers_are_not_found,
+            events_are_limited_to_this_node, logs_are_read, a_log_is_followed, the_log_tail_replaces_a_missing_message,
             commands_run_inside, commands_are_bounded, an_interactive_command_has_input_and_output,
             images_are_found
         );
@@ -173,7 +173,7 @@ pub async fn a_pod_runs(bench: Bench) {
     assert_eq!((app.image.as_str(), app.sandbox_id.as_str()), (bench.image.as_str(), made.id.as_str()));
     assert_eq!(app.back_off, Duration::from_secs(10));
 
-    let Seen::Sandbox(_, sandbox) = runtime.start(&made.id).await.unwrap().seen else {
+    let Inspected::Sandbox(_, sandbox) = runtime.start(&made.id).await.unwrap().seen else {
         panic!("not a sandbox")
     };
     assert!(sandbox.state.is_running() && !sandbox.ips.is_empty(), "{sandbox:?}");
@@ -181,8 +181,8 @@ pub async fn a_pod_runs(bench: Bench) {
     let started = container(runtime.start(&app.id).await.unwrap().seen);
     assert!(started.state.is_running());
     assert_eq!(
-        runtime.look(&app.id).await.unwrap(),
-        Seen::Container(identity("runs", "app"), started.clone())
+        runtime.inspect(&app.id).await.unwrap(),
+        Inspected::Container(identity("runs", "app"), started.clone())
     );
     assert_eq!(
         container(runtime.start(&app.id).await.unwrap().seen),
@@ -224,7 +224,7 @@ pub async fn a_container_made_from_else_is_replaced(bench: Bench) {
     let new = runtime.create_container(&spec).await.unwrap();
     assert_ne!(new.id, old.id);
     assert_eq!((new.state, new.hash.as_str()), (State::Created, "two"));
-    assert!(matches!(runtime.look(&old.id).await, Err(Error::NotFound { .. })));
+    assert!(matches!(runtime.inspect(&old.id).await, Err(Error::NotFound { .. })));
 }
 
 pub async fn an_exit_is_seen(bench: Bench) {
@@ -238,7 +238,7 @@ pub async fn an_exit_is_seen(bench: Bench) {
     assert!(!bench.runtime.list().await.unwrap().iter().any(|l| l.id == app.id && l.running));
 }
 
-pub async fn a_start_that_fails_is_told(bench: Bench) {
+pub async fn a_failed_start_is_reported(bench: Bench) {
     let sandbox = bench.pod("fails").await;
     let mut spec = bench.container("fails", &sandbox, "").await;
     spec.command = Some(vec!["/no/such/command".to_owned()]);
@@ -264,11 +264,11 @@ pub async fn signals_reach_a_container(bench: Bench) {
     assert_eq!(bench.ended(&deaf.id).await.1.code, 137);
 }
 
-pub async fn what_is_not_there_is_not_found(bench: Bench) {
+pub async fn missing_containers_are_not_found(bench: Bench) {
     let runtime = &bench.runtime;
     let id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let gone = |error: Error| assert!(matches!(error, Error::NotFound { .. }), "{error}");
-    gone(runtime.look(id).await.unwrap_err());
+    gone(runtime.inspect(id).await.unwrap_err());
     gone(runtime.start(id).await.unwrap_err());
     gone(runtime.signal(id, "SIGTERM").await.unwrap_err());
     gone(runtime.exec(id, &["true".to_owned()], DEADLINE, 1).await.unwrap_err());
@@ -277,7 +277,7 @@ pub async fn what_is_not_there_is_not_found(bench: Bench) {
     runtime.remove(id).await.unwrap();
 }
 
-pub async fn events_tell_of_this_node_alone(bench: Bench) {
+pub async fn events_are_limited_to_this_node(bench: Bench) {
     let events = bench.runtime.events().await.unwrap();
     let other = bench.neighbour.create_sandbox(&bench.sandbox("neighbour")).await.unwrap();
     assert_eq!(bench.runtime.list().await.unwrap(), [], "each node sees its own");
@@ -301,7 +301,7 @@ pub async fn events_tell_of_this_node_alone(bench: Bench) {
         }
         seen
     };
-    let seen = tokio::time::timeout(DEADLINE, until_removed).await.expect("the removal is told");
+    let seen = tokio::time::timeout(DEADLINE, until_removed).await.expect("the removal is reported");
     assert!(seen.len() >= 3, "started, ended, removed: {seen:?}");
 }
 
@@ -340,7 +340,7 @@ pub async fn a_log_is_followed(bench: Bench) {
     assert!(end.is_none());
 }
 
-pub async fn the_last_words_of_a_failure_are_its_log(bench: Bench) {
+pub async fn the_log_tail_replaces_a_missing_message(bench: Bench) {
     let sandbox = bench.pod("words").await;
     let mut spec = bench.container("words", &sandbox, "echo it broke; exit 1").await;
     spec.termination.policy = "FallbackToLogsOnError".to_owned();
@@ -377,14 +377,14 @@ pub async fn an_interactive_command_has_input_and_output(bench: Bench) {
         bench.runtime.exec_start(&app.id, &request).await.unwrap();
     input.write_all(b"spoken").await.unwrap();
     drop(input);
-    let mut heard = Vec::new();
-    let hear = async {
+    let mut received = Vec::new();
+    let read_output = async {
         while let Some((_, piece)) = output.try_next().await.unwrap() {
-            heard.extend_from_slice(&piece);
+            received.extend_from_slice(&piece);
         }
     };
-    tokio::time::timeout(DEADLINE, hear).await.expect("the end of the input ends cat");
-    assert_eq!(heard, b"spoken");
+    tokio::time::timeout(DEADLINE, read_output).await.expect("the end of the input ends cat");
+    assert_eq!(received, b"spoken");
     let code = async {
         loop {
             if let Some(code) = bench.runtime.exec_exit_code(&id).await.unwrap() {

@@ -1,11 +1,11 @@
-//! The door to containers: what the rest of the kubelet asks of an engine, and nothing more.
+//! The container runtime interface: all requests of the kubelet to a container engine.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod contract;
 pub mod docker;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
-pub mod measured;
+pub mod instrumented;
 pub(crate) mod netns;
 pub mod spec;
 
@@ -20,120 +20,142 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::observed::{self, PodUid, Timestamp};
 pub use spec::{ContainerSpec, Identity, SandboxSpec};
 
-/// Why the engine did not do what it was asked; each says what a caller may do.
+/// Bytes of a termination message that the status shows; `MaxContainerTerminationMessageLength` of the stock kubelet.
+pub const TERMINATION_MESSAGE_BYTES: u64 = 4096;
+
+/// Error of the engine, classified by what the caller can do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The engine cannot be reached or did not answer in time: nothing is known, try again.
+    /// The engine cannot be reached or timed out; the caller retries.
     #[error("the container engine does not answer ({operation}): {message}")]
     Unreachable {
-        /// What was asked.
         operation: &'static str,
-        /// What the transport said.
+        /// The transport error.
         message: String,
     },
-    /// What was named is not there (any more).
-    #[error("{what} is not there")]
+    /// The container, image or session does not exist.
+    #[error("{what} does not exist")]
     NotFound {
         /// The container, image or exec session.
         what: String,
     },
-    /// The engine understood and refused: trying the same again will not help.
+    /// The engine rejected the request; repeating it unchanged does not help.
     #[error("the container engine refused to {operation}: {message}")]
     Refused {
-        /// What was asked.
         operation: &'static str,
-        /// What the engine said.
+        /// Message of the engine.
         message: String,
+        /// The cause, as far as a caller acts on it.
+        cause: Refusal,
     },
-    /// The container is there and its network is not: try again.
+    /// The container exists but has no network; the caller retries.
     #[error("the pod has no network: {0}")]
     Network(String),
 }
 
-/// What `list` saw of one container, before a closer look.
+impl Error {
+    /// A rejection whose cause no caller acts on.
+    pub fn refused(operation: &'static str, message: impl Into<String>) -> Self {
+        Self::Refused { operation, message: message.into(), cause: Refusal::Other }
+    }
+}
+
+/// Why the engine rejected a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The state of a container forbids it: its name is in use, it is not running, or its removal is in progress.
+    Conflict,
+    /// The registry wants other credentials.
+    AccessDenied,
+    /// A negative `oom_score_adj`.
+    OomScore,
+    Capabilities,
+    /// The container's first process died early. A negative `oom_score_adj` is one cause; lack of memory or processes is another.
+    ChildDied,
+    /// Anything else.
+    Other,
+}
+
+/// A container in a list, before its inspection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// Engine id.
     pub id: String,
-    /// Whose it is, from the labels.
+    /// Identity from the labels.
     pub identity: Identity,
-    /// Whether its processes live.
     pub running: bool,
-    /// The engine's word for its state (`created`, `running`, `exited`, ...).
+    /// State in the engine's terms (`created`, `running`, `exited`, ...).
     pub state: String,
 }
 
-/// A container as a close look saw it.
+/// Result of an inspection.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
+pub enum Inspected {
     /// A pod's sandbox.
     Sandbox(Identity, observed::Sandbox),
     /// A container of a pod.
     Container(Identity, observed::Container),
 }
 
-/// Something happened to a container of this node: look again.
+/// A container of this node changed. The caller inspects the container to learn how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Engine id.
     pub id: String,
-    /// The pod, from the labels.
+    /// UID of the pod, from the labels.
     pub uid: PodUid,
-    /// True when the container is gone for good.
+    /// Whether the container was removed.
     pub removed: bool,
 }
 
-/// An image the engine holds.
+/// An image of the engine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Image {
-    /// The engine's id, `sha256:...`.
+    /// Image id, `sha256:...`.
     pub id: String,
-    /// `name@sha256:...` when it came from a registry.
+    /// `name@sha256:...` if it was pulled from a registry.
     pub repo_digest: Option<String>,
-    /// All names of it.
+    /// All names of the image.
     pub tags: Vec<String>,
-    /// The user it runs as: empty for root, else `user[:group]`, by name or number.
+    /// User of the image: empty for root, otherwise `user[:group]`, by name or number.
     pub user: String,
     /// Size on disk.
     pub size_bytes: u64,
 }
 
-/// What the engine says of a pull under way.
+/// Progress message of a pull.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullStep {
-    /// The layer it is about, or the tag, or nothing.
+    /// Layer id, tag, or empty.
     pub layer: String,
-    /// What is done with it (`Downloading`, `Pull complete`, ...).
+    /// Status text (`Downloading`, `Pull complete`, ...).
     pub status: String,
-    /// How much of that is done.
     pub done_bytes: Option<u64>,
-    /// How much there is to do.
     pub total_bytes: Option<u64>,
 }
 
-/// Who may pull from a registry.
+/// Registry credentials.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credentials {
     /// User name.
     pub username: String,
-    /// Password.
     pub password: String,
-    /// A token of the registry instead of the two.
+    /// Registry token, instead of user name and password.
     pub identity_token: String,
-    /// The registry's address as the configuration names it.
+    /// Registry address as in the configuration.
     pub server: String,
 }
 
-/// What ran in a container and how it ended.
+/// Result of a command in a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecOutput {
-    /// Exit code; `None` when it had not ended in the time it was given.
+    /// Exit code; `None` after a timeout.
     pub exit_code: Option<i32>,
-    /// Both streams, in order, cut at the caller's limit.
+    /// Standard output and error in order, truncated to the limit.
     pub output: Vec<u8>,
 }
 
-/// Which stream a piece of output came from.
+/// Output stream of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -142,122 +164,121 @@ pub enum Stream {
     Stderr,
 }
 
-/// Which lines of a log are wanted.
+/// Options for reading a log.
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// Keep sending as the container writes.
+    /// Follow the log as the container writes.
     pub follow: bool,
-    /// Only the last so many lines.
+    /// Only this many last lines.
     pub tail: Option<u64>,
-    /// Only what was written since.
+    /// Only lines written since this time.
     pub since: Option<Timestamp>,
-    /// Each line begins with its time in RFC 3339.
+    /// Only lines written until this time; not together with `follow`.
+    pub until: Option<Timestamp>,
+    /// Prefix each line with its RFC 3339 time.
     pub timestamps: bool,
 }
 
-/// How an interactive command is to run.
+/// An interactive command.
 #[derive(Clone, Debug, Default)]
 pub struct ExecRequest {
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// Feed it standard input.
+    /// Attach standard input.
     pub stdin: bool,
-    /// Give it a terminal.
+    /// Allocate a terminal.
     pub tty: bool,
 }
 
-/// An interactive command under way.
+/// A running interactive command.
 pub struct ExecSession {
     /// Engine id of the session, for [`Runtime::exec_resize`] and [`Runtime::exec_exit_code`].
     pub id: String,
-    /// What it writes.
     pub output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
-    /// Where its input goes; closed when dropped.
+    /// Its standard input, closed when dropped.
     pub input: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
 }
 
-/// A connection: bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// What is known of the engine and its machine.
+/// Facts about the engine and its host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
     /// Engine version.
     pub version: String,
-    /// API version spoken.
+    /// Negotiated API version.
     pub api_version: String,
     /// `cgroupfs` or `systemd`.
     pub cgroup_driver: String,
     /// 1 or 2.
     pub cgroup_version: u8,
-    /// Processors.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     /// Kernel release.
     pub kernel: String,
     /// Name of the operating system.
     pub os: String,
-    /// The engine runs without root.
+    /// Whether the engine runs without root.
     pub rootless: bool,
-    /// Where the engine keeps its data.
+    /// Data directory of the engine.
     pub data_root: String,
-    /// Security options the engine has on (`seccomp`, `apparmor`, `selinux`, ...).
+    /// Enabled security options (`seccomp`, `apparmor`, `selinux`, ...).
     pub security: Vec<String>,
 }
 
-/// What a container had to do without because this engine refuses it, one part an entry (`oom_score_adj -997`).
-pub type DoneWithout = Vec<String>;
+/// Features that were removed from a container because the engine refuses them, such as `oom_score_adj -997`.
+pub type OmittedParts = Vec<String>;
 
-/// A container that has been started.
+/// Result of a start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// A close look at what runs now; its id differs from what was asked for when the engine refused a part of the
-    /// container and it was made again, under the same name, without that part.
-    pub seen: Seen,
-    /// What it had to do without, now or when it was made; kept in its labels.
-    pub without: DoneWithout,
+    /// The running container. Its id differs from the requested one if it was recreated without a refused feature, under the
+    /// same name.
+    pub seen: Inspected,
+    /// Features omitted now or at creation; also recorded in its labels.
+    pub omitted: OmittedParts,
 }
 
-/// A container engine. Every method is one request unless it says otherwise, bounded in time, and safe to repeat.
+/// A container engine. Unless stated otherwise, a method is one request with a timeout, and it is idempotent.
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
-    /// What the engine is.
+    /// Facts about the engine.
     async fn info(&self) -> Result<Info, Error>;
 
-    /// All containers of this node, by label; nothing else is ever seen or touched.
+    /// All containers of this node, selected by label; the kubelet never touches others.
     async fn list(&self) -> Result<Vec<Listed>, Error>;
 
-    /// A close look at one container; reads its termination message when it has ended.
-    async fn look(&self, id: &str) -> Result<Seen, Error>;
+    /// Inspects a container, with the termination message of an exited one.
+    async fn inspect(&self, id: &str) -> Result<Inspected, Error>;
 
-    /// What happens to containers of this node from now on, but for their making, which only their maker cares for;
-    /// the stream ends when the engine goes away.
+    /// Subscribes to changes of this node's containers, except creations. The stream ends when the engine fails.
     async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error>;
 
-    /// Makes a pod's sandbox; idempotent by name: one that is there already is returned.
+    /// Creates a sandbox; returns the existing one of that name.
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error>;
 
-    /// Makes a container that joins its sandbox; idempotent by name.
+    /// Creates a container that joins its sandbox; returns the existing one of that name.
     async fn create_container(&self, spec: &ContainerSpec) -> Result<observed::Container, Error>;
 
-    /// Starts a sandbox or a container and looks at it; one that runs already is fine. A container whose start is
-    /// refused stays, and a look at it tells why.
+    /// Starts a sandbox or container and inspects it; a running one is not an error. After a refused start the container stays,
+    /// and its inspection has the reason.
     async fn start(&self, id: &str) -> Result<Started, Error>;
 
-    /// Sends a signal (`SIGTERM`, `SIGKILL`, ...); a container that has ended already is fine.
+    /// Sends a signal (`SIGTERM`, `SIGKILL`, ...); an exited container is not an error.
     async fn signal(&self, id: &str, signal: &str) -> Result<(), Error>;
 
-    /// Waits until it no longer runs, at most so long; `Ok(false)` when it still does.
+    /// Waits until it has exited; `Ok(false)` after the timeout.
     async fn wait(&self, id: &str, at_most: Duration) -> Result<bool, Error>;
 
-    /// Removes it with its writable layer, ending it by force; one that is gone already is fine.
+    /// Kills and removes it with its writable layer; a missing one is not an error.
     async fn remove(&self, id: &str) -> Result<(), Error>;
 
-    /// Runs a command to its end, keeping the first `limit` bytes of output. The time begins when the engine has
-    /// started it, so that a command which takes too long and an engine that does not answer are told apart.
+    /// Runs a command to its end and keeps the first `limit` bytes of output. The timeout starts when the engine has started
+    /// the command, which distinguishes a slow command from an unresponsive engine.
     async fn exec(
         &self,
         id: &str,
@@ -269,33 +290,32 @@ pub trait Runtime: Send + Sync + 'static {
     /// Starts an interactive command.
     async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error>;
 
-    /// Tells the command's terminal its size.
+    /// Sets the terminal size of a command.
     async fn exec_resize(&self, session: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// The exit code of an interactive command, `None` while it runs.
+    /// Exit code of an interactive command; `None` while it runs.
     async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error>;
 
-    /// Attaches to the container's own streams.
+    /// Attaches to the streams of the container's main process.
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error>;
 
-    /// Tells the container's own terminal its size.
+    /// Sets the terminal size of the container's main process.
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// Connects to a port of the pod as something inside it would, on its own loopback, in the sandbox that runs now; a few
-    /// requests.
+    /// Connects to a port on the pod's loopback interface, in its running sandbox. Takes several requests.
     async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error>;
 
-    /// The container's log.
+    /// Reads the container's log.
     async fn logs(
         &self,
         id: &str,
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error>;
 
-    /// The image of that name, `None` when the engine does not hold it.
+    /// The image of that name; `None` if the engine does not have it.
     async fn image(&self, name: &str) -> Result<Option<Image>, Error>;
 
-    /// Pulls an image; the stream tells how it goes and ends with the first error. Dropping it ends the pull.
+    /// Pulls an image; the stream reports progress and ends at the first error. Dropping it aborts the pull.
     async fn pull(
         &self,
         name: &str,
@@ -303,37 +323,34 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error>;
 }
 
-/// Labels of the containers the kubelet makes; the only identity it reads back.
+/// Labels of the kubelet's containers, from which it reads their identity.
 pub mod labels {
-    /// Pod name.
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
-    /// Pod namespace.
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-    /// Pod UID.
     pub const POD_UID: &str = "io.kubernetes.pod.uid";
-    /// Container name, `POD` for the sandbox.
+    /// Container name; `POD` for the sandbox.
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-    /// Restarts before this one.
+    /// Restart count.
     pub const ATTEMPT: &str = "io.kubernetes.container.attempt";
-    /// Hash of what it was made from.
+    /// Hash of the spec.
     pub const HASH: &str = "io.kubernetes.container.hash";
-    /// The node whose kubelet made it.
+    /// Node whose kubelet created it.
     pub const NODE: &str = "io.kubernetes.node.name";
-    /// Milliseconds a restart waits should this attempt end.
+    /// Restart back-off in milliseconds if this attempt ends.
     pub const BACK_OFF: &str = "io.coracle.container.back-off-ms";
-    /// Engine id of the sandbox it joined.
+    /// Engine id of its sandbox.
     pub const SANDBOX: &str = "io.coracle.sandbox.id";
     /// The image as the manifest names it.
     pub const IMAGE: &str = "io.coracle.container.image";
     /// `terminationMessagePolicy`.
     pub const TERMINATION_POLICY: &str = "io.coracle.container.termination-message-policy";
-    /// Where the termination message lies on the host.
+    /// Host path of the termination message file.
     pub const TERMINATION_FILE: &str = "io.coracle.container.termination-message-file";
-    /// What the engine refused and the container does without, one part a line.
-    pub const DONE_WITHOUT: &str = "io.coracle.container.done-without";
-    /// The name a sandbox bears in [`CONTAINER_NAME`].
+    /// Features omitted because the engine refuses them, one per line.
+    pub const OMITTED_PARTS: &str = "io.coracle.container.done-without";
+    /// Value of [`CONTAINER_NAME`] for a sandbox.
     pub const SANDBOX_NAME: &str = "POD";
 }
 
-/// A set of labels or annotations.
+/// Labels or annotations.
 pub type Labels = BTreeMap<String, String>;

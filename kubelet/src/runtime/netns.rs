@@ -1,4 +1,4 @@
-//! Network namespaces: which one a process is in, and work inside one.
+//! Linux network namespaces: lookup by process and execution inside one.
 
 use std::fs::File;
 use std::io;
@@ -7,28 +7,28 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A network namespace, held open.
+/// An open network namespace.
 pub struct Namespace {
     file: File,
-    /// Its number, which no other has while this one is there.
+    /// Inode number, unique while the namespace exists.
     pub number: u64,
 }
 
 impl Namespace {
-    /// That of a process.
+    /// The network namespace of a process.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// The process does not exist.
     pub fn of(pid: u32) -> io::Result<Self> {
         let file = File::open(format!("/proc/{pid}/ns/net"))?;
         let number = file.metadata()?.ino();
         Ok(Self { file, number })
     }
 
-    /// The same, unless it is the very one of the host, which is no pod's.
+    /// The network namespace of a process, unless it is the host's.
     ///
     /// # Errors
-    /// When the process is gone, or in the host's.
+    /// The process does not exist or is in the host's namespace.
     pub fn of_pod(pid: u32) -> io::Result<Self> {
         let found = Self::of(pid)?;
         if found.number == std::fs::metadata("/proc/self/ns/net")?.ino() {
@@ -37,23 +37,23 @@ impl Namespace {
         Ok(found)
     }
 
-    /// Has this thread go in, for good.
+    /// Moves the current thread into the namespace permanently.
     ///
     /// # Errors
-    /// When the kernel does not let it.
+    /// The kernel denies it.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// As the kernel is told of it, for as long as this is there.
+    /// The file descriptor, valid while this value lives.
     pub fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Does something inside, on a thread of its own, because a thread that has gone in is of no other use.
+    /// Runs a function in the namespace, on a new thread, because the thread cannot return.
     ///
     /// # Errors
-    /// Those of the work, and when the kernel does not let it in.
+    /// The function fails, or the kernel denies entering the namespace.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let inside =
@@ -68,10 +68,10 @@ impl Namespace {
     }
 }
 
-/// The number of the namespace that a process is in.
+/// Inode number of a process's network namespace.
 ///
 /// # Errors
-/// When the process is gone.
+/// The process does not exist.
 pub fn number_of(pid: u32) -> io::Result<u64> {
     Ok(std::fs::metadata(format!("/proc/{pid}/ns/net"))?.ino())
 }

@@ -1,4 +1,4 @@
-//! What a container or sandbox is to be made of, in the engine-neutral words of a pod.
+//! Engine-neutral specs of containers and sandboxes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::PodUid;
 
-/// Whose container it is; stored in its labels and name.
+/// Identity of a container; stored in its labels and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Pod UID.
     pub uid: PodUid,
     /// Pod name.
     pub pod: String,
@@ -19,36 +18,35 @@ pub struct Identity {
     pub namespace: String,
     /// Container name in the pod, `POD` for the sandbox.
     pub container: String,
-    /// Restarts before this one.
+    /// Restart count.
     pub attempt: u32,
-    /// Hash of what it is made from.
+    /// Hash of the spec.
     pub hash: String,
 }
 
 impl Identity {
-    /// The container's name in the engine: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
+    /// Name in the engine: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
     pub fn engine_name(&self) -> String {
         format!("k8s_{}_{}_{}_{}_{}", self.container, self.pod, self.namespace, self.uid, self.attempt)
     }
 }
 
-/// How a pod meets the network.
+/// Network mode of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Network {
-    /// The host's own.
+    /// The host network.
     Host,
-    /// An address of its own, given by the engine.
+    /// A network namespace with an address from the engine.
     Pod,
-    /// A network namespace with nothing in it but its loopback: addresses, name resolution and ports are not the engine's.
+    /// A network namespace with only a loopback interface; the kubelet provides addresses, DNS and host ports.
     Bare,
 }
 
-/// A port of the host that leads to the pod.
+/// A host port that is forwarded to the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPort {
-    /// Address on the host, `None` for all.
+    /// Host address; `None` for all.
     pub host_ip: Option<IpAddr>,
-    /// Port on the host.
     pub host_port: u16,
     /// Port in the pod.
     pub container_port: u16,
@@ -56,158 +54,154 @@ pub struct HostPort {
     pub protocol: String,
 }
 
-/// A sandbox to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SandboxSpec {
-    /// Whose it is.
+    /// Identity of the sandbox.
     pub identity: Identity,
-    /// The image that holds the namespaces.
+    /// The pause image.
     pub image: String,
-    /// How it meets the network.
+    /// Network mode.
     pub network: Network,
-    /// Ports of the host.
     pub host_ports: Vec<HostPort>,
-    /// Host name in the pod; `None` with the host's network.
+    /// Host name in the pod; `None` with host network.
     pub hostname: Option<String>,
-    /// Domain of the pod, for its fully qualified name.
+    /// Domain for the fully qualified host name.
     pub domain: Option<String>,
-    /// Lines for /etc/hosts: name and address.
+    /// Entries of /etc/hosts: name and address.
     pub host_aliases: Vec<(String, IpAddr)>,
-    /// What goes to /etc/resolv.conf.
+    /// Content of /etc/resolv.conf.
     pub dns: Dns,
-    /// Share the host's process ids.
+    /// Use the host's pid namespace.
     pub host_pid: bool,
-    /// Share the host's IPC.
+    /// Use the host's IPC namespace.
     pub host_ipc: bool,
-    /// One process namespace for the whole pod.
+    /// Share one pid namespace within the pod.
     pub share_process_namespace: bool,
-    /// Kernel parameters of the pod's namespaces.
+    /// Sysctls of the pod's namespaces.
     pub sysctls: BTreeMap<String, String>,
-    /// The cgroup its containers lie in, as the engine names it.
+    /// Parent cgroup, in the format of the engine.
     pub cgroup_parent: Option<String>,
     /// `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`.
     pub security_options: Vec<String>,
-    /// User of its process, `uid[:gid]`.
+    /// User of the sandbox process, `uid[:gid]`.
     pub user: Option<String>,
 }
 
-/// Name resolution of a pod.
+/// DNS configuration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dns {
-    /// Name servers; empty with the rest empty: as the engine has it.
+    /// Name servers; if all lists are empty, the engine's defaults apply.
     pub servers: Vec<String>,
     /// Search domains.
     pub searches: Vec<String>,
-    /// Options.
     pub options: Vec<String>,
 }
 
-/// A container to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerSpec {
-    /// Whose it is.
+    /// Identity of the container.
     pub identity: Identity,
-    /// Engine id of the sandbox it joins.
+    /// Engine id of its sandbox.
     pub sandbox_id: String,
-    /// How the pod meets the network.
+    /// Network mode of the pod.
     pub network: Network,
     /// The image as the manifest names it.
     pub image: String,
-    /// The image's engine id, what is really run.
+    /// Engine id of the image, which is what runs.
     pub image_id: String,
     /// Replaces the image's ENTRYPOINT.
     pub command: Option<Vec<String>>,
     /// Replaces the image's CMD.
     pub args: Option<Vec<String>>,
-    /// Working directory, the image's when `None`.
+    /// Working directory; `None` for the image's.
     pub working_dir: Option<String>,
     /// Environment, `NAME=value`, in order.
     pub env: Vec<String>,
-    /// What is mounted where.
+    /// Volume mounts.
     pub mounts: Vec<Mount>,
-    /// cpu, memory and the like.
+    /// Resource limits.
     pub resources: Resources,
-    /// The kernel's order of killing, -1000 to 1000.
+    /// `oom_score_adj`, -1000 to 1000.
     pub oom_score_adj: i32,
-    /// The cgroup it lies in, as the engine names it.
+    /// Parent cgroup, in the format of the engine.
     pub cgroup_parent: Option<String>,
-    /// Who it is and what it may.
+    /// User, capabilities and security options.
     pub security: Security,
     /// Keep standard input open.
     pub stdin: bool,
-    /// Close it after the first client.
+    /// Close standard input after the first client.
     pub stdin_once: bool,
-    /// Give it a terminal.
+    /// Allocate a terminal.
     pub tty: bool,
-    /// Share the host's process ids.
+    /// Use the host's pid namespace.
     pub host_pid: bool,
-    /// Share the host's IPC.
+    /// Use the host's IPC namespace.
     pub host_ipc: bool,
-    /// Engine id of the container, or the sandbox, whose processes are also its own; `None` for a namespace of its own.
+    /// Engine id of the container or sandbox whose pid namespace it joins; `None` for its own.
     pub processes_of: Option<String>,
-    /// How long a restart waits should this attempt end.
+    /// Restart back-off if this attempt ends.
     pub back_off: Duration,
-    /// `terminationMessagePath`, `terminationMessagePolicy` and the file on the host that takes the message.
+    /// Termination message settings.
     pub termination: Termination,
-    /// `stopSignal` of the container's lifecycle, the image's when `None`.
+    /// Stop signal of the container's lifecycle; `None` for the image's.
     pub stop_signal: Option<String>,
-    /// Further labels, from the pod.
+    /// Additional labels, from the pod.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Where a container leaves its last words.
+/// Termination message settings of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Termination {
-    /// Path in the container.
+    /// `terminationMessagePath` in the container.
     pub path: String,
     /// `File` or `FallbackToLogsOnError`.
     pub policy: String,
-    /// The file on the host that is mounted there.
+    /// The host file mounted at that path.
     pub file: String,
 }
 
-/// One mount.
+/// A bind mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mount {
     /// Path on the host.
     pub source: String,
     /// Path in the container.
     pub target: String,
-    /// No writing.
+    /// Mount read-only.
     pub read_only: bool,
     /// `rprivate`, `rslave` or `rshared`.
     pub propagation: String,
 }
 
-/// cpu, memory and the like, in the kernel's units.
+/// Resource limits in kernel units.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Resources {
     /// cgroup v1 shares, 2 to 262144.
     pub cpu_shares: Option<i64>,
-    /// Microseconds a period.
+    /// Microseconds per period.
     pub cpu_quota: Option<i64>,
     /// Microseconds.
     pub cpu_period: Option<i64>,
-    /// Bytes; swap is held at the same.
+    /// Memory limit in bytes; swap is disabled.
     pub memory_bytes: Option<i64>,
-    /// Processes.
+    /// Maximum number of processes.
     pub pids: Option<i64>,
 }
 
-/// Who a container is and what it may.
+/// Security settings of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// `uid[:gid]`, the image's when `None`.
+    /// `uid[:gid]`; `None` for the image's.
     pub user: Option<String>,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<String>,
-    /// All there is.
+    /// Privileged mode.
     pub privileged: bool,
-    /// Capabilities beyond the engine's default, without `CAP_`.
+    /// Added capabilities, without `CAP_`.
     pub add: Vec<String>,
-    /// Capabilities taken from the engine's default, without `CAP_`.
+    /// Dropped capabilities, without `CAP_`.
     pub drop: Vec<String>,
-    /// The root file system is not writable.
+    /// Read-only root file system.
     pub read_only_root: bool,
     /// `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`, `systempaths=unconfined`.
     pub options: Vec<String>,

@@ -1,7 +1,6 @@
-//! What a client and something in a pod say to each other, whichever protocol carries it.
+//! Data streams between a client and a process or port, independent of the protocol.
 //!
-//! A protocol makes of its frames or streams one [`Process`] a session, or one [`Connection`] a forwarded connection;
-//! what happens with them knows of no protocol.
+//! The WebSocket and SPDY handlers produce one [`Process`] per session, or one [`Connection`] per forwarded connection.
 
 use std::pin::Pin;
 
@@ -14,52 +13,51 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::runtime::Duplex;
 
-/// The client is not there any more.
+/// The client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// Where something is sent to a client; closing it tells the client that there is no more.
+/// A sink of messages to a client; closing it signals the end of the stream.
 pub type Outgoing<T> = Pin<Box<dyn Sink<T, Error = Gone> + Send>>;
 
-/// A client's side of a process: a command, or a container's own streams.
+/// The client's streams of a process: a command, or a container's main process.
 pub struct Process {
-    /// Standard input, which ends when the client says so or is gone; it holds no more than a bounded buffer.
+    /// Standard input. It ends when the client closes it or disconnects, and has a bounded buffer.
     pub stdin: Box<dyn AsyncRead + Send + Unpin>,
-    /// The size of the client's terminal, whenever it is another; the latest counts.
+    /// Size changes of the client's terminal.
     pub sizes: BoxStream<'static, Size>,
-    /// What it is told.
-    pub told: Outgoing<Told>,
-    /// Done when the client is gone, which is seen though nobody takes what it has said; nothing comes of it that is not
-    /// waited for.
+    /// Output and exit status for the client.
+    pub output_sink: Outgoing<ProcessOutput>,
+    /// Completes when the client disconnects, even if its input is not being read. Must be polled.
     pub gone: BoxFuture<'static, ()>,
 }
 
-/// The size of a terminal.
+/// Terminal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Columns.
     pub width: u16,
-    /// Lines.
+    /// Rows.
     pub height: u16,
 }
 
-/// What a client is told of a process.
+/// A message to the client of a process.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum ProcessOutput {
     /// Standard output.
     Stdout(Bytes),
     /// Standard error.
     Stderr(Bytes),
-    /// How it ended, a `Status`; nothing comes after it.
+    /// Exit status as a `Status` object; the last message.
     Ended(Value),
 }
 
-/// A client's side of a connection that is forwarded to a port.
+/// The client's streams of a forwarded connection.
 pub struct Connection {
-    /// The port.
+    /// Port in the pod.
     pub port: u16,
-    /// What goes back and forth.
+    /// The data stream.
     pub data: Box<dyn Duplex>,
-    /// Where it is told, as text for people, why nothing does.
+    /// Error stream: text for the user if the connection fails.
     pub error: Box<dyn AsyncWrite + Send + Unpin>,
 }

@@ -1,45 +1,45 @@
-//! Which container a request means, and whether it has what is asked of it; answers in the stock kubelet's words.
+//! Resolves the container of a request and checks that it supports the request; error texts match the stock kubelet's.
 
 use apiserver::Status;
-use apiserver::store::Memory;
+use apiserver::watch_cache::WatchCache;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
 use crate::observed::PodUid;
 use crate::status::resources::PODS;
 
-/// What stands before an engine id in a status.
+/// Separator between runtime name and container id in a status.
 const SCHEME: &str = "://";
 
-/// A pod as it is shown.
+/// A pod object with its status.
 #[derive(Debug)]
-pub struct ShownPod {
+pub struct ServedPod {
     name: String,
     object: Map<String, Value>,
 }
 
-impl ShownPod {
+impl ServedPod {
     /// Finds a pod.
     ///
     /// # Errors
-    /// 404 when there is none.
-    pub fn find(store: &Memory, namespace: &str, name: &str) -> Result<Self, Status> {
+    /// 404 if it does not exist.
+    pub fn find(store: &WatchCache, namespace: &str, name: &str) -> Result<Self, Status> {
         let object = store.get(PODS, namespace, name).ok_or_else(|| Status::not_found(PODS, name))?;
         Ok(Self { name: name.to_owned(), object: object.decode() })
     }
 
-    /// The container that is meant: the one named, or the only one.
+    /// The named container, or the only container of the pod.
     ///
     /// # Errors
-    /// 400 when none of that name is in the pod, or none is named and there are several.
+    /// 400 if the pod has no such container, or none is named and there are several.
     pub fn choose(&self, named: Option<&str>) -> Result<String, Status> {
         apiserver::container::choose(&self.name, &self.object, named)
     }
 
-    /// The engine id of the container whose log is asked for.
+    /// Engine id of the container whose log is requested.
     ///
     /// # Errors
-    /// 400 that says why there is no log.
+    /// 400 with the reason why there is no log.
     pub fn with_log(&self, container: &str, previous: bool) -> Result<String, Status> {
         let pod = &self.name;
         let refuse = |message: String| Err(Status::bad_request(message));
@@ -75,10 +75,10 @@ impl ShownPod {
         refuse(format!("container \"{container}\" in pod \"{pod}\" is waiting to start{why}"))
     }
 
-    /// The engine id of the container that runs.
+    /// Engine id of a running container.
     ///
     /// # Errors
-    /// 404 when it does not.
+    /// 404 if it does not run.
     pub fn running(&self, container: &str) -> Result<String, Status> {
         let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         if matches!(phase, "Succeeded" | "Failed") {
@@ -95,13 +95,13 @@ impl ShownPod {
         })
     }
 
-    /// The pod whose network is reached, as long as it is this very one.
+    /// UID of the pod for port forwarding.
     ///
     /// # Errors
-    /// 400 when it does not run.
+    /// 400 if the pod does not run.
     pub fn network(&self) -> Result<PodUid, Status> {
         let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
-        // Its containers share a network that is there before the first of them runs, and goes on between two runs of one.
+        // The pod network exists from before the first container starts, and between container restarts.
         let runs = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
             .iter()
             .flat_map(|list| self.list("/status", list))
@@ -116,7 +116,7 @@ impl ShownPod {
         )))
     }
 
-    /// A field of the container's own description.
+    /// A field of the container's spec.
     pub fn spec(&self, container: &str, field: &str) -> Option<&Value> {
         ["containers", "initContainers", "ephemeralContainers"]
             .iter()

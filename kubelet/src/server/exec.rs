@@ -1,9 +1,10 @@
-//! Commands in containers, and containers' own streams: what is asked for, and who takes it over from there.
+//! Handlers for exec, attach and run.
 
 use std::time::Duration;
 
 use apiserver::Status;
-use apiserver::spdy::remote;
+use apiserver::request::query_switch;
+use apiserver::spdy::exec;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
@@ -11,28 +12,28 @@ use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Context;
-use super::container::ShownPod;
-use super::logs::{Pairs, boolean, refused};
-use super::session::{Of, Session, Wanted};
+use super::container::ServedPod;
+use super::logs::{Pairs, refused};
+use super::session::{ProcessKind, RequestedStreams, Session};
 use super::upgrade::{Refused, Upgrade};
+use super::{Context, attach};
 use crate::runtime::ExecRequest;
 
-/// How long a command may run whose whole output is the answer; the stock kubelet's.
+/// Timeout of `/run`; the stock kubelet's.
 const RUN_WITHIN: Duration = Duration::from_secs(240);
-/// The most of its output that is kept.
+/// Most bytes of output kept for `/run`.
 const RUN_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a client asks for.
+/// Options in the query of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Asked {
+struct ExecOptions {
     container: Option<String>,
     command: Vec<String>,
-    wanted: Wanted,
+    wanted: RequestedStreams,
     tty: bool,
 }
 
-/// Which container a path names: `.../pods/{name}/exec`, or `/exec/{namespace}/{pod}/{container}` and the like.
+/// Container of the path: `.../pods/{name}/exec`, `/exec/{namespace}/{pod}/{container}` and similar.
 #[derive(Debug, Deserialize)]
 pub struct Target {
     namespace: String,
@@ -48,61 +49,62 @@ pub async fn exec(
     Query(query): Query<Pairs>,
     mut parts: Parts,
 ) -> Result<Response, Refused> {
-    let (asked, shown, container) = target.find(&context, &query)?;
-    asked.check_command()?;
-    asked.check()?;
+    let (options, shown, container) = target.find(&context, &query)?;
+    options.check_command()?;
+    options.check()?;
     let id = shown.running(&container)?;
-    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
-    let Asked { command, wanted, tty, .. } = asked;
+    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, options.streams());
+    let ExecOptions { command, wanted, tty, .. } = options;
     let request = ExecRequest { command, stdin: wanted.stdin, tty };
     Ok(upgrade.serve(streams, context.streaming_idle, move |client| async move {
-        let session = Session { runtime: context.runtime.clone(), of: Of::Command, wanted };
+        let session = Session { runtime: context.runtime.clone(), kind: ProcessKind::Command, wanted };
         session.run(client, context.runtime.exec_start(&id, &request)).await;
     }))
 }
 
-/// Attaches to a container's own streams.
+/// Attaches to the main process of a container.
 pub async fn attach(
     State(context): State<Context>,
     Path(target): Path<Target>,
     Query(query): Query<Pairs>,
     mut parts: Parts,
 ) -> Result<Response, Refused> {
-    let (asked, shown, container) = target.find(&context, &query)?;
-    asked.check()?;
+    let (options, shown, container) = target.find(&context, &query)?;
+    options.check()?;
     let id = shown.running(&container)?;
     let is = |field: &str| shown.spec(&container, field) == Some(&Value::Bool(true));
-    if asked.wanted.stdin && !is("stdin") {
+    if options.wanted.stdin && !is("stdin") {
         let message =
             format!("container \"{container}\" takes no input: its manifest does not say `stdin: true`");
         return Err(Status::bad_request(message).into());
     }
-    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
-    let wanted = asked.wanted;
+    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, options.streams());
+    let wanted = options.wanted;
     Ok(upgrade.serve(streams, context.streaming_idle, move |client| async move {
-        let session = Session { runtime: context.runtime.clone(), of: Of::Container(id.clone()), wanted };
-        session.run(client, context.runtime.attach(&id, wanted.stdin)).await;
+        let session =
+            Session { runtime: context.runtime.clone(), kind: ProcessKind::Container(id.clone()), wanted };
+        session.run(client, attach::attach(&context.runtime, &id, wanted.stdin)).await;
     }))
 }
 
-/// `POST /run/{namespace}/{pod}/{container}`: runs a command and answers with all it wrote.
+/// `POST /run/{namespace}/{pod}/{container}`: runs a command and returns its output.
 pub async fn run(
     State(context): State<Context>,
     Path(target): Path<Target>,
     Query(query): Query<Pairs>,
 ) -> Result<Response, Status> {
-    let (asked, shown, container) = target.find(&context, &query)?;
-    // One text here, whose words are separated by spaces.
+    let (options, shown, container) = target.find(&context, &query)?;
+    // `cmd` is one text with words separated by spaces.
     let command: Vec<String> = query
         .iter()
         .filter(|(name, _)| name == "cmd")
         .map(|(_, text)| text)
         .flat_map(|text| text.split(' ').map(str::to_owned))
         .collect();
-    let asked = Asked { command: [asked.command, command].concat(), ..asked };
-    asked.check_command()?;
+    let options = ExecOptions { command: [options.command, command].concat(), ..options };
+    options.check_command()?;
     let id = shown.running(&container)?;
-    let ran = context.runtime.exec(&id, &asked.command, RUN_WITHIN, RUN_BYTES).await.map_err(refused)?;
+    let ran = context.runtime.exec(&id, &options.command, RUN_WITHIN, RUN_BYTES).await.map_err(refused)?;
     let code = match ran.exit_code {
         Some(0) => StatusCode::OK,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -111,41 +113,41 @@ pub async fn run(
 }
 
 impl Target {
-    /// What is asked for, the pod, and its container: that of the path, else the one asked for or the only one.
-    fn find(self, context: &Context, query: &Pairs) -> Result<(Asked, ShownPod, String), Status> {
-        let asked = Asked::read(query);
-        let shown = ShownPod::find(context.board.store(), &self.namespace, &self.pod)?;
-        let container = shown.choose(self.container.as_deref().or(asked.container.as_deref()))?;
-        Ok((asked, shown, container))
+    /// Resolves options, pod and container: the container of the path, the queried one, or the only one.
+    fn find(self, context: &Context, query: &Pairs) -> Result<(ExecOptions, ServedPod, String), Status> {
+        let options = ExecOptions::read(query);
+        let shown = ServedPod::find(context.status_manager.store(), &self.namespace, &self.pod)?;
+        let container = shown.choose(self.container.as_deref().or(options.container.as_deref()))?;
+        Ok((options, shown, container))
     }
 }
 
-impl Asked {
+impl ExecOptions {
     fn read(query: &Pairs) -> Self {
-        let mut asked = Self::default();
+        let mut options = Self::default();
         for (name, value) in query {
-            let on = boolean(name, value).unwrap_or(false);
+            let on = query_switch(value);
             match name.as_str() {
-                "container" => asked.container = Some(value.clone()),
-                "command" => asked.command.push(value.clone()),
-                "stdin" | "input" => asked.wanted.stdin = on,
-                "stdout" | "output" => asked.wanted.stdout = on,
-                "stderr" | "error" => asked.wanted.stderr = on,
-                "tty" => asked.tty = on,
+                "container" => options.container = Some(value.clone()),
+                "command" => options.command.push(value.clone()),
+                "stdin" | "input" => options.wanted.stdin = on,
+                "stdout" | "output" => options.wanted.stdout = on,
+                "stderr" | "error" => options.wanted.stderr = on,
+                "tty" => options.tty = on,
                 _ => {}
             }
         }
-        asked
+        options
     }
 
-    /// The streams that a client of SPDY begins.
-    fn streams(&self) -> remote::Wanted {
-        let Wanted { stdin, stdout, stderr } = self.wanted;
-        remote::Wanted { stdin, stdout, stderr, tty: self.tty }
+    /// The SPDY streams that the client will open.
+    fn streams(&self) -> exec::StreamOptions {
+        let RequestedStreams { stdin, stdout, stderr } = self.wanted;
+        exec::StreamOptions { stdin, stdout, stderr, tty: self.tty }
     }
 
     fn check(&self) -> Result<(), Status> {
-        if self.wanted != Wanted::default() {
+        if self.wanted != RequestedStreams::default() {
             return Ok(());
         }
         Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"))

@@ -1,5 +1,4 @@
-//! Connections from a client to ports of a pod: streams of SPDY, as kubectl has them, in a WebSocket or not; or one WebSocket
-//! with two channels a port, the second for what went wrong.
+//! Port forwarding over SPDY, over SPDY in a WebSocket, or over a WebSocket with a data and an error channel per port.
 
 use std::future::pending;
 use std::io;
@@ -9,12 +8,13 @@ use std::time::Duration;
 
 use apiserver::Status;
 use apiserver::activity::Activity;
-use apiserver::spdy::{Upgrade, pairs};
+use apiserver::spdy::{Upgrade, port_forward};
 use axum::extract::ws::{Message, WebSocket};
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::request::Parts;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, duplex};
@@ -23,38 +23,38 @@ use tokio::task::JoinSet;
 
 use super::Context;
 use super::channels::Connection;
-use super::container::ShownPod;
+use super::container::ServedPod;
 use super::logs::Pairs;
 use super::spdy;
 use super::upgrade::Refused;
-use super::websocket::{WAITING, frame, patiently, payloads, read_off, tell, upgrade};
+use super::websocket::{WAITING, drain, frame, payloads, send_all, upgrade, with_liveness_pings};
 use crate::observed::PodUid;
 use crate::runtime::Runtime;
 
-/// The protocols of forwarded ports over a WebSocket, the one whose frames are bytes as they are last.
+/// WebSocket subprotocols for port forwarding, raw frames last.
 const PROTOCOLS: [&str; 2] = [SPDY_WITHIN, "v4.channel.k8s.io"];
-/// SPDY whose bytes are in the messages of a WebSocket.
+/// SPDY tunneled through WebSocket messages.
 const SPDY_WITHIN: &str = "SPDY/3.1+portforward.k8s.io";
-/// Most ports of one WebSocket: a channel is a byte, a port has two of them, and the last one is another protocol's.
+/// Most ports per WebSocket: each uses two of the 256 channel numbers, and 255 is reserved.
 const MOST_PORTS: usize = 127;
-/// Bytes of a connection that wait in one direction, and that are sent at once.
+/// Buffer size per direction in bytes, and largest message.
 const PIECE: usize = 32 * 1024;
-/// How long a connection goes on in which nothing moves once one side has said all: long enough for whoever thinks before
-/// the answer, and not for ever for whoever forgets to close.
+/// Idle timeout of a connection after one side has finished sending: long enough for a slow answer, short enough to clean up
+/// forgotten connections.
 const HALF_CLOSED_IDLE: Duration = Duration::from_secs(15 * 60);
 
-/// Where connections go.
+/// Target of forwarded connections.
 #[derive(Clone)]
-pub struct To {
-    /// The engine.
+pub struct Destination {
+    /// The container runtime.
     pub runtime: Arc<dyn Runtime>,
-    /// The pod, whose sandbox is looked up for every connection: containers come and go meanwhile.
+    /// The pod. Its sandbox is looked up for each connection, because it may be replaced meanwhile.
     pub pod: PodUid,
-    /// How long a connection, and all of them together, go on in which nothing moves.
+    /// Idle timeout of each connection and of the session.
     pub idle: Duration,
 }
 
-/// Which pod a path names.
+/// The pod of a request path.
 #[derive(Debug, Deserialize)]
 pub struct Target {
     namespace: String,
@@ -62,19 +62,19 @@ pub struct Target {
     pod: String,
 }
 
-/// `.../pods/{name}/portforward` and `/portForward/{namespace}/{pod}`.
+/// Handles `.../pods/{name}/portforward` and `/portForward/{namespace}/{pod}`.
 pub async fn forward(
     State(context): State<Context>,
     Path(target): Path<Target>,
     Query(query): Query<Pairs>,
     mut parts: Parts,
 ) -> Result<Response, Refused> {
-    let shown = ShownPod::find(context.board.store(), &target.namespace, &target.pod)?;
+    let shown = ServedPod::find(context.status_manager.store(), &target.namespace, &target.pod)?;
     let idle = context.streaming_idle;
-    let to = To { runtime: context.runtime, pod: shown.network()?, idle };
+    let to = Destination { runtime: context.runtime, pod: shown.network()?, idle };
     if Upgrade::is_asked(&parts.headers) {
-        let upgrade = Upgrade::read(&mut parts, pairs::PROTOCOLS)?;
-        return Ok(upgrade.serve(pairs::admit, idle, move |session| spdy::forward(session, to)));
+        let upgrade = Upgrade::read(&mut parts, port_forward::PROTOCOLS)?;
+        return Ok(upgrade.serve(port_forward::admit, idle, move |session| spdy::forward(session, to)));
     }
     let upgrade = upgrade(&mut parts, &PROTOCOLS).await?;
     if upgrade.selected_protocol().is_some_and(|agreed| agreed.as_bytes() == SPDY_WITHIN.as_bytes()) {
@@ -84,14 +84,14 @@ pub async fn forward(
     Ok(upgrade.on_upgrade(move |socket| serve(socket, ports, to)))
 }
 
-/// The ports that a query asks for, in order.
+/// The ports of a query, in order.
 fn ports(query: &Pairs) -> Result<Vec<u16>, Status> {
     let texts = query.iter().filter(|(name, _)| matches!(name.as_str(), "port" | "ports"));
     let ports: Result<Vec<u16>, Status> = texts
         .flat_map(|(_, list)| list.split(','))
         .map(|text| {
             let port = text.parse().ok().filter(|port| *port > 0);
-            port.ok_or_else(|| Status::bad_request(format!("{text:?} is no port, write 1 to 65535")))
+            port.ok_or_else(|| Status::bad_request(format!("{text:?} is not a port; write 1 to 65535")))
         })
         .collect();
     match ports?.as_slice() {
@@ -103,75 +103,85 @@ fn ports(query: &Pairs) -> Result<Vec<u16>, Status> {
     }
 }
 
-/// Forwards until all ports have nothing more to say, the client is gone, or nothing moves.
-async fn serve(socket: WebSocket, ports: Vec<u16>, to: To) {
+/// Forwards until all ports have finished, the client disconnects, or the idle timeout expires.
+async fn serve(socket: WebSocket, ports: Vec<u16>, to: Destination) {
     let (mut sink, mut messages) = socket.split();
-    let (gets, told) = mpsc::channel(WAITING);
+    let (sender, outgoing) = mpsc::channel(WAITING);
     let (activity, idle) = (Activity::begin(), to.idle);
     let (mut inputs, mut work) = (Vec::new(), JoinSet::new());
+    let (mut heads, mut outputs) = (Vec::new(), Vec::new());
     for (number, port) in (0_u8..).step_by(2).zip(ports) {
         let ((data, near), (error, why)) = (duplex(PIECE), duplex(PIECE));
         let (output, input) = tokio::io::split(near);
         inputs.push(input);
         let connection = Connection { port, data: Box::new(data), error: Box::new(error) };
-        work.spawn(carry(connection, to.clone()));
-        work.spawn(send(number, port, output, gets.clone()));
-        work.spawn(send(number + 1, port, why, gets.clone()));
-    }
-    let asks = gets.downgrade();
-    drop(gets);
-    let hearing = async {
-        tokio::select! {
-            () = hear(payloads(&mut messages, activity.clone()), inputs, asks) => {}
-            () = activity.ceased(idle) => {}
+        work.spawn(forward_port(connection, to.clone()));
+        for channel in [number, number + 1] {
+            heads.push(frame(channel, &port.to_le_bytes()));
         }
-        // What is left of the work ends, and nobody has more to tell.
+        outputs.push(send(number, output, sender.clone()).boxed());
+        outputs.push(send(number + 1, why, sender.clone()).boxed());
+    }
+    let ping_sender = sender.downgrade();
+    // Each channel starts with its port number, in the order of channels: data, then error, per port.
+    work.spawn(async move {
+        for head in heads {
+            if sender.send(head).await.is_err() {
+                return;
+            }
+        }
+        drop(sender);
+        join_all(outputs).await;
+    });
+    let receiving = async {
+        tokio::select! {
+            () = receive(payloads(&mut messages, activity.clone()), inputs, ping_sender) => {}
+            () = activity.idle_for(idle) => {}
+        }
+        // Dropping the tasks ends them, so no further messages are sent.
         drop(work);
         pending().await
     };
-    let told = tokio::select! {
-        told = tell(&mut sink, told, activity.clone(), idle) => told,
-        never = hearing => never,
+    let sent = tokio::select! {
+        sent = send_all(&mut sink, outgoing, activity.clone(), idle) => sent,
+        never = receiving => never,
     };
-    if told.is_ok() {
-        read_off(messages).await;
+    if sent.is_ok() {
+        drain(messages).await;
     }
 }
 
-/// Hands what comes to the ports until the client goes away.
-async fn hear(
+/// Passes data from the client to the ports until the client disconnects.
+async fn receive(
     messages: impl futures_util::Stream<Item = Bytes>,
     mut inputs: Vec<impl AsyncWrite + Unpin>,
-    asks: mpsc::WeakSender<Message>,
+    ping_sender: mpsc::WeakSender<Message>,
 ) {
     let mut messages = pin!(messages);
     while let Some(message) = messages.next().await {
-        // What is said on a channel of errors is of no interest, and a port that is closed takes nothing more.
+        // Data on error channels is ignored, as is data for closed ports.
         if let Some((number, bytes)) = message.split_first()
             && number % 2 == 0
             && let Some(input) = inputs.get_mut(usize::from(number / 2))
-            && patiently(input.write_all(bytes), &asks).await.is_err()
+            && with_liveness_pings(input.write_all(bytes), &ping_sender).await.is_err()
         {
             return;
         }
     }
 }
 
-/// Makes messages of a channel of what is read, until there is no more.
-async fn send(number: u8, port: u16, mut from: impl AsyncRead + Unpin, gets: mpsc::Sender<Message>) {
-    // The first message of a channel says whose it is.
-    let mut message = frame(number, &port.to_le_bytes());
+/// Sends what it reads as messages of a channel, until the end of input.
+async fn send(number: u8, mut from: impl AsyncRead + Unpin, sender: mpsc::Sender<Message>) {
     let mut piece = vec![0; PIECE];
-    while gets.send(message).await.is_ok() {
-        match from.read(&mut piece).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => message = frame(number, &piece[..read]),
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        if sender.send(frame(number, &piece[..read])).await.is_err() {
+            return;
         }
     }
 }
 
-/// Connects to the port and carries both directions until the port has said all, one side is gone, or nothing moves.
-pub async fn carry(connection: Connection, to: To) {
+/// Connects to the port and copies both directions until the port closes, one side disconnects, or the idle timeout expires.
+pub async fn forward_port(connection: Connection, to: Destination) {
     let Connection { port, data, mut error } = connection;
     let stream = match to.runtime.dial(&to.pod, port).await {
         Ok(stream) => stream,
@@ -187,19 +197,19 @@ pub async fn carry(connection: Connection, to: To) {
     let there = async {
         let _ = copy(&mut from_client, &mut to_port, &activity).await;
         let _ = to_port.shutdown().await;
-        // The client has said all; the port may not have.
-        activity.moved();
-        activity.ceased(to.idle.min(HALF_CLOSED_IDLE)).await;
+        // The client has finished; the port may still answer.
+        activity.touch();
+        activity.idle_for(to.idle.min(HALF_CLOSED_IDLE)).await;
     };
     tokio::select! {
         _ = copy(&mut from_port, &mut to_client, &activity) => {}
         () = there => {}
-        () = activity.ceased(to.idle) => {}
+        () = activity.idle_for(to.idle) => {}
     }
     let _ = to_client.shutdown().await;
 }
 
-/// Carries one direction to its end.
+/// Copies one direction until its end.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -211,9 +221,9 @@ async fn copy(
         if from.read_buf(&mut bytes).await? == 0 {
             return Ok(());
         }
-        activity.moved();
+        activity.touch();
         to.write_all_buf(&mut bytes).await?;
         to.flush().await?;
-        activity.moved();
+        activity.touch();
     }
 }

@@ -1,6 +1,7 @@
-//! A container's log, as it was and as it grows.
+//! Serves container logs, optionally following them.
 
 use apiserver::Status;
+use apiserver::request::query_switch;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -11,15 +12,15 @@ use http::{StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Context;
-use super::container::ShownPod;
+use super::container::ServedPod;
 use crate::runtime::{self, LogOptions, Stream};
 
-/// The query of a request, in order.
+/// Query parameters of a request, in order.
 pub type Pairs = Vec<(String, String)>;
 
-/// What of a log is asked for.
+/// Parsed log options of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Asked {
+struct LogQuery {
     container: Option<String>,
     previous: bool,
     limit_bytes: Option<u64>,
@@ -36,27 +37,28 @@ pub async fn subresource(
     Path((namespace, pod)): Path<(String, String)>,
     Query(query): Query<Pairs>,
 ) -> Result<Response, Status> {
-    answer(&context, &namespace, &pod, Asked::read(&query, Timestamp::now())?).await
+    answer(&context, &namespace, &pod, LogQuery::read(&query, Timestamp::now())?).await
 }
 
 /// `GET /containerLogs/{namespace}/{pod}/{container}`.
-pub async fn classic(
+pub async fn container_logs(
     State(context): State<Context>,
     Path((namespace, pod, container)): Path<(String, String, String)>,
     Query(query): Query<Pairs>,
 ) -> Result<Response, Status> {
-    let asked = Asked { container: Some(container), ..Asked::read(&query, Timestamp::now())? };
+    let asked = LogQuery { container: Some(container), ..LogQuery::read(&query, Timestamp::now())? };
     answer(&context, &namespace, &pod, asked).await
 }
 
-async fn answer(context: &Context, namespace: &str, pod: &str, asked: Asked) -> Result<Response, Status> {
-    let shown = ShownPod::find(context.board.store(), namespace, pod)?;
+async fn answer(context: &Context, namespace: &str, pod: &str, asked: LogQuery) -> Result<Response, Status> {
+    let shown = ServedPod::find(context.status_manager.store(), namespace, pod)?;
     let container = shown.choose(asked.container.as_deref())?;
     let id = shown.with_log(&container, asked.previous)?;
     let options = LogOptions {
         follow: asked.follow,
         tail: asked.tail,
         since: asked.since,
+        until: None,
         timestamps: asked.timestamps,
     };
     let log = context.runtime.logs(&id, &options).await.map_err(refused)?;
@@ -64,7 +66,7 @@ async fn answer(context: &Context, namespace: &str, pod: &str, asked: Asked) -> 
     Ok(([(header::CONTENT_TYPE, "text/plain")], body).into_response())
 }
 
-/// What the engine says, in the words of the API.
+/// Converts an engine error to an API status.
 pub fn refused(error: runtime::Error) -> Status {
     match error {
         runtime::Error::NotFound { .. } => Status::new(StatusCode::NOT_FOUND, "NotFound", error.to_string()),
@@ -77,7 +79,7 @@ pub fn refused(error: runtime::Error) -> Status {
 
 type Piece = Result<(Stream, Bytes), runtime::Error>;
 
-/// The bytes of the wanted streams, cut off after so many. An error ends the body, so that the client sees it broken.
+/// The bytes of the selected streams, up to the limit. An error aborts the body, so that the client notices it.
 fn pieces(
     log: BoxStream<'static, Piece>,
     only: Option<Stream>,
@@ -100,16 +102,18 @@ fn pieces(
     })
 }
 
-impl Asked {
+impl LogQuery {
     fn read(query: &Pairs, now: Timestamp) -> Result<Self, Status> {
         let mut asked = Self::default();
         let mut since_seconds = None;
-        for (name, value) in query.iter().filter(|(_, value)| !value.is_empty()) {
+        for (name, value) in query {
             match name.as_str() {
+                "follow" => asked.follow = query_switch(value),
+                "previous" => asked.previous = query_switch(value),
+                "timestamps" => asked.timestamps = query_switch(value),
+                // An empty value is treated as absent.
+                _ if value.is_empty() => {}
                 "container" => asked.container = Some(value.clone()),
-                "follow" => asked.follow = boolean(name, value)?,
-                "previous" => asked.previous = boolean(name, value)?,
-                "timestamps" => asked.timestamps = boolean(name, value)?,
                 "tailLines" => asked.tail = Some(number(name, value, 0)?),
                 "tail" if value == "all" => asked.tail = None,
                 "limitBytes" => asked.limit_bytes = Some(number(name, value, 1)?),
@@ -131,7 +135,7 @@ impl Asked {
             }
         }
         if asked.only.is_some() && asked.tail.is_some() {
-            return Err(invalid("tailLines", "", "may not go with a stream"));
+            return Err(invalid("tailLines", "", "cannot be combined with stream"));
         }
         if let Some(seconds) = since_seconds {
             if asked.since.is_some() {
@@ -145,15 +149,6 @@ impl Asked {
             asked.since = Some(now.checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH));
         }
         Ok(asked)
-    }
-}
-
-/// A truth as clients write it.
-pub fn boolean(name: &str, value: &str) -> Result<bool, Status> {
-    match value {
-        "true" | "1" | "t" | "T" | "True" | "TRUE" => Ok(true),
-        "false" | "0" | "f" | "F" | "False" | "FALSE" => Ok(false),
-        _ => Err(invalid(name, value, "must be true or false")),
     }
 }
 

@@ -1,19 +1,18 @@
-//! The node's API: Kubernetes objects and the classic endpoints, on the local socket for its owner and over HTTPS for masters;
-//! `/healthz` alone over plain HTTP.
+//! The kubelet's server: the Kubernetes API of this node and the kubelet endpoints. It listens on a local socket for the owner,
+//! over HTTPS for API servers, and over plain HTTP for `/healthz` only.
 
+mod attach;
+mod authz;
 mod channels;
-mod classic;
 mod container;
 mod exec;
 mod forward;
-mod guard;
-mod health;
+mod legacy;
 mod logs;
 mod serving;
 mod session;
 mod socket;
 mod spdy;
-mod stats;
 mod upgrade;
 mod websocket;
 
@@ -22,9 +21,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::websocket::with_websockets;
 use apiserver::{Api, Catalog, Version, tls};
 use axum::Router;
+use axum::extract::State;
 use axum::routing::{any, get, post};
+use http::StatusCode;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,64 +34,65 @@ use tokio::sync::watch;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
-use crate::stats::Meter;
-use crate::status::Board;
+use crate::stats::StatsProvider;
+use crate::status::StatusManager;
 use crate::status::resources;
-pub use serving::{Error as ServingError, Files, Serving};
+pub use serving::{Error as ServingError, Files, ServingCertificates};
 pub use socket::{Error, RootDir};
 
-/// The Kubernetes version whose API is held.
+/// The Kubernetes version that the API reports.
 pub const VERSION: Version =
     Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
-/// What the API shows and reaches.
+/// State that the handlers share.
 #[derive(Clone)]
 pub struct Context {
-    /// The objects.
-    pub board: Arc<Board>,
-    /// Logs and commands.
+    /// Pods, events and the Node.
+    pub status_manager: Arc<StatusManager>,
+    /// The container runtime, for logs and commands.
     pub runtime: Arc<dyn Runtime>,
-    /// Whether all is well.
+    /// Health of the kubelet's loops.
     pub health: Arc<Health>,
-    /// What is counted.
+    /// Metrics registry.
     pub metrics: Arc<Metrics>,
-    /// What is used.
-    pub stats: Arc<Meter>,
-    /// The settings in force, as a KubeletConfiguration.
+    /// Resource usage.
+    pub stats: Arc<StatsProvider>,
+    /// The effective configuration as a KubeletConfiguration.
     pub configuration: Arc<Value>,
-    /// How long a session, or a forwarded connection, goes on in which nothing moves.
+    /// Idle timeout of sessions and forwarded connections.
     pub streaming_idle: Duration,
 }
 
-/// Every path of the node's API.
+/// The router of all endpoints.
 pub fn router(context: &Context) -> Router {
-    let api = Api::new(context.board.store().clone(), Catalog::new(resources::all()), VERSION);
-    Router::new()
+    let api = Api::new(context.status_manager.store().clone(), Catalog::new(resources::all()), VERSION);
+    let router = Router::new()
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/attach", any(exec::attach))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/portforward", any(forward::forward))
-        .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::classic))
+        .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::container_logs))
         .route("/exec/{namespace}/{pod}/{container}", any(exec::exec))
         .route("/attach/{namespace}/{pod}/{container}", any(exec::attach))
         .route("/portForward/{namespace}/{pod}", any(forward::forward))
         .route("/run/{namespace}/{pod}/{container}", post(exec::run))
-        .route("/pods", get(classic::pods))
-        .route("/runningpods", get(classic::running_pods))
-        .route("/runningpods/", get(classic::running_pods))
-        .route("/configz", get(classic::configuration))
-        .route("/metrics", get(classic::metrics))
-        .route("/metrics/resource", get(stats::resource))
-        .route("/stats/summary", get(stats::summary))
+        .route("/pods", get(legacy::pods))
+        .route("/runningpods", get(legacy::running_pods))
+        .route("/runningpods/", get(legacy::running_pods))
+        .route("/configz", get(legacy::configuration))
+        .route("/metrics", get(legacy::metrics))
+        .route("/metrics/resource", get(legacy::resource_metrics))
+        .route("/stats/summary", get(legacy::summary))
         .with_state(context.clone())
-        .merge(health::router(&context.health))
-        .merge(api.router())
+        .merge(health_router(&context.health))
+        .merge(api.router());
+    with_websockets(router)
 }
 
-/// Serves the local socket until told to stop.
+/// Serves the local socket until shutdown.
 ///
 /// # Errors
-/// When the socket cannot be made.
+/// The socket cannot be created.
 pub async fn serve_socket(
     root_dir: &RootDir,
     context: &Context,
@@ -100,29 +103,58 @@ pub async fn serve_socket(
     Ok(())
 }
 
-/// Serves everything over HTTPS to those who may, until told to stop.
+/// Serves all endpoints over HTTPS with authorization, until shutdown.
 pub async fn serve_https(
     listener: TcpListener,
     context: &Context,
     config: watch::Receiver<Arc<tls::Config>>,
     shutdown: watch::Receiver<bool>,
 ) {
-    tls::serve(listener, guard::guarded(router(context)), config, shutdown).await;
+    tls::serve(listener, authz::with_authorization(router(context)), config, shutdown).await;
 }
 
-/// Serves `/healthz` and nothing else until told to stop.
+/// Serves only `/healthz` until shutdown.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// The address cannot be bound.
 pub async fn serve_health(
     address: SocketAddr,
     health: &Arc<Health>,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    apiserver::serve(listener, health::router(health), shutdown).await;
+    apiserver::serve(listener, health_router(health), shutdown).await;
     Ok(())
 }
 
+/// Serves `/healthz`, `/livez` and `/readyz`.
+fn health_router(health: &Arc<Health>) -> Router {
+    Router::new()
+        .route("/healthz", get(answer_health))
+        .route("/livez", get(answer_health))
+        .route("/readyz", get(answer_health))
+        .with_state(health.clone())
+}
+
+async fn answer_health(State(health): State<Arc<Health>>) -> (StatusCode, String) {
+    let stuck = health.stuck();
+    if stuck.is_empty() {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let lines: String = stuck.iter().map(|name| format!("[-]{name} failed: no progress in time\n")).collect();
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}healthz check failed\n"))
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! The kubelet's server over its socket, with a fake engine.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    mod bed;
+    mod exec;
+    mod forward;
+    mod read;
+    mod socket;
+    mod spdy;
+    mod stuck;
+}

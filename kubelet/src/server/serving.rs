@@ -1,4 +1,4 @@
-//! What a node shows to whoever asks over HTTPS, and whose clients it believes: files, which are taken up when they change.
+//! Serving certificate and client CA bundle of the node's HTTPS server, reloaded when their files change.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,185 +12,198 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 
-/// How often files are read again that others put there: soon enough for certificates that live for a minute, and three small
-/// files are nothing.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The same where this node keeps all of them and says when it has written one: for people who help out by hand.
-const LOOK_ANYWAY: Duration = Duration::from_secs(60);
-/// Longest file that is read: a chain of certificates is a few KiB.
+use crate::disk;
+use crate::file_watch::{self, FileWatcher, WatchSet};
+
+/// Interval for reading the files without an event, for file systems that send none.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
+/// Delay after an event, because certificate and key are written one after the other.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// Most bytes read from a file.
 const LONGEST_BYTES: u64 = 1 << 20;
 
-/// Where certificates lie.
+/// Paths of certificates and keys.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// The certificate with those that lead to its authority, and its key, where somebody named them.
-    pub given: Option<(PathBuf, PathBuf)>,
-    /// Both in one file, which the cluster signed and which is renewed; it may not be there, or not yet.
+    /// Configured certificate chain and key.
+    pub configured: Option<(PathBuf, PathBuf)>,
+    /// Certificate and key in one file, signed by the cluster and renewed by the kubelet; it may not exist yet.
     pub current: PathBuf,
-    /// Who signs the certificates of clients, where somebody named them.
+    /// Configured client CA bundle.
     pub client_authorities: Option<PathBuf>,
-    /// The authorities of the node's cluster, which count otherwise; without them nobody may ask anything.
+    /// CA bundle of the cluster, used if none is configured; without either, only health requests are allowed.
     pub cluster_authorities: PathBuf,
+    /// CA of `kubelet metrics-certificate`, added to the client CAs; it may not exist.
+    pub local_authority: PathBuf,
 }
 
 /// Why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system refuses.
+    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has invalid content.
     #[error("{path} {fault}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// The end of a sentence that begins with the file.
+        /// Rest of a sentence that starts with the path.
         fault: String,
     },
-    /// A certificate of one's own cannot be made.
+    /// A self-signed certificate cannot be created.
     #[error("cannot make a certificate for this node: {0}")]
-    Own(rcgen::Error),
-    /// They do not fit together.
+    SelfSigned(rcgen::Error),
+    /// Certificate and key do not match.
     #[error(transparent)]
     Tls(#[from] tls::Error),
 }
 
-/// What is shown while there is no other: a certificate that the key signs for itself.
+/// A self-signed certificate, used while there is no other.
 #[derive(Debug)]
-struct Own {
+struct SelfSigned {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
 }
 
-/// What the files held; of those that are not there nothing.
+/// Content of the files; empty for missing files.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct LoadedFiles {
     certificates: Vec<u8>,
     key: Vec<u8>,
     authorities: Vec<u8>,
 }
 
-/// The certificates in use.
+/// The serving certificate in use, and its files.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ServingCertificates {
     files: Files,
-    own: Own,
-    found: Found,
+    self_signed: SelfSigned,
+    found: LoadedFiles,
 }
 
-impl Serving {
-    /// Reads the files for a node of that name and those addresses, and what is served with them.
+impl ServingCertificates {
+    /// Reads the files and builds the TLS configuration for a node with that name and those addresses.
     ///
     /// # Errors
-    /// When a file that somebody named cannot be used.
+    /// A configured file cannot be used.
     pub async fn open(
         files: Files,
         node: &str,
         addresses: &[IpAddr],
     ) -> Result<(Self, Arc<tls::Config>), Error> {
-        let own = Own::new(node, addresses)?;
+        let self_signed = SelfSigned::new(node, addresses)?;
         let mut found = files.read().await?;
-        let config = match found.config(&files, &own) {
-            // What nobody named is renewed by others: there will be a better one.
-            Err(error) if files.given.is_none() || files.client_authorities.is_none() => {
-                tracing::error!(%error, "going on without the files of the node's API that nobody named");
-                if files.given.is_none() {
+        let config = match found.config(&files, &self_signed) {
+            // Files that are not configured are renewed automatically, so the error is temporary.
+            Err(error) if files.configured.is_none() || files.client_authorities.is_none() => {
+                tracing::error!(%error, "cannot use the certificate files, using a self-signed certificate or no client CA instead");
+                if files.configured.is_none() {
                     (found.certificates, found.key) = Default::default();
                 }
                 if files.client_authorities.is_none() {
                     found.authorities = Vec::new();
                 }
-                found.config(&files, &own)?
+                found.config(&files, &self_signed)?
             }
             other => other?,
         };
-        Ok((Self { files, own, found }, config))
+        Ok((Self { files, self_signed, found }, config))
     }
 
-    /// Takes up what changes for as long as anybody is served; connections that are open go on, but for
-    /// those of masters that are not believed any more. `written` changes when this node has written one of the files that nobody
-    /// named; without it they are somebody else's.
-    pub async fn follow(
-        mut self,
-        swap: watch::Sender<Arc<tls::Config>>,
-        mut written: Option<watch::Receiver<()>>,
-    ) {
-        let mut told = String::new();
+    /// Reloads changed files until the server stops. Open connections continue, except those of clients whose CA was removed.
+    pub async fn follow(mut self, swap: watch::Sender<Arc<tls::Config>>) {
+        let mut watcher = FileWatcher::default();
+        let mut last_error = String::new();
         loop {
-            let is_named = self.files.given.is_some() || self.files.client_authorities.is_some();
-            let pause = if written.is_none() || is_named { LOOK_AGAIN } else { LOOK_ANYWAY };
-            let is_written = async {
-                match &mut written {
-                    Some(written) => written.changed().await,
-                    None => std::future::pending().await,
+            let files = self.files.clone();
+            if !watcher.watch(&disk::run(move || files.watch_set()).await) {
+                tokio::select! {
+                    () = tokio::time::sleep(RELOAD_INTERVAL) => {}
+                    _ = watcher.next() => tokio::time::sleep(SETTLE_TIME).await,
+                    () = swap.closed() => return,
                 }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                // Where nobody writes any more, time goes on.
-                heard = is_written => if heard.is_err() { written = None },
-                () = swap.closed() => return,
             }
             match self.changed().await {
                 Ok(None) => {}
                 Ok(Some(config)) => {
                     swap.send_replace(config);
-                    told.clear();
-                    tracing::info!("the certificates of the node's API were read anew");
+                    last_error.clear();
+                    tracing::info!("reloaded the certificates of the HTTPS server");
                 }
                 Err(error) => {
-                    // Once a mistake, not once a look.
+                    // Log each error once, not at each attempt.
                     let error = error.to_string();
-                    if told != error {
-                        tracing::error!(error, "going on with the certificates that were read before");
-                        told = error;
+                    if last_error != error {
+                        tracing::error!(error, "cannot reload certificates, keeping the previous ones");
+                        last_error = error;
                     }
                 }
             }
         }
     }
 
-    /// What is served from now on, if that is something else than before.
+    /// The new TLS configuration, if the files have changed.
     async fn changed(&mut self) -> Result<Option<Arc<tls::Config>>, Error> {
         let found = self.files.read().await?;
         if found == self.found {
             return Ok(None);
         }
-        let config = found.config(&self.files, &self.own)?;
+        let config = found.config(&self.files, &self.self_signed)?;
         self.found = found;
         Ok(Some(config))
     }
 }
 
 impl Files {
-    async fn read(&self) -> Result<Found, Error> {
-        let (certificates, key) = match &self.given {
+    async fn read(&self) -> Result<LoadedFiles, Error> {
+        let (certificates, key) = match &self.configured {
             Some((certificates, key)) => (read(certificates).await?, read(key).await?),
             None => {
-                let both = read_if_there(&self.current).await?;
+                let both = read_if_exists(&self.current).await?;
                 (both.clone(), both)
             }
         };
-        let authorities = match &self.client_authorities {
+        let mut authorities = match &self.client_authorities {
             Some(path) => read(path).await?,
-            None => read_if_there(&self.cluster_authorities).await?,
+            None => read_if_exists(&self.cluster_authorities).await?,
         };
-        Ok(Found { certificates, key, authorities })
+        let local = read_if_exists(&self.local_authority).await?;
+        if !local.is_empty() {
+            authorities.push(b'\n');
+            authorities.extend(local);
+        }
+        Ok(LoadedFiles { certificates, key, authorities })
     }
 
-    /// The files of the certificate and of its key.
+    /// The names whose change may change the content of a file.
+    fn watch_set(&self) -> WatchSet {
+        let configured = self.configured.iter().flat_map(|(certificates, key)| [certificates, key]);
+        let all = configured.chain(&self.client_authorities).chain([
+            &self.current,
+            &self.cluster_authorities,
+            &self.local_authority,
+        ]);
+        // A path that cannot be resolved is read at the next interval.
+        let resolved = all.filter_map(|path| file_watch::resolve(path).ok());
+        WatchSet { directory: None, places: resolved.flat_map(|resolved| resolved.places).collect() }
+    }
+
+    /// Paths of certificate and key.
     fn names(&self) -> (&Path, &Path) {
-        self.given.as_ref().map_or((&self.current, &self.current), |(certificates, key)| (certificates, key))
+        self.configured
+            .as_ref()
+            .map_or((&self.current, &self.current), |(certificates, key)| (certificates, key))
     }
 }
 
-impl Found {
-    fn config(&self, files: &Files, own: &Own) -> Result<Arc<tls::Config>, Error> {
+impl LoadedFiles {
+    fn config(&self, files: &Files, self_signed: &SelfSigned) -> Result<Arc<tls::Config>, Error> {
         let named = files.client_authorities.as_ref();
         let client_authorities = if named.is_none() && self.authorities.is_empty() {
             Vec::new()
@@ -198,11 +211,12 @@ impl Found {
             certificates(named.unwrap_or(&files.cluster_authorities), &self.authorities)?
         };
         let (chain, key) = if self.certificates.is_empty() {
-            (vec![own.certificate.clone()], PrivatePkcs8KeyDer::from(own.key.clone()).into())
+            (vec![self_signed.certificate.clone()], PrivatePkcs8KeyDer::from(self_signed.key.clone()).into())
         } else {
             let (path, key_path) = files.names();
             let unusable = |error: rustls::pki_types::pem::Error| {
-                let fault = format!("holds no key that can be read (-----BEGIN PRIVATE KEY-----): {error}");
+                let fault =
+                    format!("contains no readable private key (-----BEGIN PRIVATE KEY-----): {error}");
                 Error::Unusable { path: key_path.to_owned(), fault }
             };
             let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(unusable)?;
@@ -212,15 +226,15 @@ impl Found {
     }
 }
 
-impl Own {
+impl SelfSigned {
     fn new(node: &str, addresses: &[IpAddr]) -> Result<Self, Error> {
         let names: Vec<String> =
             [node.to_owned()].into_iter().chain(addresses.iter().map(IpAddr::to_string)).collect();
-        let key = KeyPair::generate().map_err(Error::Own)?;
-        let mut params = CertificateParams::new(names).map_err(Error::Own)?;
+        let key = KeyPair::generate().map_err(Error::SelfSigned)?;
+        let mut params = CertificateParams::new(names).map_err(Error::SelfSigned)?;
         params.distinguished_name.push(DnType::CommonName, node);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let certificate = params.self_signed(&key).map_err(Error::Own)?;
+        let certificate = params.self_signed(&key).map_err(Error::SelfSigned)?;
         Ok(Self { certificate: certificate.der().clone(), key: key.serialize_der() })
     }
 }
@@ -231,12 +245,12 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(format!("is damaged: {error}")))?;
     if all.is_empty() {
-        return Err(unusable("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned()));
+        return Err(unusable("contains no certificate (-----BEGIN CERTIFICATE-----)".to_owned()));
     }
     Ok(all)
 }
 
-async fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
+async fn read_if_exists(path: &Path) -> Result<Vec<u8>, Error> {
     match read(path).await {
         Err(Error::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         found => found,

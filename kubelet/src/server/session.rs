@@ -1,4 +1,4 @@
-//! A session between a client and a process in a container, from its first byte to its exit code.
+//! A session between a client and a process in a container, from the first byte to the exit code.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -12,30 +12,29 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 
-use super::channels::{Gone, Outgoing, Process, Size, Told};
+use super::channels::{Gone, Outgoing, Process, ProcessOutput, Size};
 use crate::runtime::{Error, ExecSession, Runtime, Stream};
 
-/// How long an ended command may take to have an exit code.
+/// How long an exited command may lack its exit code.
 const EXIT_CODE_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks for it: the engine learns it a moment after the streams have ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Polling interval for the exit code, which the engine records a moment after the streams end.
+const EXIT_CODE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Once a client is gone, how long a process may take nothing of what it had said.
+/// How long the process may leave buffered input unread after the client has disconnected.
 const TAKES_WITHIN: Duration = Duration::from_secs(10);
-/// Input that is handed on at once.
+/// Largest piece of standard input that is forwarded at once.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Whose process it is, which is where a change of the terminal's size goes.
-pub enum Of {
-    /// A command's.
+/// The process of a session, which decides how its terminal is resized.
+pub enum ProcessKind {
     Command,
-    /// A container's own, by the engine's id.
+    /// The main process of a container, by engine id.
     Container(String),
 }
 
-impl Of {
-    /// What there is to say when it does not begin.
-    fn cannot_begin(&self) -> &'static str {
+impl ProcessKind {
+    /// Prefix of the error if the process cannot be started.
+    fn start_error(&self) -> &'static str {
         match self {
             Self::Command => "error executing command in container",
             Self::Container(_) => "error attaching to container",
@@ -43,9 +42,9 @@ impl Of {
     }
 }
 
-/// Which streams the client wants.
+/// The streams that the client requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedStreams {
     /// Standard input.
     pub stdin: bool,
     /// Standard output.
@@ -54,21 +53,19 @@ pub struct Wanted {
     pub stderr: bool,
 }
 
-/// A session under way.
+/// A session in progress.
 pub struct Session {
-    /// The engine.
+    /// The container runtime.
     pub runtime: Arc<dyn Runtime>,
-    /// Whose process.
-    pub of: Of,
-    /// What the client wants of it.
-    pub wanted: Wanted,
+    pub kind: ProcessKind,
+    pub wanted: RequestedStreams,
 }
 
 impl Session {
-    /// Carries what both say to the other until one of them has no more to say. The process begins when the client's side is
-    /// there, so that nothing it says is lost; why it does not is told as its end.
+    /// Forwards streams in both directions until one side ends. The process starts after the client's streams are ready, so
+    /// that no output is lost; a failed start is reported as its exit status.
     pub async fn run(self, client: Process, start: impl Future<Output = Result<ExecSession, Error>>) {
-        let Process { stdin, sizes, mut told, mut gone } = client;
+        let Process { stdin, sizes, mut output_sink, mut gone } = client;
         let started = tokio::select! {
             started = start => started,
             () = &mut gone => return,
@@ -76,39 +73,39 @@ impl Session {
         let ExecSession { id, output, input } = match started {
             Ok(process) => process,
             Err(error) => {
-                let why = failed("", &format!("{}: {error}", self.of.cannot_begin()));
-                tokio::select! { _ = told.send(Told::Ended(why)) => return, () = gone => return }
+                let why = failed("", &format!("{}: {error}", self.kind.start_error()));
+                tokio::select! { _ = output_sink.send(ProcessOutput::Ended(why)) => return, () = gone => return }
             }
         };
         let (taken, takes) = watch::channel(());
         tokio::select! {
-            // Input and output go on side by side: a process that waits for its reader must not keep its writer waiting.
-            _ = self.tell(&id, output, told) => {}
-            () = async { tokio::join!(self.resize(&id, sizes), self.give(stdin, input, taken)); pending().await } => {}
+            // Input and output are forwarded concurrently: a process that waits for its reader must not block its writer.
+            _ = self.send_outcome(&id, output, output_sink) => {}
+            () = async { tokio::join!(self.resize(&id, sizes), self.forward_stdin(stdin, input, taken)); pending().await } => {}
             () = async { gone.await; last_taken(takes).await } => {}
         }
     }
 
-    /// Tells the client all that there is to tell: what the process writes, and how it ended.
-    async fn tell(
+    /// Sends output and exit status to the client.
+    async fn send_outcome(
         &self,
         id: &str,
         output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
-        mut told: Outgoing<Told>,
+        mut output_sink: Outgoing<ProcessOutput>,
     ) -> Result<(), Gone> {
-        let status = match (self.send_output(output, &mut told).await?, &self.of) {
+        let status = match (self.send_output(output, &mut output_sink).await?, &self.kind) {
             (Some(error), _) => failed("", &error),
-            (None, Of::Command) => self.exit_status(id).await,
-            (None, Of::Container(_)) => success(),
+            (None, ProcessKind::Command) => self.exit_status(id).await,
+            (None, ProcessKind::Container(_)) => success(),
         };
-        told.send(Told::Ended(status)).await
+        output_sink.send(ProcessOutput::Ended(status)).await
     }
 
-    /// Sends what the process writes until it ends; an error of the engine is what is left to tell.
+    /// Sends output until the process ends; returns the message of an engine error.
     async fn send_output(
         &self,
         mut output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
-        told: &mut Outgoing<Told>,
+        output_sink: &mut Outgoing<ProcessOutput>,
     ) -> Result<Option<String>, Gone> {
         while let Some(piece) = output.next().await {
             let (stream, bytes) = match piece {
@@ -116,29 +113,29 @@ impl Session {
                 Err(error) => return Ok(Some(error.to_string())),
             };
             let wanted = match stream {
-                Stream::Stdout => self.wanted.stdout.then_some(Told::Stdout(bytes)),
-                Stream::Stderr => self.wanted.stderr.then_some(Told::Stderr(bytes)),
+                Stream::Stdout => self.wanted.stdout.then_some(ProcessOutput::Stdout(bytes)),
+                Stream::Stderr => self.wanted.stderr.then_some(ProcessOutput::Stderr(bytes)),
             };
-            if let Some(Told::Stdout(bytes) | Told::Stderr(bytes)) = &wanted
+            if let Some(ProcessOutput::Stdout(bytes) | ProcessOutput::Stderr(bytes)) = &wanted
                 && bytes.is_empty()
             {
                 continue;
             }
             if let Some(wanted) = wanted {
-                told.send(wanted).await?;
+                output_sink.send(wanted).await?;
             }
         }
         Ok(None)
     }
 
-    /// Gives the process what the client says, and tells each time that it has taken some.
-    async fn give(
+    /// Forwards standard input to the process, and notifies for each piece that it has read.
+    async fn forward_stdin(
         &self,
         mut stdin: Box<dyn AsyncRead + Send + Unpin>,
         mut input: Pin<Box<dyn AsyncWrite + Send>>,
         taken: watch::Sender<()>,
     ) {
-        // Dropped, the one tells the process that there is no more input, and the other the client that none is taken.
+        // Dropping `input` closes the process's input; dropping `stdin` tells the client that input is not read.
         if !self.wanted.stdin {
             return;
         }
@@ -150,42 +147,42 @@ impl Session {
                 return;
             };
             if input.write_all_buf(&mut piece).await.is_err() || input.flush().await.is_err() {
-                // The process reads no more; what it still writes goes on.
+                // The process has closed its input; its output continues.
                 return;
             }
             taken.send_replace(());
         }
     }
 
-    /// Gives the process's terminal the size of the client's.
+    /// Forwards terminal size changes.
     async fn resize(&self, command: &str, mut sizes: BoxStream<'static, Size>) {
         while let Some(Size { width, height }) = sizes.next().await {
-            let done = match &self.of {
-                Of::Command => self.runtime.exec_resize(command, width, height).await,
-                Of::Container(id) => self.runtime.attach_resize(id, width, height).await,
+            let done = match &self.kind {
+                ProcessKind::Command => self.runtime.exec_resize(command, width, height).await,
+                ProcessKind::Container(id) => self.runtime.attach_resize(id, width, height).await,
             };
             if let Err(error) = done {
-                tracing::debug!(%error, "a terminal kept its size");
+                tracing::debug!(%error, "cannot resize a terminal");
             }
         }
     }
 
     async fn exit_status(&self, session: &str) -> Value {
-        let look = async {
+        let poll = async {
             loop {
                 match self.runtime.exec_exit_code(session).await {
                     Ok(Some(code)) => return exited(code),
-                    Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
+                    Ok(None) => tokio::time::sleep(EXIT_CODE_POLL_INTERVAL).await,
                     Err(error) => return failed("", &error.to_string()),
                 }
             }
         };
-        let late = |_| failed("", "the command has ended, but the container engine does not say how");
-        tokio::time::timeout(EXIT_CODE_WITHIN, look).await.unwrap_or_else(late)
+        let late = |_| failed("", "the command has ended, but the container engine reports no exit code");
+        tokio::time::timeout(EXIT_CODE_WITHIN, poll).await.unwrap_or_else(late)
     }
 }
 
-/// Waits until a process has taken what a client had said before it went away, or takes no more of it.
+/// Waits until the process has read the remaining input of a disconnected client, or stops reading.
 async fn last_taken(mut takes: watch::Receiver<()>) {
     while let Ok(Ok(())) = tokio::time::timeout(TAKES_WITHIN, takes.changed()).await {}
 }

@@ -1,4 +1,4 @@
-//! The kubelet's directory: one kubelet at a time, and the socket through which it is reached.
+//! The kubelet's root directory: its lock, so that only one kubelet uses it, and the local socket.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -7,36 +7,34 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// The name of the socket in the root directory.
+/// Name of the socket file.
 const SOCKET: &str = "kubelet.sock";
-/// The name of the lock in the root directory.
+/// Name of the lock file.
 const LOCK: &str = "kubelet.lock";
 
-/// Why the directory cannot be used.
+/// Why the root directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another kubelet has it.
+    /// Another kubelet holds the lock.
     #[error("another kubelet runs on {path}: stop it, or give this one another --root-dir")]
     Taken {
         /// The directory.
         path: PathBuf,
     },
-    /// No socket can have its path.
+    /// The socket path is too long for the operating system.
     #[error("{0}")]
     TooLong(String),
-    /// The file system refuses.
-    #[error("cannot {operation} {path}: {source}; check --root-dir and who may write there")]
+    /// An I/O error.
+    #[error("cannot {operation} {path}: {source}; check --root-dir and its permissions")]
     Io {
-        /// What was tried.
         operation: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
-/// The kubelet's directory, held against every other kubelet for as long as this lives.
+/// The locked root directory; the lock is held until this value is dropped.
 #[derive(Debug)]
 pub struct RootDir {
     path: PathBuf,
@@ -44,12 +42,12 @@ pub struct RootDir {
 }
 
 impl RootDir {
-    /// Makes the directory where there is none and takes it, as soon as a kubelet that ends has let go of it. Blocks.
+    /// Creates and locks the directory. Waits a short time for a terminating kubelet to release the lock. Blocks.
     ///
     /// # Errors
-    /// When another kubelet has it, it cannot be written, or no socket can be in it.
+    /// Another kubelet holds the lock, the directory is not writable, or the socket path is too long.
     pub fn take(path: &Path) -> Result<Self, Error> {
-        command::socket_fits(&path.join(SOCKET), "--root-dir").map_err(Error::TooLong)?;
+        command::check_socket_path(&path.join(SOCKET), "--root-dir").map_err(Error::TooLong)?;
         let io = |operation, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { operation, path, source }
@@ -63,22 +61,22 @@ impl RootDir {
             .mode(0o600)
             .open(&lock_path)
             .map_err(io("open", &lock_path))?;
-        match command::lock(&lock, command::ENDS_WITHIN) {
+        match command::lock(&lock, command::LOCK_TIMEOUT) {
             Ok(true) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Ok(false) => Err(Error::Taken { path: path.to_owned() }),
             Err(error) => Err(io("lock", &lock_path)(error)),
         }
     }
 
-    /// Listens on the socket, which takes the place of one that a kubelet before left behind.
+    /// Listens on the socket and replaces a stale one.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The socket cannot be created.
     pub fn listen(&self) -> Result<UnixListener, Error> {
         let path = self.path.join(SOCKET);
         let io = |source| Error::Io { operation: "listen on", path: path.clone(), source };
-        // Made where nobody else can reach it, so that it never stands open between its birth and its mode.
-        // Its path is no longer than that of the socket.
+        // Created in a private directory, so that it is never accessible before its mode is set. That path is not longer than
+        // the final one.
         let hidden = tempfile::Builder::new().prefix(".s").tempdir_in(&self.path).map_err(io)?;
         let newborn = hidden.path().join("s");
         let listener = UnixListener::bind(&newborn).map_err(io)?;
@@ -90,7 +88,7 @@ impl RootDir {
 
 impl Drop for RootDir {
     fn drop(&mut self) {
-        // The lock file stays: a newcomer may hold it open already.
+        // The lock file stays, because the next kubelet may have opened it.
         let _ = fs::remove_file(self.path.join(SOCKET));
     }
 }

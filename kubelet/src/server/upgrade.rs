@@ -1,9 +1,9 @@
-//! Whichever of two protocols a client asks for, and what is said where it can have neither.
+//! Selects WebSocket or SPDY for a process session, and reports why neither is possible.
 
 use std::time::Duration;
 
 use apiserver::Status;
-use apiserver::spdy::remote::{self, Streams};
+use apiserver::spdy::exec::{self, Streams};
 use apiserver::spdy::{self, Refusal};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use http::request::Parts;
 use super::channels::Process;
 use super::{spdy as streams, websocket};
 
-/// A request for a process's streams, which can be had.
+/// An accepted upgrade request for process streams.
 pub enum Upgrade {
     /// Over a WebSocket.
     WebSocket(WebSocketUpgrade),
@@ -20,30 +20,29 @@ pub enum Upgrade {
     Spdy(spdy::Upgrade),
 }
 
-/// Why they cannot be had.
+/// A rejected upgrade request.
 pub enum Refused {
-    /// As everything is said.
+    /// An API status.
     Status(Status),
-    /// As a client of SPDY is told.
     Spdy(Refusal),
 }
 
 impl Upgrade {
-    /// Agrees with a client on a protocol.
+    /// Negotiates a protocol with the client.
     ///
     /// # Errors
-    /// When it asks for none, or for none that is spoken here.
+    /// The request asks for no upgrade, or for no supported protocol.
     pub async fn of_process(parts: &mut Parts) -> Result<Self, Refused> {
         if spdy::Upgrade::is_asked(&parts.headers) {
-            return Ok(Self::Spdy(spdy::Upgrade::read(parts, remote::PROTOCOLS)?));
+            return Ok(Self::Spdy(spdy::Upgrade::read(parts, exec::PROTOCOLS)?));
         }
         Ok(Self::WebSocket(websocket::upgrade(parts, &websocket::OF_PROCESSES).await?))
     }
 
-    /// The answer, after which the client's side is served once all of it is there, as long as something moves within `idle`.
+    /// Accepts the upgrade and calls `serve` once all streams of the client are open. `idle` is the idle timeout.
     pub fn serve<F>(
         self,
-        wanted: remote::Wanted,
+        wanted: exec::StreamOptions,
         idle: Duration,
         serve: impl FnOnce(Process) -> F + Send + 'static,
     ) -> Response
@@ -51,13 +50,14 @@ impl Upgrade {
         F: Future<Output = ()> + Send + 'static,
     {
         match self {
-            Self::WebSocket(upgrade) => {
-                upgrade.on_upgrade(move |socket| serve(websocket::process(socket, idle)))
-            }
+            Self::WebSocket(upgrade) => upgrade.on_upgrade(move |socket| async move {
+                let (process, connection) = websocket::process(socket, idle);
+                tokio::join!(serve(process), connection);
+            }),
             Self::Spdy(upgrade) => {
                 let protocol = upgrade.protocol;
-                upgrade.serve(remote::admit, idle, move |session| async move {
-                    // One who does not begin his streams is not served.
+                upgrade.serve(exec::admit, idle, move |session| async move {
+                    // A client that does not open its streams is not served.
                     if let Some(all) = Streams::accept(session, protocol, wanted).await {
                         serve(streams::process(all)).await;
                     }

@@ -1,4 +1,4 @@
-//! Channels over a WebSocket: the first byte of each message says which one it is of.
+//! Streams over a WebSocket: the first byte of each message is the channel number.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::channels::{Gone, Process, Size, Told};
+use super::channels::{Gone, Process, ProcessOutput, Size};
 
-/// The first byte of a message.
+/// Channel numbers.
 mod channel {
     pub const STDIN: u8 = 0;
     pub const STDOUT: u8 = 1;
@@ -29,23 +29,23 @@ mod channel {
     pub const CLOSE: u8 = 255;
 }
 
-/// The protocols of processes, the best first. Only the fifth can say that standard input has ended; the first, which
-/// conformance tests speak, knows no `Status`.
+/// Subprotocols for processes, by preference. Only version 5 can signal the end of standard input; the oldest one, which
+/// conformance tests use, has no `Status`.
 pub const OF_PROCESSES: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", OLDEST];
 const OLDEST: &str = "channel.k8s.io";
-/// Messages that wait for whoever reads them, a port or the client: enough to keep both busy.
+/// Capacity of message queues, which keeps both sides busy.
 pub const WAITING: usize = 16;
-/// Bytes of standard input that wait to be taken; when they do not fit, nothing more is read of the connection.
+/// Buffer for standard input in bytes; while it is full, the connection is not read.
 const UNREAD_BYTES: usize = 64 * 1024;
-/// A client whose bytes nobody takes is asked this often whether it is there.
-const ASK_EVERY: Duration = Duration::from_secs(10);
-/// How long a client that has been told everything may take to say goodbye, too.
+/// Interval of pings to a client whose input is not being read.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Agrees on one of those protocols.
+/// Negotiates a subprotocol.
 ///
 /// # Errors
-/// 400 when the client does not speak WebSocket, 403 when it speaks none of them.
+/// 400 if the request is not a WebSocket upgrade, 403 if no subprotocol matches.
 pub async fn upgrade(
     parts: &mut Parts,
     protocols: &'static [&'static str],
@@ -56,7 +56,7 @@ pub async fn upgrade(
             | rejection::WebSocketUpgradeRejection::InvalidUpgradeHeader(_)
             | rejection::WebSocketUpgradeRejection::InvalidConnectionHeader(_) => {
                 format!(
-                    "Upgrade request required: this speaks WebSocket ({}), as kubectl 1.30 and later do, and SPDY/3.1",
+                    "Upgrade request required: this endpoint supports WebSocket ({}), as kubectl 1.30 and later do, and SPDY/3.1",
                     protocols[0]
                 )
             }
@@ -66,78 +66,80 @@ pub async fn upgrade(
     })?;
     let upgrade = upgrade.protocols(protocols.iter().copied());
     if upgrade.selected_protocol().is_none() {
-        let message = format!("no protocol in common: this speaks {}", protocols.join(" and "));
+        let message = format!("no common protocol: this endpoint supports {}", protocols.join(" and "));
         return Err(Status::new(StatusCode::FORBIDDEN, "Forbidden", message));
     }
     Ok(upgrade)
 }
 
-/// The client's side of a process; it is gone when nothing has come and nothing gone for as long as `idle`, too.
-pub fn process(socket: WebSocket, idle: Duration) -> Process {
+/// The client's streams of a process, and the connection, which the caller runs beside the process. A connection without data
+/// in either direction for `idle` counts as disconnected.
+pub fn process(socket: WebSocket, idle: Duration) -> (Process, impl Future<Output = ()> + Send) {
     let knows_status = socket.protocol().is_none_or(|agreed| agreed.as_bytes() != OLDEST.as_bytes());
     let activity = Activity::begin();
-    let (gets, queue) = mpsc::channel(WAITING);
+    let (sender, queue) = mpsc::channel(WAITING);
     let (to_stdin, stdin) = tokio::io::duplex(UNREAD_BYTES);
     let (size, sizes) = watch::channel(None);
-    let (here, away) = oneshot::channel();
-    let heard = Heard { stdin: Some(to_stdin), size, asks: gets.downgrade(), here };
-    // Ends when all of it is sent and nobody has more to send.
-    tokio::spawn(serve(socket, queue, heard, activity.clone(), idle));
+    let (connected, disconnected) = oneshot::channel();
+    let incoming = ClientMessages { stdin: Some(to_stdin), size, ping_sender: sender.downgrade(), connected };
+    // It ends when all senders are dropped and the queue is sent.
+    let connection = serve(socket, queue, incoming, activity.clone(), idle);
     let gone = async move {
-        tokio::select! { _ = away => {}, () = activity.ceased(idle) => {} }
+        tokio::select! { _ = disconnected => {}, () = activity.idle_for(idle) => {} }
     };
-    let told = sink::unfold(gets, move |gets, told| async move {
-        if let Some(message) = message(told, knows_status) {
-            gets.send(message).await.map_err(|_| Gone)?;
+    let outgoing = sink::unfold(sender, move |sender, outgoing| async move {
+        if let Some(message) = message(outgoing, knows_status) {
+            sender.send(message).await.map_err(|_| Gone)?;
         }
-        Ok(gets)
+        Ok(sender)
     });
     let sizes = stream::unfold(sizes, |mut sizes| async move {
         sizes.changed().await.ok()?;
         let size: Option<Size> = *sizes.borrow_and_update();
         Some((size, sizes))
     });
-    Process {
+    let process = Process {
         stdin: Box::new(stdin),
         sizes: sizes.filter_map(ready).boxed(),
-        told: Box::pin(told),
+        output_sink: Box::pin(outgoing),
         gone: Box::pin(gone),
-    }
+    };
+    (process, connection)
 }
 
 async fn serve(
     socket: WebSocket,
-    told: mpsc::Receiver<Message>,
-    heard: Heard,
+    outgoing: mpsc::Receiver<Message>,
+    incoming: ClientMessages,
     activity: Activity,
     idle: Duration,
 ) {
     let (mut sink, mut messages) = socket.split();
-    let hearing = async {
-        heard.take(payloads(&mut messages, activity.clone())).await;
+    let receiving = async {
+        incoming.take(payloads(&mut messages, activity.clone())).await;
         pending().await
     };
-    let told = tokio::select! {
-        told = tell(&mut sink, told, activity.clone(), idle) => told,
-        never = hearing => never,
+    let sent = tokio::select! {
+        sent = send_all(&mut sink, outgoing, activity.clone(), idle) => sent,
+        never = receiving => never,
     };
-    if told.is_ok() {
-        read_off(messages).await;
+    if sent.is_ok() {
+        drain(messages).await;
     }
 }
 
-/// Where it goes what the client of a process says.
-struct Heard {
-    /// `None` when it has said all of it, or the process takes no more.
+/// Receivers of the client's messages for a process.
+struct ClientMessages {
+    /// `None` after the end of input, or when the process no longer reads.
     stdin: Option<DuplexStream>,
     size: watch::Sender<Option<Size>>,
-    asks: mpsc::WeakSender<Message>,
-    /// Goes with the client.
-    here: oneshot::Sender<Infallible>,
+    ping_sender: mpsc::WeakSender<Message>,
+    /// Dropped when the client disconnects.
+    connected: oneshot::Sender<Infallible>,
 }
 
-impl Heard {
-    /// Takes it until the client goes away.
+impl ClientMessages {
+    /// Handles messages until the client disconnects.
     async fn take(mut self, messages: impl Stream<Item = Bytes>) {
         let mut messages = pin!(messages);
         while let Some(message) = messages.next().await {
@@ -145,9 +147,9 @@ impl Heard {
             match *number {
                 channel::STDIN => {
                     if let Some(open) = &mut self.stdin {
-                        match patiently(open.write_all(rest), &self.asks).await {
+                        match with_liveness_pings(open.write_all(rest), &self.ping_sender).await {
                             Ok(Ok(())) => {}
-                            // The process takes no more.
+                            // The process no longer reads its input.
                             Ok(Err(_)) => self.stdin = None,
                             Err(Gone) => break,
                         }
@@ -155,57 +157,56 @@ impl Heard {
                 }
                 channel::CLOSE if rest == [channel::STDIN] => self.stdin = None,
                 channel::RESIZE => {
-                    if let Some(told) = resize(rest) {
-                        self.size.send_replace(Some(told));
+                    if let Some(size) = resize(rest) {
+                        self.size.send_replace(Some(size));
                     }
                 }
                 _ => {}
             }
         }
-        drop(self.here);
+        drop(self.connected);
     }
 }
 
-/// Waits until something that the client has said is taken, and asks it meanwhile whether it is there: nothing more is read of
-/// its connection, so that its end is not seen, and only what is sent to one that is gone comes back as an error.
+/// Waits for `taken` and sends pings meanwhile. The connection is not being read, so its end shows only as an error of a ping.
 ///
 /// # Errors
-/// When it is not.
-pub async fn patiently<T>(
+/// The client has disconnected.
+pub async fn with_liveness_pings<T>(
     taken: impl Future<Output = T>,
-    asks: &mpsc::WeakSender<Message>,
+    ping_sender: &mpsc::WeakSender<Message>,
 ) -> Result<T, Gone> {
-    let ask = async {
+    let pings = async {
         loop {
-            tokio::time::sleep(ASK_EVERY).await;
-            let Some(gets) = asks.upgrade() else { return };
-            if gets.send(Message::Ping(Bytes::new())).await.is_err() {
+            tokio::time::sleep(PING_INTERVAL).await;
+            let Some(sender) = ping_sender.upgrade() else { return };
+            if sender.send(Message::Ping(Bytes::new())).await.is_err() {
                 return;
             }
         }
     };
     tokio::select! {
         taken = taken => Ok(taken),
-        () = ask => Err(Gone),
+        () = pings => Err(Gone),
     }
 }
 
-/// Sends what there is to send, and goodbye when nothing more comes.
+/// Sends all queued messages, then a close frame.
 ///
 /// # Errors
-/// When the client is gone, as is one that takes nothing for as long as `idle`.
-pub async fn tell(
+/// The client has disconnected, or accepts no data for `idle`.
+pub async fn send_all(
     sink: &mut (impl Sink<Message> + Unpin),
-    mut told: mpsc::Receiver<Message>,
+    mut outgoing: mpsc::Receiver<Message>,
     activity: Activity,
     idle: Duration,
 ) -> Result<(), Gone> {
-    while let Some(message) = told.recv().await {
-        // To ask whether it is there is to say nothing.
-        let is_said = !matches!(message, Message::Ping(_));
+    while let Some(message) = outgoing.recv().await {
+        // A ping does not count as activity.
+        let is_data = !matches!(message, Message::Ping(_));
         send(sink, message, idle).await?;
-        if is_said {
-            activity.moved();
+        if is_data {
+            activity.touch();
         }
     }
     let goodbye = CloseFrame { code: 1000, reason: "".into() };
@@ -217,15 +218,15 @@ async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message, idle: D
     sent.map_err(|_| Gone)?.map_err(|_| Gone)
 }
 
-/// Reads what a client still sends that has been told everything, until it says goodbye, or the kernel would throw away
-/// what it has not read yet.
-pub async fn read_off(messages: impl Stream<Item = Result<Message, axum::Error>>) {
+/// Reads remaining messages until the client's close frame. Otherwise the kernel would discard data that the client has not
+/// read yet.
+pub async fn drain(messages: impl Stream<Item = Result<Message, axum::Error>>) {
     let mut messages = pin!(messages);
     let read = async { while let Some(Ok(_)) = messages.next().await {} };
     let _ = tokio::time::timeout(LINGER, read).await;
 }
 
-/// What a client says over a WebSocket until it is closed. That it is there, it says unasked or asked, moves nothing.
+/// The payloads of a client's messages until it closes. Pings and pongs do not count as activity.
 pub fn payloads(
     messages: impl Stream<Item = Result<Message, axum::Error>>,
     activity: Activity,
@@ -239,21 +240,21 @@ pub fn payloads(
                 _ => None,
             })
         })
-        .inspect(move |_| activity.moved())
+        .inspect(move |_| activity.touch())
 }
 
-/// `{"Width":80,"Height":24}`.
+/// Parses `{"Width":80,"Height":24}`.
 pub fn resize(size: &[u8]) -> Option<Size> {
     let size: Value = serde_json::from_slice(size).ok()?;
     let side = |name: &str| u16::try_from(size.get(name)?.as_u64()?).ok();
     Some(Size { width: side("Width")?, height: side("Height")? })
 }
 
-fn message(told: Told, knows_status: bool) -> Option<Message> {
-    match told {
-        Told::Stdout(bytes) => Some(frame(channel::STDOUT, &bytes)),
-        Told::Stderr(bytes) => Some(frame(channel::STDERR, &bytes)),
-        Told::Ended(status) => {
+fn message(outgoing: ProcessOutput, knows_status: bool) -> Option<Message> {
+    match outgoing {
+        ProcessOutput::Stdout(bytes) => Some(frame(channel::STDOUT, &bytes)),
+        ProcessOutput::Stderr(bytes) => Some(frame(channel::STDERR, &bytes)),
+        ProcessOutput::Ended(status) => {
             let text = match &status {
                 status if knows_status => status.to_string(),
                 status => status["message"].as_str().unwrap_or_default().to_owned(),
@@ -263,7 +264,7 @@ fn message(told: Told, knows_status: bool) -> Option<Message> {
     }
 }
 
-/// A message of a channel.
+/// A message on a channel.
 pub fn frame(number: u8, bytes: &[u8]) -> Message {
     let mut frame = BytesMut::with_capacity(bytes.len() + 1);
     frame.put_u8(number);

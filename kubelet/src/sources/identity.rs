@@ -1,4 +1,4 @@
-//! Who a pod of a local source is on this node: its name, its UID and the marks of where it came from.
+//! Assigns node-specific identity to pods of local sources: name, UID and config annotations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use sha2::{Digest, Sha256};
 use crate::desired::SourceKind;
 use crate::observed::Timestamp;
 
-/// The annotation that names the source.
+/// Annotation with the source of a pod.
 pub const SOURCE: &str = "kubernetes.io/config.source";
-/// The annotation with the hash of the pod as its source holds it.
+/// Annotation with the hash of the pod in its source.
 pub const HASH: &str = "kubernetes.io/config.hash";
-/// The annotation with the time this pod was first seen.
+/// Annotation with the time at which the pod was first seen.
 pub const SEEN: &str = "kubernetes.io/config.seen";
-/// The annotation of the API's copies of static pods, which nothing here is.
+/// Annotation of mirror pods, which is removed from local pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Longest name of a pod; the API's limit.
+/// Longest pod name; the API's limit.
 const NAME_LIMIT: usize = 253;
-/// Longest UID: it is part of file names and of the names of containers.
+/// Longest UID, which is part of file and container names.
 const UID_LIMIT: usize = 128;
 
-/// Makes a pod of a local source one of this node. `known` is the pod that the source held under the same name before: it is
-/// returned itself when nothing has changed, so that an unchanged pod stays the same to everyone.
+/// Converts a pod of a local source to a pod of this node. `known` is the previous pod of that name; it is returned itself if
+/// nothing changed, so that pointer equality means "unchanged".
 ///
 /// # Errors
-/// A name that gets too long with the node's name, or a UID that cannot be part of a path.
+/// The name with the node's name is too long, or the UID is not safe in a path.
 pub fn place(
     mut pod: Pod,
     node: &str,
@@ -41,7 +41,7 @@ pub fn place(
         let over = name.len() - NAME_LIMIT;
         return Err(Box::new(Problem {
             path: "metadata.name".to_owned(),
-            what: format!("on this node the pod is called {name}, {} characters long", name.len()),
+            what: format!("the full name of the pod is {name}, {} characters long", name.len()),
             remedy: format!("shorten it by {over}: {NAME_LIMIT} is the most"),
             ..problem()
         }));
@@ -52,7 +52,7 @@ pub fn place(
         Some(uid) => {
             return Err(Box::new(Problem {
                 path: "metadata.uid".to_owned(),
-                what: format!("{uid:?} is no UID"),
+                what: format!("{uid:?} is not a valid UID"),
                 remedy: "use letters, digits, dots and dashes, or leave it out and the node will make one"
                     .to_owned(),
                 ..problem()
@@ -85,8 +85,8 @@ pub fn place(
     Ok(Arc::new(pod))
 }
 
-/// The UID of a pod that was given none: of node, source, namespace and name alone, so that an edit, a reformat or a renamed
-/// file is an update of the same pod. It reads as a UUID of version 8, the one for hashes of one's own.
+/// UID of a pod that specifies none, derived from node, source, namespace and name. An edit, reformatting or renaming of the
+/// file keeps it. It has the format of a UUID of version 8.
 pub fn uid(node: &str, source: SourceKind, namespace: &str, name: &str) -> String {
     let digest = Sha256::digest([node, source.as_str(), namespace, name].join("\0"));
     let mut bytes: [u8; 16] = std::array::from_fn(|at| digest[at]);
@@ -96,14 +96,14 @@ pub fn uid(node: &str, source: SourceKind, namespace: &str, name: &str) -> Strin
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// What the pod's source says of it, in short.
+/// Hash of the pod as its source contains it.
 fn hash(pod: &Pod) -> String {
-    // A typed pod always becomes JSON; were one not to, every reading would count as a change of it.
+    // A typed pod always serializes; otherwise each read would count as a change.
     let text = serde_json::to_vec(pod).unwrap_or_default();
     hex::encode(&Sha256::digest(text)[..16])
 }
 
-/// Pods of a local source stay whatever befalls the node: nobody else could start them again.
+/// Adds a toleration for all NoExecute taints, because no other node could run a local pod.
 fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
     let all = Toleration {
         operator: Some("Exists".to_owned()),
@@ -115,14 +115,14 @@ fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
     }
 }
 
-/// True for a text that is safe as part of a path and of a container's name.
+/// Whether a text is safe in a path and in a container name.
 fn is_safe(uid: &str) -> bool {
     uid.len() <= UID_LIMIT
         && uid.starts_with(|c: char| c.is_ascii_alphanumeric())
         && uid.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
 }
 
-/// A problem that has no place in a text.
+/// A problem without position.
 pub(super) fn problem() -> Problem {
     Problem {
         line: 0,

@@ -1,4 +1,4 @@
-//! The last good version of every manifest, on disk, so that a broken edit stops nothing after a restart either.
+//! Saves the last good version of each manifest, so that an invalid edit stops no pod after a restart either.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::manifest::Named;
-use crate::desired::{Held, SourceKind};
+use crate::desired::{SourceKind, SourceObject};
 
-/// The files of one source: one a manifest, named by a hash of where the manifest lies.
+/// Directory of one source, with one file per manifest, named by a hash of its origin.
 #[derive(Clone, Debug)]
 pub struct LastGood {
     directory: PathBuf,
 }
 
 impl LastGood {
-    /// Those of a source under the kubelet's root directory.
+    /// The store of a source below the root directory.
     pub fn new(root_dir: &Path, source: SourceKind) -> Self {
         Self { directory: root_dir.join("sources").join(source.as_str()) }
     }
 
-    /// What every manifest held when it was last good. What cannot be read is told in the log and left out.
+    /// Loads the objects of all manifests. Unreadable files are logged and skipped.
     pub fn load(&self) -> BTreeMap<String, Vec<Named>> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeMap::new(),
             Err(error) => {
                 let path = self.directory.display();
-                tracing::warn!(%path, %error, "cannot read the last good manifests; going on without them");
+                tracing::warn!(%path, %error, "cannot read the saved manifests; continuing without them");
                 return BTreeMap::new();
             }
         };
@@ -45,17 +45,17 @@ impl LastGood {
                 let read = fs::read(&path).and_then(|bytes| decode(&bytes).ok_or_else(damaged));
                 read.map_err(|error| {
                     let path = path.display();
-                    tracing::warn!(%path, %error, "a last good manifest is lost; going on without it");
+                    tracing::warn!(%path, %error, "cannot read a saved manifest; continuing without it");
                 })
                 .ok()
             })
             .collect()
     }
 
-    /// Writes down what a manifest holds, in one atomic step; nothing at all removes it.
+    /// Saves the objects of a manifest atomically; removes the file if there are none.
     ///
     /// # Errors
-    /// When the directory or file cannot be written, a full disk among others.
+    /// The directory or file cannot be written, for example because the disk is full.
     pub fn save(&self, origin: &str, objects: &[Named]) -> io::Result<()> {
         let path = self.path(origin);
         if objects.is_empty() {
@@ -64,7 +64,7 @@ impl LastGood {
                 _ => Ok(()),
             };
         }
-        // Secrets may be among them.
+        // The objects may include Secrets.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let partial = path.with_extension("tmp");
         let mut file =
@@ -98,9 +98,9 @@ fn decode(bytes: &[u8]) -> Option<(String, Vec<Named>)> {
             let name = entry["manifestName"].as_str()?.to_owned();
             let object = entry["object"].take();
             let object = match object["kind"].as_str()? {
-                "Pod" => Held::Pod(Arc::new(Deserialize::deserialize(&object).ok()?)),
-                "ConfigMap" => Held::ConfigMap(Arc::new(Deserialize::deserialize(&object).ok()?)),
-                "Secret" => Held::Secret(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "Pod" => SourceObject::Pod(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "ConfigMap" => SourceObject::ConfigMap(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "Secret" => SourceObject::Secret(Arc::new(Deserialize::deserialize(&object).ok()?)),
                 _ => return None,
             };
             Some(Named { name: Arc::new(ObjectName { name, ..object.object_name() }), object })

@@ -1,4 +1,4 @@
-//! One manifest over time: what it holds now, and what stays in force of what it held before.
+//! State of one manifest: its current objects, and last good versions of invalid ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,42 +7,40 @@ use api::object::Object;
 use api::problem::{ObjectName, Problem};
 
 use super::identity;
-use crate::desired::{Found, FoundProblem, Held, SourceKind};
+use crate::desired::{Found, FoundProblem, SourceKind, SourceObject};
 use crate::observed::Timestamp;
 
-/// An object under the name that its manifest gives it; a pod's own name has the node in it.
+/// An object with its name in the manifest, which for a pod lacks the node's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// Kind, namespace and name in the manifest.
     pub name: Arc<ObjectName>,
-    /// The object.
-    pub object: Held,
+    pub object: SourceObject,
 }
 
-/// What is in force of one manifest.
+/// The objects of one manifest that are in use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest {
-    /// Objects, those of the last good version included.
+    /// Objects, including last good versions.
     pub objects: Vec<Named>,
-    /// What is wrong with it, and whether a last good version stands in.
+    /// Problems, each with whether a last good version is used.
     pub problems: Vec<(Problem, bool)>,
 }
 
-/// All objects of a source under their manifest names.
-pub type Known = BTreeMap<Arc<ObjectName>, Held>;
+/// All objects of a source by their manifest names.
+pub type Known = BTreeMap<Arc<ObjectName>, SourceObject>;
 
-/// Who reads, for the identity of pods.
+/// Node and source, which determine the identity of pods.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ManifestContext {
     /// The node's name.
     pub node: String,
-    /// The source.
     pub source: SourceKind,
 }
 
 impl Manifest {
-    /// Reads a new version of the manifest. Objects that did not change are taken over from `known`.
-    pub fn read(&self, bytes: &[u8], place: &Place, known: &Known, now: Timestamp) -> Self {
+    /// Reads a new version of the manifest. Unchanged objects are taken from `known`.
+    pub fn read(&self, bytes: &[u8], place: &ManifestContext, known: &Known, now: Timestamp) -> Self {
         let decoded = api::decode(bytes);
         let mut problems = decoded.problems;
         let mut objects = Vec::new();
@@ -57,15 +55,15 @@ impl Manifest {
         self.renewed(objects, problems)
     }
 
-    /// The manifest cannot be read at all: everything stays in force.
+    /// Records that the manifest cannot be read; all objects stay in use.
     pub fn unreadable(&self, problem: Problem) -> Self {
         self.renewed(Vec::new(), vec![problem])
     }
 
-    /// The objects that are good now, and beside them what was good before of those that are not: by name where the
-    /// problem names its object, else all that are not there otherwise.
+    /// The valid objects, plus last good versions of invalid ones: by name if the problem names its object, otherwise all
+    /// objects that would be missing.
     fn renewed(&self, mut objects: Vec<Named>, problems: Vec<Problem>) -> Self {
-        let stands_in = |problem: &Problem, old: &Named| match &problem.object {
+        let replaces = |problem: &Problem, old: &Named| match &problem.object {
             Some(name) if !name.name.is_empty() => *name == *old.name,
             Some(_) | None => true,
         };
@@ -74,16 +72,16 @@ impl Manifest {
         let problems: Vec<_> = problems
             .into_iter()
             .map(|problem| {
-                let last_good = missing.iter().any(|old| stands_in(&problem, old));
+                let last_good = missing.iter().any(|old| replaces(&problem, old));
                 (problem, last_good)
             })
             .collect();
-        let kept = |old: &Named| problems.iter().any(|(problem, _)| stands_in(problem, old));
+        let kept = |old: &Named| problems.iter().any(|(problem, _)| replaces(problem, old));
         objects.extend(missing.into_iter().filter(kept));
         Self { objects, problems }
     }
 
-    /// What it gives to a snapshot.
+    /// Adds objects and problems to a snapshot.
     pub fn add_to(&self, origin: &Arc<str>, objects: &mut Vec<Found>, problems: &mut Vec<FoundProblem>) {
         let found = |named: &Named| Found {
             name: named.name.clone(),
@@ -99,17 +97,22 @@ impl Manifest {
     }
 }
 
-/// Makes an object one of this node, the very one that is known when it is the same.
-fn adopt(object: Object, place: &Place, known: Option<&Held>, now: Timestamp) -> Result<Held, Box<Problem>> {
+/// Converts an object to one of this node; returns the known object if it is equal.
+fn adopt(
+    object: Object,
+    place: &ManifestContext,
+    known: Option<&SourceObject>,
+    now: Timestamp,
+) -> Result<SourceObject, Box<Problem>> {
     let new = match object {
         Object::Pod(pod) => {
             let known = match known {
-                Some(Held::Pod(known)) => Some(known),
+                Some(SourceObject::Pod(known)) => Some(known),
                 _ => None,
             };
-            return identity::place(*pod, &place.node, place.source, known, now).map(Held::Pod);
+            return identity::place(*pod, &place.node, place.source, known, now).map(SourceObject::Pod);
         }
-        Object::ConfigMap(_) | Object::Secret(_) => Held::new(object),
+        Object::ConfigMap(_) | Object::Secret(_) => SourceObject::new(object),
     };
     Ok(match known {
         Some(known) if *known == new => known.clone(),

@@ -1,4 +1,4 @@
-//! Where pods come from: each source sends all it holds whenever that changes, and keeps its last good version.
+//! Pod sources: each sends a complete snapshot whenever its content changes, and saves its last good version.
 
 pub mod file;
 pub mod identity;

@@ -1,4 +1,4 @@
-//! Identity and what stays in force, as tables.
+//! Pod identity and last good versions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::identity::{self, HASH, SEEN, SOURCE, place, uid};
-use super::manifest::{Known, Manifest, Place};
-use crate::desired::{Held, SourceKind};
+use super::manifest::{Known, Manifest, ManifestContext};
+use crate::desired::{SourceKind, SourceObject};
 use crate::observed::Timestamp;
 
 const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
@@ -114,17 +114,17 @@ fn a_manifest_cannot_pretend_to_be_the_copy_of_another_pod() {
     assert_eq!(annotations[SOURCE], "file");
 }
 
-/// Reads these versions of a manifest one after the other and says what is in force at the end: names and images, and
-/// for each problem whether a last good version stands in.
+/// Reads these versions of a manifest in order. Returns names and images in use, and for each problem whether a last good
+/// version is used.
 fn after(versions: &[&str]) -> (String, Vec<bool>) {
-    let place = Place { node: "n".to_owned(), source: SourceKind::File };
+    let place = ManifestContext { node: "n".to_owned(), source: SourceKind::File };
     let mut manifest = Manifest::default();
     for version in versions {
         let known: Known = manifest.objects.iter().map(|n| (n.name.clone(), n.object.clone())).collect();
         manifest = manifest.read(version.as_bytes(), &place, &known, NOW);
     }
     let objects = manifest.objects.iter().map(|named| match &named.object {
-        Held::Pod(pod) => {
+        SourceObject::Pod(pod) => {
             let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
             format!("{}={}", named.name.name, &image[1..])
         }

@@ -1,53 +1,51 @@
-//! One container of a pod, as the engine is asked to make it.
+//! Builds the runtime spec of a container.
 
 use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+use super::ConfigError;
 use super::env::Environment;
-use super::error::ConfigError;
 use super::facts::Facts;
 use super::{hash, identity, resources, sandbox, security, spec_of};
 use crate::observed::Sandbox;
 use crate::runtime::Image;
 use crate::runtime::spec::{ContainerSpec, Mount, Termination};
 
-/// Where a container leaves its last words unless it says otherwise.
+/// Default of `terminationMessagePath`.
 const TERMINATION_PATH: &str = "/dev/termination-log";
 
-/// All that one container is made from.
+/// Input for the spec of a container.
 pub struct ContainerInput<'a> {
-    /// The pod.
     pub pod: &'a Pod,
-    /// The container, init containers, sidecars and ephemeral ones alike.
+    /// The container; also for init, sidecar and ephemeral containers.
     pub container: &'a Container,
-    /// Engine id of the container whose processes it is to see, where it asks for one.
+    /// Engine id of the container whose pid namespace it joins (`targetContainerName`).
     pub target: Option<&'a str>,
     /// Facts of the node.
     pub facts: &'a Facts,
-    /// The sandbox it joins.
+    /// The sandbox that it joins.
     pub sandbox: &'a Sandbox,
-    /// The image it runs.
     pub image: &'a Image,
-    /// Its variables.
+    /// Its environment variables.
     pub environment: &'a Environment,
-    /// Its volumes, as the room `volumes` has mounted them.
+    /// Its mounts, prepared by the `volumes` module.
     pub mounts: Vec<Mount>,
-    /// What the file holds that [`super::seccomp_file`] names; `None` when it names none, or there is none.
+    /// Content of the file named by [`super::seccomp_file`]; `None` if there is none.
     pub seccomp: Option<&'a str>,
-    /// Restarts before this one.
+    /// Restart count.
     pub attempt: u32,
-    /// How long a restart waits should this attempt end.
+    /// Restart back-off if this attempt ends.
     pub back_off: Duration,
-    /// The file on the host that takes the termination message.
+    /// Host file for the termination message.
     pub termination_file: &'a Path,
 }
 
-/// Describes a container.
+/// Builds the spec of a container.
 ///
 /// # Errors
-/// The pod asks for something that no container can be; the message names the field.
+/// The pod requests something unsupported or contradictory; the message names the field.
 pub fn container(input: ContainerInput<'_>) -> Result<ContainerSpec, ConfigError> {
     let ContainerInput { pod, container, environment, .. } = input;
     let spec = spec_of(pod)?;

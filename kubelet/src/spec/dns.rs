@@ -1,22 +1,23 @@
-//! A pod's `/etc/resolv.conf`: its policy, the cluster's and the host's servers, and its own wishes, within the resolver's limits.
+//! DNS configuration of a pod: its policy, the servers of cluster and host, its own settings, and the limits of resolvers.
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use super::error::Note;
+use super::Note;
 use super::facts::Facts;
 use super::{host_network, namespace};
 use crate::runtime::spec::Dns;
 
-/// Most name servers a resolver reads.
+/// Most name servers that a resolver uses.
 const MAX_SERVERS: usize = 3;
-/// Most search domains Kubernetes hands on.
+/// Most search domains that Kubernetes allows.
 const MAX_SEARCHES: usize = 32;
-/// Longest search line in characters, blanks included.
+/// Longest search line in characters, including blanks.
 const MAX_SEARCH_CHARS: usize = 2048;
-/// Longest domain name.
+/// Longest domain name, in characters.
 const MAX_DOMAIN_CHARS: usize = 253;
 
-/// Name resolution of a pod, and what had to be left out. All empty means: as the engine has it.
+/// DNS configuration of a pod, and notes about entries that exceed the limits. An empty configuration means the engine's
+/// default.
 pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
     let Some(spec) = &pod.spec else { return (Dns::default(), Vec::new()) };
     let cluster = match spec.dns_policy.as_deref().unwrap_or("ClusterFirst") {
@@ -28,7 +29,8 @@ pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
     let base = match cluster {
         None => Dns::default(),
         Some(true) if !facts.cluster_dns.is_empty() => cluster_dns(pod, facts),
-        // The engine copies the host's file better than we could (it knows of stub resolvers), unless the pod adds to it.
+        // The engine copies the host's file better, because it handles stub resolvers; it is only replaced if the pod adds
+        // settings.
         Some(_) if spec.dns_config.is_none() => return (Dns::default(), Vec::new()),
         Some(_) => facts.host_dns.clone(),
     };
@@ -105,7 +107,7 @@ fn limit(dns: &mut Dns) -> Vec<Note> {
 fn note(what: &str, kept: &[String]) -> Note {
     Note {
         reason: "DNSConfigForming",
-        message: format!("more {what} than a resolver takes, the pod gets only: {}", kept.join(" ")),
+        message: format!("more {what} than a resolver supports, the pod gets only: {}", kept.join(" ")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A container's environment: values, ConfigMaps, Secrets and facts of the pod, in the order they were written.
+//! Environment variables of a container: literals, ConfigMaps, Secrets and fields, in the order of the manifest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,30 +7,29 @@ use api::expand::expand;
 use api::references::References;
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, Pod};
 
-use super::error::{ConfigError, Note};
 use super::facts::Facts;
+use super::{ConfigError, Note};
 use super::{fields, links, namespace};
 
-/// The variables of one container, resolved.
+/// The resolved variables of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// Names and values, in the order they first appear.
+    /// Names and values, by first occurrence.
     vars: Vec<(String, String)>,
     index: BTreeMap<String, usize>,
-    /// Those by which the API is found, until the container's own are known.
+    /// Variables for the API server's Service, until the container's own are resolved.
     links: Vec<(String, String)>,
-    /// What had to be left out, for an event.
+    /// Notes about skipped keys, for events.
     pub notes: Vec<Note>,
 }
 
-/// What the environment is made from.
+/// Input for resolving the environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// The pod.
     pub pod: &'a Pod,
     /// Facts of the node.
     pub facts: &'a Facts,
-    /// Addresses of the running sandbox, empty while it has none.
+    /// IP addresses of the running sandbox; empty if it has none.
     pub pod_ips: &'a [IpAddr],
     /// ConfigMaps and Secrets.
     pub references: &'a References,
@@ -40,7 +39,7 @@ impl Environment {
     /// Resolves the environment of a container.
     ///
     /// # Errors
-    /// Names the ConfigMap, Secret, key or field that is missing; the same call succeeds once it is there.
+    /// Names the missing ConfigMap, Secret, key or field; a retry succeeds once it exists.
     pub fn of(sources: &Sources<'_>, container: &Container) -> Result<Self, ConfigError> {
         let links = sources.references.api_service.as_deref().map(links::of).unwrap_or_default();
         let mut env = Self { links, ..Self::default() };
@@ -71,7 +70,7 @@ impl Environment {
         self.vars.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// Replaces `$(NAME)` by the variable's value.
+    /// Replaces `$(NAME)` by the value of the variable.
     pub fn expand(&self, text: &str) -> String {
         expand(text, |name| self.get(name)).into_owned()
     }
@@ -113,7 +112,7 @@ impl Environment {
             self.notes.push(Note {
                 reason: "InvalidEnvironmentVariableNames",
                 message: format!(
-                    "keys [{}] of {source} were left out: no environment variable can bear such a name",
+                    "keys [{}] of {source} were skipped: they are not valid environment variable names",
                     skipped.join(", ")
                 ),
             });
@@ -183,7 +182,7 @@ fn value_from(
     }
 }
 
-/// True when a variable of the container tells the pod's address, so that the sandbox must run before the container is made.
+/// Whether a variable contains the pod IP, so that the sandbox must run before the container is created.
 pub fn needs_pod_ip(container: &Container) -> bool {
     container.env.iter().flatten().any(|var| {
         let path = var.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
@@ -191,7 +190,7 @@ pub fn needs_pod_ip(container: &Container) -> bool {
     })
 }
 
-/// Printable ASCII without `=`, as the API allows for names of variables.
+/// Printable ASCII without `=`, as the API allows for variable names.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=')
 }

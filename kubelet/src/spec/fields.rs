@@ -1,18 +1,18 @@
-//! Facts of a pod that its containers may read: `fieldRef` and `resourceFieldRef`.
+//! Resolves `fieldRef` and `resourceFieldRef`.
 
 use std::net::IpAddr;
 
 use api::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 
-use super::error::ConfigError;
+use super::ConfigError;
 use super::facts::Facts;
 use super::{containers, host_network, namespace, spec_of};
 
-/// The value of a `fieldRef`.
+/// The value of a `fieldRef` in the environment.
 ///
 /// # Errors
-/// The field cannot be referred to, or the pod has no address yet.
+/// The field is not supported, or the pod has no IP address yet.
 pub(crate) fn pod_field(
     pod: &Pod,
     facts: &Facts,
@@ -34,10 +34,10 @@ pub(crate) fn pod_field(
     }
 }
 
-/// The value of a `fieldRef` in a volume, where only metadata may be told.
+/// The value of a `fieldRef` in a volume, where only metadata fields are supported.
 ///
 /// # Errors
-/// The field cannot be referred to.
+/// The field is not supported.
 pub(crate) fn metadata_field(pod: &Pod, path: &str) -> Result<String, ConfigError> {
     let meta = &pod.metadata;
     if let Some((field, key)) = subscript(path) {
@@ -58,19 +58,19 @@ pub(crate) fn metadata_field(pod: &Pod, path: &str) -> Result<String, ConfigErro
     }
 }
 
-/// `metadata.labels['KEY']` as `("labels", "KEY")`.
+/// Parses `metadata.labels['KEY']` to `("labels", "KEY")`.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (field, rest) = path.strip_prefix("metadata.")?.split_once("['")?;
     let key = rest.strip_suffix("']")?;
     matches!(field, "labels" | "annotations").then_some((field, key))
 }
 
-/// `key="value"` a line, the value quoted and escaped.
+/// Lines of `key="value"`, with quoted and escaped values.
 fn lines<'a>(map: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     map.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
 }
 
-/// A value in double quotes, on one line, with the escapes that readers of these files know from Go.
+/// A value in double quotes with the escapes of Go strings, which readers of these files expect.
 fn quoted(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
@@ -102,9 +102,9 @@ fn join(ips: &[IpAddr]) -> String {
     ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The value of a `resourceFieldRef`, in units of its divisor, rounded up.
+/// The value of a `resourceFieldRef` in units of its divisor, rounded up.
 ///
-/// A limit that is not set is the node's allocatable; a request that is not set is zero.
+/// An unset limit defaults to the node's allocatable; an unset request is zero.
 ///
 /// # Errors
 /// There is no such container or resource.

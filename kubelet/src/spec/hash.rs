@@ -1,8 +1,8 @@
-//! What a sandbox and a container are really made of, in sixteen hex digits: as long as these stay the same, nothing restarts.
+//! Hashes of sandbox and container specs, in 16 hex digits; while a hash stays the same, nothing restarts.
 //!
-//! Each thing that shapes a container is listed here by name; whatever is not listed (labels, annotations, probes,
-//! preStop, grace, what a ConfigMap holds or is called, ports that are only documentation) changes without a restart.
-//! A value that is absent, empty or its default adds nothing, so that a new default and a new field change no hash.
+//! Every field that affects a container is listed by name. Fields that are not listed (labels, annotations, probes, preStop,
+//! grace period, content of ConfigMaps, documentary ports) change without a restart. Absent, empty and default values add
+//! nothing, so that new defaults and fields do not change a hash.
 
 use api::quantity::Quantity;
 use k8s_openapi::api::core::v1::{
@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use sha2::{Digest, Sha256};
 
-use super::containers;
+use super::{app_armor, containers};
 
-/// The hash of a pod's sandbox; a change restarts the whole pod.
+/// Hash of a pod's sandbox; a change restarts the whole pod.
 pub fn sandbox(pod: &Pod) -> String {
     let mut facts = Canon::default();
     if let Some(spec) = &pod.spec {
@@ -30,13 +30,18 @@ pub fn sandbox(pod: &Pod) -> String {
     facts.finish()
 }
 
-/// The hash of a container of that name; a change restarts that container alone.
+/// Hash of the container of that name; a change restarts only that container.
 pub fn container(pod: &Pod, name: &str) -> String {
     let mut facts = Canon::default();
     if let Some(spec) = &pod.spec
         && let Some(container) = containers(spec).find(|c| c.name == name)
     {
         process(&mut facts, container);
+        // Kubelets before version 0.2 ignored the annotation. The engine's default profile is the same without it.
+        let pod_profile = spec.security_context.as_ref().and_then(|c| c.app_armor_profile.as_ref());
+        let annotation = app_armor::annotation(pod, container);
+        let differs = |value: &&str| pod_profile.is_some() || *value != "runtime/default";
+        facts.text("appArmorAnnotation", annotation.filter(differs));
         environment(&mut facts, container);
         for wanted in container.volume_mounts.iter().flatten() {
             let volume = spec.volumes.iter().flatten().find(|v| v.name == wanted.name);
@@ -179,7 +184,7 @@ fn value_from(facts: &mut Canon, from: &EnvVarSource) {
     }
 }
 
-/// A mount is where it is seen and where it comes from; what lies there may change under it.
+/// A mount is identified by its path and source; the content of the source may change.
 fn mount(facts: &mut Canon, mount: &VolumeMount, volume: Option<&Volume>) {
     facts.text("path", Some(&mount.mount_path));
     facts.flag("readOnly", mount.read_only);
@@ -193,39 +198,20 @@ fn mount(facts: &mut Canon, mount: &VolumeMount, volume: Option<&Volume>) {
         facts.text("hostPath", Some(&host.path));
         return;
     }
-    // The others lie in a directory named for their kind and their name.
+    // Other volumes are directories named by plugin and volume name.
     facts.text("volume", Some(&volume.name));
-    let kind = if let Some(empty) = &volume.empty_dir {
-        facts.text("medium", empty.medium.as_deref());
-        "emptyDir"
-    } else if volume.config_map.is_some() {
-        "configMap"
-    } else if volume.secret.is_some() {
-        "secret"
-    } else if volume.downward_api.is_some() {
-        "downwardAPI"
-    } else if volume.projected.is_some() {
-        "projected"
-    } else if let Some(claim) = &volume.persistent_volume_claim {
-        facts.text("claim", Some(&claim.claim_name));
-        "persistentVolumeClaim"
-    } else if let Some(image) = &volume.image {
-        facts.text("image", image.reference.as_deref());
-        "image"
-    } else if volume.ephemeral.is_some() {
-        "ephemeral"
-    } else {
-        "other"
-    };
-    facts.text("kind", Some(kind));
+    facts.text("medium", volume.empty_dir.as_ref().and_then(|empty| empty.medium.as_deref()));
+    let fields = serde_json::to_value(volume).unwrap_or_default();
+    let kind = fields.as_object().and_then(|fields| fields.keys().find(|field| *field != "name"));
+    facts.text("kind", kind.map(String::as_str));
 }
 
 fn resources(facts: &mut Canon, container: &Container) {
     let Some(resources) = &container.resources else { return };
-    // Disk is watched from outside, it shapes no container.
+    // Ephemeral storage is measured separately and does not affect the container.
     let shapes = |name: &str| name == "cpu" || name == "memory" || name.starts_with("hugepages-");
     for (name, amount) in resources.requests.iter().flatten().filter(|(name, _)| shapes(name)) {
-        // A request that says what the limit says is the default.
+        // A request that equals the limit is the default.
         if resources.limits.as_ref().and_then(|l| l.get(name)).map(Quantity::of) != Some(Quantity::of(amount))
         {
             facts.amount(&format!("requests.{name}"), Some(amount));
@@ -239,7 +225,7 @@ fn resources(facts: &mut Canon, container: &Container) {
 fn security(facts: &mut Canon, context: &SecurityContext) {
     facts.number("runAsUser", context.run_as_user);
     facts.number("runAsGroup", context.run_as_group);
-    // These two differ from being absent even when false: they override the pod's, and the kernel's.
+    // These two differ from unset even if false: they override the pod's value and the kernel's default.
     facts.text("runAsNonRoot", context.run_as_non_root.map(|b| if b { "true" } else { "false" }));
     facts.flag("noNewPrivileges", context.allow_privilege_escalation.map(|allowed| !allowed));
     facts.flag("privileged", context.privileged);
@@ -271,7 +257,7 @@ fn se_linux(facts: &mut Canon, options: Option<&SELinuxOptions>) {
     facts.text("seLinuxLevel", options.level.as_deref());
 }
 
-/// Named facts on their way into a hash. Each is written as lengths and bytes, so that no two lists of facts read the same.
+/// Hasher of named values. Each value is written with its length, so that different lists cannot produce the same input.
 #[derive(Default)]
 struct Canon {
     hash: Sha256,
@@ -297,7 +283,7 @@ impl Canon {
         }
     }
 
-    /// A number whose absence is not the same as zero.
+    /// Adds a number; unset differs from zero.
     fn number(&mut self, name: &str, value: Option<i64>) {
         if let Some(value) = value {
             self.put(name, &value.to_string());
@@ -310,7 +296,7 @@ impl Canon {
         }
     }
 
-    /// An amount by its value, not its spelling: `1000m` is `1`.
+    /// Adds a quantity by value: `1000m` equals `1`.
     fn amount(&mut self, name: &str, value: Option<&Text>) {
         let Some(value) = value else { return };
         match Quantity::of(value) {
@@ -320,7 +306,7 @@ impl Canon {
         }
     }
 
-    /// One of several alike, kept apart from the next. Never for what may be empty: the braces alone count.
+    /// Adds a group of values as one list element. An empty group also changes the hash.
     fn group(&mut self, name: &str, fill: impl FnOnce(&mut Self)) {
         self.put(name, "{");
         fill(self);

@@ -1,8 +1,8 @@
-//! The variables by which a container finds the API, as the stock kubelet derives them from a Service.
+//! Service environment variables for the API server, as the stock kubelet generates them.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 
-/// Names and values; none for a Service without an address.
+/// Names and values; none for a Service without cluster IP or ports.
 pub fn of(service: &Service) -> Vec<(String, String)> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let Some(address) = spec.cluster_ip.as_deref().filter(|ip| !matches!(*ip, "" | "None")) else {
@@ -42,7 +42,7 @@ fn prefix(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! What a container is told.
+    //! Generated variables.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! From a pod to what the engine is asked to make: pure, so that the same pod on the same node always becomes the same thing.
+//! Builds runtime specs from pods. Pure: the same pod on the same node always has the same spec.
 //!
-//! The order for a container: [`Environment::of`], then its mounts (the room `volumes`), then [`container()`].
+//! The order for a container: [`Environment::of`], then its mounts (module `volumes`), then [`container()`].
 
+mod app_armor;
 mod container;
 mod dns;
 pub mod env;
-mod error;
 mod facts;
 mod fields;
 pub mod hash;
@@ -16,9 +16,9 @@ mod security;
 mod support;
 mod sysctl;
 
+pub use app_armor::unenforceable as unenforceable_app_armor;
 pub use container::{ContainerInput, container};
 pub use env::{Environment, needs_pod_ip};
-pub use error::{ConfigError, Note};
 pub use facts::{CgroupDriver, Facts};
 pub(crate) use fields::{metadata_field, resource_field};
 pub use sandbox::{notes, sandbox};
@@ -31,35 +31,84 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use crate::observed::PodUid;
 use crate::runtime::spec::{Identity, Resources};
 
-/// The first sysctl of a pod that this node does not allow.
+/// The pod cannot be run as it is. A retry helps only after the pod, the node or a referenced object has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConfigError {
+    /// Reason for events and for `state.waiting`.
+    pub reason: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl ConfigError {
+    /// The container has no valid spec.
+    pub(crate) fn container(message: impl Into<String>) -> Self {
+        Self { reason: "CreateContainerConfigError", message: message.into() }
+    }
+
+    /// The sandbox has no valid spec.
+    pub(crate) fn sandbox(message: impl Into<String>) -> Self {
+        Self { reason: "FailedCreatePodSandBox", message: message.into() }
+    }
+}
+
+/// A note about a pod that runs nevertheless; reported as a warning event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Reason of the event.
+    pub reason: &'static str,
+    /// Message of the event.
+    pub message: String,
+}
+
+/// The first sysctl of a pod that this node forbids.
 pub fn forbidden_sysctl(pod: &Pod, facts: &Facts) -> Option<ConfigError> {
     sysctl::of(pod, facts).err()
 }
 
-/// The namespace of a pod that names none.
+/// Errors with which the sandbox or a container can never be created on this node, each with the path of its field. It calls
+/// the functions of the actual creation and ignores images and references.
+pub fn certain_failures(pod: &Pod, facts: &Facts) -> Vec<(String, ConfigError)> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let mut failures = Vec::new();
+    failures.extend(sandbox(pod, facts, 0, "").err().map(|error| ("spec".to_owned(), error)));
+    let inits = spec.init_containers.iter().flatten().enumerate();
+    let inits = inits.map(|(at, container)| (format!("spec.initContainers[{at}]"), container));
+    let containers = spec.containers.iter().enumerate();
+    let containers = containers.map(|(at, container)| (format!("spec.containers[{at}]"), container));
+    for (path, container) in inits.chain(containers) {
+        let runs_as_root = security::run_as_root_conflict(pod, container).err();
+        failures.extend(runs_as_root.map(|error| (format!("{path}.securityContext"), error)));
+        let resources = resources::of(container, facts).err();
+        failures.extend(resources.map(|error| (format!("{path}.resources"), error)));
+    }
+    failures
+}
+
+/// The namespace of a pod without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The pod's own cgroup: its path as the engine is told, whether it is of the Burstable class, and its limits.
+/// The pod's cgroup: its path in the format of the driver, whether the pod is Burstable, and its limits.
 pub fn pod_cgroup(pod: &Pod, facts: &Facts) -> Option<(String, bool, Resources)> {
     resources::of_pod(pod.spec.as_ref()?, pod.metadata.uid.as_deref()?, facts)
 }
 
-/// The namespace a pod lives in.
 pub(crate) fn namespace(pod: &Pod) -> &str {
     pod.metadata.namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or(DEFAULT_NAMESPACE)
 }
 
-/// All containers of a pod, init containers first.
+/// Init containers and main containers of a pod, in this order.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers)
 }
 
-/// True when the pod lives in the host's network.
+/// Whether the pod uses the host network.
 pub(crate) fn host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true))
 }
 
-/// Whose container it is, as its labels will say.
+/// Identity of a container, for its labels.
 fn identity(pod: &Pod, container: &str, attempt: u32, hash: String) -> Identity {
     Identity {
         uid: PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default()),
@@ -71,7 +120,7 @@ fn identity(pod: &Pod, container: &str, attempt: u32, hash: String) -> Identity 
     }
 }
 
-/// The pod's spec, or an error for a pod that has none.
+/// The pod's spec, or an error if it has none.
 fn spec_of(pod: &Pod) -> Result<&PodSpec, ConfigError> {
     pod.spec
         .as_ref()

@@ -1,33 +1,33 @@
-//! cpu, memory and the order of killing, from a container's requests and limits.
+//! Resource limits and OOM score of a container, from its requests and limits.
 
 use api::qos::{QosClass, class};
 use api::quantity::Quantity;
 use api::resources::is_sidecar;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 
-use super::error::ConfigError;
+use super::ConfigError;
 use super::facts::{CgroupDriver, Facts};
 use crate::runtime::spec::Resources;
 
-/// What the kernel allows, and what a container that asks for nothing gets.
+/// Range of cgroup v1 CPU shares; the minimum is for containers without requests.
 const MIN_SHARES: i64 = 2;
 const MAX_SHARES: i64 = 262_144;
-/// Shares of one core.
+/// CPU shares per core.
 const SHARES_A_CORE: i64 = 1024;
-/// Microseconds; the kernel's default, and Kubernetes'.
+/// CFS period in microseconds; the default of kernel and Kubernetes.
 const QUOTA_PERIOD: i64 = 100_000;
-/// Microseconds; the kernel refuses less.
+/// Smallest CFS quota in microseconds that the kernel accepts.
 const MIN_QUOTA: i64 = 1000;
 
-/// Killed after everything else of pods.
+/// `oom_score_adj` of Guaranteed pods, killed last.
 const GUARANTEED_OOM: i64 = -997;
-/// Killed first.
+/// `oom_score_adj` of BestEffort pods, killed first.
 const BEST_EFFORT_OOM: i64 = 1000;
 
-/// The limits of a container.
+/// The resource limits of a container.
 ///
 /// # Errors
-/// It asks for something that no engine here can give.
+/// It requests something that this node cannot provide.
 pub(super) fn of(container: &Container, facts: &Facts) -> Result<Resources, ConfigError> {
     let Some(resources) = &container.resources else { return Ok(limits(None, None, None, facts)) };
     if let Some(claim) = resources.claims.iter().flatten().next() {
@@ -35,12 +35,6 @@ pub(super) fn of(container: &Container, facts: &Facts) -> Result<Resources, Conf
             "resources.claims: {} cannot be claimed: this node has no devices to claim",
             claim.name
         )));
-    }
-    let named = resources.limits.iter().chain(&resources.requests).flatten();
-    if let Some((name, _)) =
-        named.into_iter().find(|(name, _)| name.starts_with("hugepages-") || name.contains('/'))
-    {
-        return Err(ConfigError::container(format!("resources: {name} is not supported: leave it out")));
     }
     let cpu_limit = limit(resources, "cpu").map(Quantity::milli);
     Ok(limits(request(resources, "cpu").map(Quantity::milli), cpu_limit, limit(resources, "memory"), facts))
@@ -70,7 +64,7 @@ fn quota(milli: i64) -> i64 {
     (milli.saturating_mul(QUOTA_PERIOD) / 1000).max(MIN_QUOTA)
 }
 
-/// Where a container stands in the kernel's order of killing: the more memory it asked for, the later.
+/// `oom_score_adj` of a container: the larger its memory request, the lower.
 pub(super) fn oom_score_adj(spec: &PodSpec, container: &Container, facts: &Facts) -> i32 {
     let critical = spec.priority_class_name.as_deref() == Some("system-node-critical");
     let score = match class(spec) {
@@ -80,18 +74,18 @@ pub(super) fn oom_score_adj(spec: &PodSpec, container: &Container, facts: &Facts
         QosClass::Burstable => {
             let mut memory = memory_request(container);
             if is_sidecar(container) {
-                // A sidecar outlives every container it serves.
+                // A sidecar must not be killed before the containers it serves.
                 memory = memory.max(spec.containers.iter().map(memory_request).min().unwrap_or(0));
             }
             let part = i128::from(memory) * 1000 / i128::from(facts.memory_bytes.max(1));
             (1000 - i64::try_from(part).unwrap_or(1000)).clamp(1000 + GUARANTEED_OOM, BEST_EFFORT_OOM - 1)
         }
     };
-    // Between -1000 and 1000.
+    // Always between -1000 and 1000.
     i32::try_from(score).unwrap_or_default()
 }
 
-/// The cgroup of a pod as the engine's driver names it, `None` where pods have none of their own.
+/// The pod's cgroup in the format of the driver; `None` if pods have no cgroup.
 pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<String> {
     let class = match class(spec) {
         QosClass::Guaranteed => "",
@@ -104,7 +98,7 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
         CgroupDriver::Cgroupfs => {
             parts.fold(String::new(), |path, part| format!("{path}/{part}")) + "/pod" + uid
         }
-        // A dash is the slash of slices, so that a UID bears underscores.
+        // In slice names a dash separates levels, so dashes in a UID become underscores.
         CgroupDriver::Systemd => {
             parts.fold(String::new(), |path, part| path + &part.replace('-', "_").replace('/', "-") + "-")
                 + "pod"
@@ -114,8 +108,8 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
     })
 }
 
-/// What a pod's own cgroup holds it to: the sums over its containers, a limit only where every container has one.
-/// `None` where pods get no cgroup.
+/// Path and limits of the pod's cgroup: sums over its containers; a limit applies only if every container has one. `None` if
+/// pods have no cgroup.
 pub(super) fn of_pod(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<(String, bool, Resources)> {
     let path = cgroup_parent(spec, uid, facts)?;
     let requests = api::resources::pod_requests(spec);

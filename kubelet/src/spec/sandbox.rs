@@ -1,24 +1,24 @@
-//! A pod's sandbox: the container that holds its namespaces, its addresses and its names.
+//! Builds the runtime spec of a pod's sandbox.
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, PodSpec};
 
-use super::error::{ConfigError, Note};
 use super::facts::Facts;
+use super::{ConfigError, Note};
 use super::{dns, hash, host_network, identity, namespace, resources, security, spec_of, sysctl};
 use crate::runtime::labels::SANDBOX_NAME;
 use crate::runtime::spec::{HostPort, Network, SandboxSpec};
 
-/// Longest host name the kernel takes.
+/// Longest host name, a kernel limit.
 const MAX_HOSTNAME: usize = 64;
-/// Longest single label of a host name.
+/// Longest label of a host name.
 const MAX_LABEL: usize = 63;
 
-/// Describes the sandbox of a pod.
+/// Builds the spec of a sandbox.
 ///
 /// # Errors
-/// The pod asks for something that no sandbox can be; the message names the field.
+/// The pod requests something unsupported or contradictory; the message names the field.
 pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<SandboxSpec, ConfigError> {
     let spec = spec_of(pod)?;
     if spec.host_users == Some(false) {
@@ -54,17 +54,17 @@ pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<Sa
     })
 }
 
-/// What a pod's sandbox has to do without, for events; told once, when it is made.
+/// Notes about settings that the sandbox omits, reported once as events when it is created.
 pub fn notes(pod: &Pod, facts: &Facts) -> Vec<Note> {
     dns::of(pod, facts).1
 }
 
-/// How a pod meets the network.
+/// Network mode of a pod.
 pub(super) fn network(pod: &Pod) -> Network {
     if host_network(pod) { Network::Host } else { Network::Pod }
 }
 
-/// Host name and domain of a pod with a network of its own.
+/// Host name and domain of a pod without host network.
 fn names(pod: &Pod, spec: &PodSpec, facts: &Facts) -> Result<(Option<String>, Option<String>), ConfigError> {
     if let Some(name) = spec.hostname_override.as_deref().filter(|n| !n.is_empty()) {
         return Ok((Some(name.to_owned()), None));
@@ -91,7 +91,7 @@ fn names(pod: &Pod, spec: &PodSpec, facts: &Facts) -> Result<(Option<String>, Op
     Ok((Some(full), Some(domain)))
 }
 
-/// A name cut to what one label may be, without a separator at its end.
+/// Truncates a name to the length of a label, without trailing separators.
 fn cut(name: &str) -> &str {
     match name.char_indices().nth(MAX_LABEL) {
         Some((at, _)) => name[..at].trim_end_matches(['-', '.']),
@@ -99,7 +99,7 @@ fn cut(name: &str) -> &str {
     }
 }
 
-/// Ports of the host, in the order of the containers.
+/// Host ports, in the order of the containers.
 pub(super) fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, ConfigError> {
     super::containers(spec)
         .flat_map(|c| c.ports.iter().flatten())

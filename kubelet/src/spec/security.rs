@@ -1,18 +1,18 @@
-//! Who a container is and what it may: the pod's security context with the container's laid over it.
+//! Security settings of a container: the container's security context overrides the pod's.
 //!
-//! Without a word about seccomp or AppArmor a container has the engine's own profiles, which is what `RuntimeDefault` says;
-//! the stock kubelet would leave seccomp off.
+//! Without seccomp or AppArmor settings the engine's default profiles apply, like `RuntimeDefault`; the stock kubelet disables
+//! seccomp by default.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Capabilities, Container, Pod, PodSecurityContext, SELinuxOptions, SecurityContext,
 };
 
-use super::error::ConfigError;
-use super::{containers, namespace};
+use super::ConfigError;
+use super::{app_armor, containers, namespace};
 use crate::runtime::Image;
 use crate::runtime::spec::Security;
 
-/// The seccomp profile that a container wants from a file, relative to `<root-dir>/seccomp`.
+/// The seccomp profile file of a container, relative to `<root-dir>/seccomp`.
 pub fn seccomp_file<'a>(pod: &'a Pod, container: &'a Container) -> Option<&'a str> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     match seccomp(context, container.security_context.as_ref()) {
@@ -21,10 +21,10 @@ pub fn seccomp_file<'a>(pod: &'a Pod, container: &'a Container) -> Option<&'a st
     }
 }
 
-/// What a container may; `profile` is the content of its [`seccomp_file`].
+/// The security settings of a container; `profile` is the content of its [`seccomp_file`].
 ///
 /// # Errors
-/// It must not run as root and would, or nobody can tell; or its seccomp profile is missing.
+/// `runAsNonRoot` is violated or cannot be verified, or the seccomp profile is missing.
 pub(super) fn of(
     pod: &Pod,
     container: &Container,
@@ -45,11 +45,11 @@ pub(super) fn of(
         add,
         drop,
         read_only_root: of_container.and_then(|c| c.read_only_root_filesystem) == Some(true),
-        options: options(of_pod, of_container, profile)?,
+        options: options(of_pod, of_container, profile, app_armor::profile(pod, container))?,
     })
 }
 
-/// Labels of SELinux, as an engine takes them.
+/// SELinux options in the format of the engine.
 pub(super) fn se_linux(options: Option<&SELinuxOptions>) -> impl Iterator<Item = String> {
     options.into_iter().flat_map(|o| {
         let parts = [("user", &o.user), ("role", &o.role), ("type", &o.type_), ("level", &o.level)];
@@ -63,7 +63,7 @@ fn run_as_user(of_pod: Option<&PodSecurityContext>, of_container: Option<&Securi
     of_container.and_then(|c| c.run_as_user).or(of_pod.and_then(|c| c.run_as_user))
 }
 
-/// The user of all containers of a pod, where it names one for each and no two.
+/// The user of all containers of a pod, if they have the same one.
 pub(crate) fn only_user(pod: &Pod) -> Option<i64> {
     let spec = pod.spec.as_ref()?;
     let user = |container: &Container| {
@@ -88,37 +88,57 @@ fn user(
     }
 }
 
-/// The user of an image without its group; root when it names none.
+/// The user of an image without its group; root by default.
 fn image_user(image: &Image) -> &str {
     let user = image.user.split(':').next().unwrap_or_default();
     if user.is_empty() { "0" } else { user }
 }
 
-fn check_not_root(pod: &Pod, container: &Container, image: &Image) -> Result<(), ConfigError> {
+/// Whether `runAsNonRoot` applies to the container.
+fn must_not_run_as_root(pod: &Pod, container: &Container) -> bool {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let of_container = container.security_context.as_ref();
-    let wanted = of_container.and_then(|c| c.run_as_non_root).or(of_pod.and_then(|c| c.run_as_non_root));
-    if wanted != Some(true) {
+    of_container.and_then(|c| c.run_as_non_root).or(of_pod.and_then(|c| c.run_as_non_root)) == Some(true)
+}
+
+/// Checks for `runAsNonRoot: true` with `runAsUser: 0`, which needs no image.
+///
+/// # Errors
+/// The container has this conflict.
+pub(super) fn run_as_root_conflict(pod: &Pod, container: &Container) -> Result<(), ConfigError> {
+    let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let user = run_as_user(of_pod, container.security_context.as_ref());
+    if must_not_run_as_root(pod, container) && user == Some(0) {
+        return Err(root_refused(pod, container, "container's runAsUser breaks non-root policy"));
+    }
+    Ok(())
+}
+
+fn check_not_root(pod: &Pod, container: &Container, image: &Image) -> Result<(), ConfigError> {
+    run_as_root_conflict(pod, container)?;
+    let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let user = run_as_user(of_pod, container.security_context.as_ref());
+    if !must_not_run_as_root(pod, container) || user.is_some() {
         return Ok(());
     }
-    let wrong = match run_as_user(of_pod, of_container) {
-        Some(0) => "container's runAsUser breaks non-root policy".to_owned(),
-        Some(_) => return Ok(()),
-        None => match image_user(image).parse::<u32>() {
-            Ok(0) => "container has runAsNonRoot and image will run as root: set runAsUser".to_owned(),
-            Ok(_) => return Ok(()),
-            Err(_) => format!(
-                "container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root: set runAsUser",
-                image_user(image)
-            ),
-        },
+    let wrong = match image_user(image).parse::<u32>() {
+        Ok(0) => "container has runAsNonRoot and image will run as root: set runAsUser".to_owned(),
+        Ok(_) => return Ok(()),
+        Err(_) => format!(
+            "container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root: set runAsUser",
+            image_user(image)
+        ),
     };
+    Err(root_refused(pod, container, &wrong))
+}
+
+fn root_refused(pod: &Pod, container: &Container, wrong: &str) -> ConfigError {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    Err(ConfigError::container(format!(
+    ConfigError::container(format!(
         "{wrong} (pod: \"{name}_{}\", container: {})",
         namespace(pod),
         container.name
-    )))
+    ))
 }
 
 fn groups(of_pod: Option<&PodSecurityContext>) -> Vec<String> {
@@ -145,6 +165,7 @@ fn options(
     of_pod: Option<&PodSecurityContext>,
     of_container: Option<&SecurityContext>,
     profile: Option<&str>,
+    app_armor_profile: Option<AppArmorProfile>,
 ) -> Result<Vec<String>, ConfigError> {
     let mut options = Vec::new();
     if of_container.and_then(|c| c.allow_privilege_escalation) == Some(false) {
@@ -162,8 +183,7 @@ fn options(
             }
         }),
     }
-    let own = of_container.and_then(|c| c.app_armor_profile.as_ref());
-    options.extend(app_armor(own.or(of_pod.and_then(|c| c.app_armor_profile.as_ref()))));
+    options.extend(app_armor_option(app_armor_profile));
     let own = of_container.and_then(|c| c.se_linux_options.as_ref());
     options.extend(se_linux(own.or(of_pod.and_then(|c| c.se_linux_options.as_ref()))));
     if of_container.and_then(|c| c.proc_mount.as_deref()) == Some("Unmasked") {
@@ -173,7 +193,7 @@ fn options(
 }
 
 enum Seccomp<'a> {
-    /// The engine's default.
+    /// The engine's default profile.
     Engine,
     Unconfined,
     Localhost(&'a str),
@@ -194,7 +214,7 @@ fn seccomp<'a>(
     }
 }
 
-fn app_armor(profile: Option<&AppArmorProfile>) -> Option<String> {
+fn app_armor_option(profile: Option<AppArmorProfile>) -> Option<String> {
     let profile = profile?;
     match profile.type_.as_str() {
         "Unconfined" => Some("apparmor=unconfined".to_owned()),

@@ -1,4 +1,4 @@
-//! Which fields of a Pod this node refuses: read from the very page that tells people so.
+//! Finds unsupported fields of a pod; the rules are parsed from `docs/pod-support.md`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,38 +9,72 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/pod-support.md");
 
-/// A field that keeps its pod from running here.
+/// A field, or a value of a field, because of which admission rejects a pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is not supported on this node: {instead}")]
+#[error("{path}{} is not supported on this node: {instead}", self.shown_value())]
 pub struct Refusal {
-    /// Where it stands, such as `spec.containers[0].volumeDevices`.
+    /// Path of the field, such as `spec.containers[0].volumeDevices`.
     pub path: String,
-    /// What to do about it.
+    /// The unsupported value, if other values of the field are supported.
+    pub value: Option<String>,
+    /// What to use instead.
     pub instead: &'static str,
 }
 
-/// The annotation that names the source of a pod, and its value for those of a master.
+impl Refusal {
+    fn shown_value(&self) -> String {
+        self.value.as_ref().map(|value| format!(": {value}")).unwrap_or_default()
+    }
+}
+
+/// The source annotation and its value for API server pods.
 const SOURCE: (&str, &str) = ("kubernetes.io/config.source", "api");
 
-/// Every refused field that a pod uses, in the order of the schema.
+/// All unsupported fields of a pod, in the order of the schema.
 pub fn refusals(pod: &Pod) -> Vec<Refusal> {
     static REFUSED: LazyLock<Refused> = LazyLock::new(|| Refused::read(PAGE, &["refused", "of a master"]));
     static OF_MASTER: LazyLock<Refused> = LazyLock::new(|| Refused::read(PAGE, &["refused"]));
     let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(SOURCE.0));
     let is_of_master = source.is_some_and(|source| source == SOURCE.1);
     let refused: &'static Refused = if is_of_master { &OF_MASTER } else { &REFUSED };
-    // A typed pod always becomes JSON; one that did not would have no fields to refuse.
     let value = serde_json::to_value(&pod.spec).unwrap_or_default();
     let mut walk = Walk { schema: v1(), refused, found: Vec::new() };
     walk.value(&Kind::Object("PodSpec"), &value, "spec");
     walk.found
 }
 
-/// What to do instead, by type and field.
-struct Refused(BTreeMap<(&'static str, &'static str), &'static str>);
+/// Rules by type and field.
+struct Refused(BTreeMap<(&'static str, &'static str), Rule>);
+
+/// The rule of a table row.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    /// The unsupported value, or key of a map; a trailing `*` matches any suffix. `None` rejects the whole field.
+    value: Option<&'static str>,
+    instead: &'static str,
+}
+
+impl Rule {
+    /// Parses a row: its state rejects the field, or the clause ``; `VALUE` is refused: INSTEAD`` a value.
+    fn of_row(state: &str, text: &'static str, states: &[&str]) -> Option<Self> {
+        if states.contains(&state) {
+            return Some(Self { value: None, instead: text });
+        }
+        if state != "partly" {
+            return None;
+        }
+        let (before, instead) = text.split_once("` is refused: ")?;
+        Some(Self { value: Some(before.rsplit_once('`')?.1), instead })
+    }
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        pattern.strip_suffix('*').map_or(pattern == text, |prefix| text.starts_with(prefix))
+    }
+}
 
 impl Refused {
-    /// Reads headings (`## Type`) and rows (`| field | state | instead |`) of these states.
+    /// Parses headings (`## Type`) and rows (`| field | state | text |`) of the page for fields with these states and for
+    /// unsupported values.
     fn read(page: &'static str, states: &[&str]) -> Self {
         let mut rows = BTreeMap::new();
         let mut of = "";
@@ -48,10 +82,10 @@ impl Refused {
             let cells: Vec<&'static str> = line.split('|').map(str::trim).collect();
             if let Some(heading) = line.strip_prefix("## ") {
                 of = heading.trim();
-            } else if let ["", field, state, instead, ""] = cells[..]
-                && states.contains(&state)
+            } else if let ["", field, state, text, ""] = cells[..]
+                && let Some(rule) = Rule::of_row(state, text, states)
             {
-                rows.insert((of, field.trim_matches('`')), instead);
+                rows.insert((of, field.trim_matches('`')), rule);
             }
         }
         Self(rows)
@@ -73,7 +107,12 @@ impl Walk<'_> {
                     let Some(value) = fields.get(*field).filter(|value| is_set(value)) else { continue };
                     let path = format!("{path}.{field}");
                     match self.refused.0.get(&(of.name, *field)) {
-                        Some(instead) => self.found.push(Refusal { path, instead }),
+                        Some(Rule { value: None, instead }) => {
+                            self.found.push(Refusal { path, value: None, instead });
+                        }
+                        Some(Rule { value: Some(pattern), instead }) => {
+                            self.refuse_values(pattern, instead, value, &path);
+                        }
                         None => self.value(kind, value, &path),
                     }
                 }
@@ -91,9 +130,23 @@ impl Walk<'_> {
             _ => {}
         }
     }
+
+    /// Reports a scalar that matches the pattern, and matching keys of a map.
+    fn refuse_values(&mut self, pattern: &str, instead: &'static str, value: &Value, path: &str) {
+        if let Value::Object(entries) = value {
+            for key in entries.keys().filter(|key| Rule::matches(pattern, key)) {
+                self.found.push(Refusal { path: format!("{path}[{key}]"), value: None, instead });
+            }
+            return;
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if Rule::matches(pattern, &text) {
+            self.found.push(Refusal { path: path.to_owned(), value: Some(text), instead });
+        }
+    }
 }
 
-/// An empty list or object asks for nothing.
+/// Whether a value is set; empty lists and objects are not.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,14 +1,14 @@
-//! Kernel parameters a pod may set: those that stay inside its own namespaces.
+//! Sysctls of a pod: checks that they are allowed and namespaced.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, Sysctl};
 
-use super::error::ConfigError;
+use super::ConfigError;
 use super::facts::Facts;
 use super::host_network;
 
-/// Those that touch nobody else on the node, with kernels from 4.18 on.
+/// Safe sysctls, which affect only the pod, for kernels from 4.18.
 const SAFE: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -24,10 +24,10 @@ const SAFE: &[&str] = &[
     "net.ipv4.tcp_wmem",
 ];
 
-/// The sysctls of a pod, names with dots.
+/// The sysctls of a pod, with dots as separators.
 ///
 /// # Errors
-/// Names the one that the node does not allow.
+/// Names the sysctl that the node forbids.
 pub(super) fn of(pod: &Pod, facts: &Facts) -> Result<BTreeMap<String, String>, ConfigError> {
     let spec = pod.spec.as_ref();
     let sysctls = spec.and_then(|s| s.security_context.as_ref()).and_then(|c| c.sysctls.as_ref());
@@ -72,7 +72,7 @@ fn covers(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// `net/ipv4/x` as `net.ipv4.x`; a dot in the first kind of name is part of a name, as in `net/ipv4/conf/eth0.1/x`.
+/// Normalizes `net/ipv4/x` to `net.ipv4.x`. In the slash format a dot is part of a name, as in `net/ipv4/conf/eth0.1/x`.
 fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(at) if name[at..].starts_with('/') => name
@@ -88,4 +88,53 @@ fn dotted(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Allowed and forbidden sysctls.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::of;
+    use crate::spec::Facts;
+
+    #[test]
+    fn safe_allowed_and_forbidden() {
+        let facts = Facts {
+            allowed_unsafe_sysctls: vec!["net.core.*".into(), "kernel/msgmax".into(), "vm.swappiness".into()],
+            ..Facts::default()
+        };
+        for (name, field, refusal) in [
+            ("net.ipv4.tcp_syncookies", "x", None),
+            ("net/ipv4/tcp_syncookies", "x", None),
+            ("kernel.shm_rmid_forced", "x", None),
+            ("net.core.somaxconn", "x", None),
+            ("kernel.msgmax", "x", None),
+            ("kernel.sem", "x", Some("allowedUnsafeSysctls")),
+            ("net.ipv4.ip_forward", "x", Some("allowedUnsafeSysctls")),
+            ("vm.swappiness", "x", Some("whole node")),
+            ("net.core.somaxconn", "hostNetwork", Some("hostNetwork")),
+            ("kernel.shm_rmid_forced", "hostIPC", Some("hostIPC")),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"spec": {"containers": [], field: true,
+            "securityContext": {"sysctls": [{"name": name, "value": "1"}]}}}))
+            .unwrap();
+            let result = of(&pod, &facts);
+            match refusal {
+                None => assert_eq!(result.unwrap().into_values().collect::<Vec<_>>(), ["1"], "{name}"),
+                Some(words) => {
+                    let error = result.unwrap_err();
+                    assert_eq!(error.reason, "SysctlForbidden");
+                    assert!(error.message.contains(name) && error.message.contains(words), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slashes_and_dots_change_places() {
+        assert_eq!(super::dotted("net/ipv4/conf/eth0.1/x"), "net.ipv4.conf.eth0/1.x");
+        assert_eq!(super::dotted("net.ipv4.conf.eth0/1.x"), "net.ipv4.conf.eth0/1.x");
+        assert_eq!(super::dotted("plain"), "plain");
+    }
+}

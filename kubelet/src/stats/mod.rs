@@ -1,6 +1,6 @@
-//! What pods, their containers and the machine use, as the kernel has counted it: nobody asks the engine.
+//! CPU and memory usage of pods, containers and the machine, read from the kernel without asking the engine.
 
-mod counted;
+mod cgroup_stats;
 pub mod resource;
 pub mod summary;
 #[cfg(test)]
@@ -13,124 +13,120 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::disk;
 use crate::observed::{Pod, PodUid, State, Timestamp};
-pub use counted::Counted;
-use counted::{Kernel, Machine, Place};
+pub use cgroup_stats::CgroupStats;
+use cgroup_stats::{CgroupPath, Kernel, Machine};
 
-/// Two looks nearer to each other than this say nothing of how fast something is used.
-const LEAST_BETWEEN: i64 = 1;
+/// Shortest time in seconds between two samples from which a CPU rate is computed.
+const MIN_SAMPLE_SECONDS: i64 = 1;
 
-/// What is there of every pod.
-pub type Look = Box<dyn Fn() -> Vec<(PodUid, Arc<Pod>)> + Send + Sync>;
+/// Lists the observed pods.
+pub type PodLister = Box<dyn Fn() -> Vec<(PodUid, Arc<Pod>)> + Send + Sync>;
 
-/// Reads what is used.
-pub struct Meter {
+/// Reads usage statistics.
+pub struct StatsProvider {
     kernel: Kernel,
-    look: Look,
-    /// The name of the node.
+    look: PodLister,
+    /// The node's name.
     pub node: String,
     /// A directory on the disk that pods write to.
     disk: PathBuf,
-    /// What each cgroup had used when it was looked at last, of those that were there.
-    last: Mutex<BTreeMap<String, Pace>>,
+    /// The last CPU sample of each existing cgroup.
+    last: Mutex<BTreeMap<String, CpuSample>>,
 }
 
-/// Processor time at one moment, and how fast it was used before.
+/// CPU time at one moment, and the rate before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Pace {
+struct CpuSample {
     at: Timestamp,
     cpu_nanoseconds: u64,
     nanocores: Option<u64>,
 }
 
-/// What is used at one moment.
+/// Usage at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// By the machine.
+    /// Usage of the machine.
     pub node: NodeUsage,
-    /// By every pod that has a container that runs, by namespace and name.
+    /// Usage of each pod with a running container, sorted by namespace and name.
     pub pods: Vec<PodUsage>,
-    /// Whether something that runs could not be counted.
+    /// Whether the usage of a running container could not be read.
     pub is_incomplete: bool,
 }
 
-/// What the machine uses.
+/// Usage of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct NodeUsage {
-    /// Processor and memory.
-    pub used: Used,
-    /// Memory there is.
+    /// CPU and memory.
+    pub used: ResourceUsage,
+    /// Total memory.
     pub memory_bytes: u64,
-    /// When it was started.
+    /// Boot time.
     pub started_at: Timestamp,
-    /// The disk of the kubelet's directory.
+    /// The file system of the kubelet's root directory.
     pub disk: Option<DiskUsage>,
 }
 
-/// How full a disk is.
+/// Usage of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
-    /// All of it.
     pub capacity_bytes: u64,
-    /// What programs may still have.
+    /// Space available to programs.
     pub available_bytes: u64,
-    /// What is taken.
+    /// Used space.
     pub used_bytes: u64,
-    /// Files there may be.
+    /// Total inodes.
     pub inodes: u64,
-    /// Files there may still be.
     pub inodes_free: u64,
 }
 
-/// What a pod uses.
 #[derive(Clone, Debug, Default)]
 pub struct PodUsage {
-    /// Its namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// Its UID.
+    /// The pod's UID.
     pub uid: String,
-    /// When its sandbox began.
+    /// Start time of its sandbox.
     pub started_at: Timestamp,
-    /// All that is in it.
-    pub used: Used,
-    /// Each container that runs.
+    /// CPU and memory of the whole pod.
+    pub used: ResourceUsage,
+    /// Its running containers.
     pub containers: Vec<ContainerUsage>,
 }
 
-/// What a container uses.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerUsage {
-    /// Its name in the pod.
+    /// The container's name.
     pub name: String,
-    /// When it began.
+    /// Its start time.
     pub started_at: Timestamp,
-    /// What it uses.
-    pub used: Used,
+    /// CPU and memory.
+    pub used: ResourceUsage,
 }
 
-/// What is used, and how fast.
+/// CPU and memory usage, with the CPU rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// What was counted.
-    pub counted: Counted,
-    /// Billionths of a processor since the look before; `None` at the first.
+pub struct ResourceUsage {
+    /// The counters.
+    pub counted: CgroupStats,
+    /// CPU rate in billionths of a core since the last sample; `None` for the first sample.
     pub nanocores: Option<u64>,
 }
 
-impl Meter {
-    /// Reads of this machine what the pods of a look use, and how full the disk is that a directory lies on.
-    pub fn new(node: &str, disk: &Path, look: Look) -> Arc<Self> {
+impl StatsProvider {
+    /// A provider for the pods of `look` on this machine, and for the file system of `disk`.
+    pub fn new(node: &str, disk: &Path, look: PodLister) -> Arc<Self> {
         let (kernel, last) = (Kernel::default(), Mutex::default());
         Arc::new(Self { kernel, look, node: node.to_owned(), disk: disk.to_owned(), last })
     }
 
-    /// Reads what is used now.
+    /// Reads the current usage.
     ///
     /// # Errors
-    /// What the kernel tells of the machine cannot be read.
+    /// The statistics of the machine cannot be read.
     pub async fn take(self: &Arc<Self>, now: Timestamp) -> io::Result<Usage> {
         let meter = self.clone();
         disk::run(move || meter.read(now)).await
@@ -139,7 +135,7 @@ impl Meter {
     fn read(&self, now: Timestamp) -> io::Result<Usage> {
         let machine = Machine::read(&self.kernel)?;
         let mut usage = Usage { at: now, ..Usage::default() };
-        let mut paces = Paces {
+        let mut paces = CpuSamples {
             now,
             before: self.last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             after: BTreeMap::new(),
@@ -159,7 +155,7 @@ impl Meter {
                 Ok(None) => {}
                 Err(error) => {
                     usage.is_incomplete = true;
-                    tracing::debug!(pod = %uid, %error, "what a pod uses is not known");
+                    tracing::debug!(pod = %uid, %error, "cannot read the usage of a pod");
                 }
             }
         }
@@ -168,15 +164,15 @@ impl Meter {
         Ok(usage)
     }
 
-    /// What a pod uses; nothing when none of its containers runs.
-    fn of_pod(&self, uid: &PodUid, pod: &Pod, paces: &mut Paces) -> io::Result<Option<PodUsage>> {
+    /// Usage of a pod; `None` if no container runs.
+    fn of_pod(&self, uid: &PodUid, pod: &Pod, paces: &mut CpuSamples) -> io::Result<Option<PodUsage>> {
         let mut usage = PodUsage {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             uid: uid.to_string(),
             ..PodUsage::default()
         };
-        let (mut sum, mut whole) = (Counted::default(), None);
+        let (mut sum, mut whole) = (CgroupStats::default(), None);
         for sandbox in &pod.sandboxes {
             let State::Running { started_at, pid } = sandbox.state else { continue };
             let Some((place, counted)) = self.of_container(pid, &sandbox.id)? else { continue };
@@ -191,51 +187,51 @@ impl Meter {
             let used = paces.used(&container.id, counted);
             usage.containers.push(ContainerUsage { name: container.name.clone(), started_at, used });
         }
-        // A cgroup of its own has counted those, too, that have ended.
-        let counted = whole.and_then(|place| place.count().ok()).unwrap_or(sum);
+        // The pod's own cgroup includes containers that have exited.
+        let counted = whole.and_then(|place| place.read_stats().ok()).unwrap_or(sum);
         usage.used = paces.used(uid.as_str(), counted);
         Ok((!usage.containers.is_empty()).then_some(usage))
     }
 
-    /// Where a container is counted, and what was; nothing when it has just ended.
-    fn of_container(&self, pid: u32, id: &str) -> io::Result<Option<(Place, Counted)>> {
-        let counted = Place::of(&self.kernel, pid, id).and_then(|place| {
-            let counted = place.count()?;
+    /// The cgroup of a container with its counters; `None` if the container has just exited.
+    fn of_container(&self, pid: u32, id: &str) -> io::Result<Option<(CgroupPath, CgroupStats)>> {
+        let counted = CgroupPath::of(&self.kernel, pid, id).and_then(|place| {
+            let counted = place.read_stats()?;
             Ok((place, counted))
         });
         match counted {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A process that ends while it is read of.
+            // The process exited while its file was read.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// How fast processor time is used, from one look to the next.
-struct Paces {
+/// CPU samples of the last and of this reading.
+struct CpuSamples {
     now: Timestamp,
-    before: BTreeMap<String, Pace>,
-    after: BTreeMap<String, Pace>,
+    before: BTreeMap<String, CpuSample>,
+    after: BTreeMap<String, CpuSample>,
 }
 
-impl Paces {
-    fn used(&mut self, whose: &str, counted: Counted) -> Used {
-        let pace = match self.before.get(whose) {
+impl CpuSamples {
+    fn used(&mut self, key: &str, counted: CgroupStats) -> ResourceUsage {
+        let sample = match self.before.get(key) {
             Some(last) => last.next(self.now, counted.cpu_nanoseconds),
-            None => Pace { at: self.now, cpu_nanoseconds: counted.cpu_nanoseconds, nanocores: None },
+            None => CpuSample { at: self.now, cpu_nanoseconds: counted.cpu_nanoseconds, nanocores: None },
         };
-        self.after.insert(whose.to_owned(), pace);
-        Used { counted, nanocores: pace.nanocores }
+        self.after.insert(key.to_owned(), sample);
+        ResourceUsage { counted, nanocores: sample.nanocores }
     }
 }
 
-impl Pace {
-    /// The pace at a later moment; that of before when no time has passed.
+impl CpuSample {
+    /// The sample at a later time; unchanged if less than [`MIN_SAMPLE_SECONDS`] has passed.
     fn next(self, now: Timestamp, cpu_nanoseconds: u64) -> Self {
         let passed = now.duration_since(self.at);
-        if passed.as_secs() < LEAST_BETWEEN {
+        if passed.as_secs() < MIN_SAMPLE_SECONDS {
             return self;
         }
         let used = u128::from(cpu_nanoseconds.saturating_sub(self.cpu_nanoseconds)) * 1_000_000_000;

@@ -1,23 +1,23 @@
-//! What is used as `/metrics/resource` tells it, by the names of the stock kubelet. Pure.
+//! Formats usage for `/metrics/resource`, with the metric names of the stock kubelet. Pure.
 
 use std::fmt::Write as _;
 
-use super::{Usage, Used};
+use super::{ResourceUsage, Usage};
 use crate::observed::Timestamp;
 
-/// The media type of the text.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One series: its labels, its value, and when that was so, in milliseconds.
+/// A series: labels, value, and timestamp in milliseconds.
 type Series = (String, String, Option<i64>);
 
-/// The whole of it; nothing but the error when nothing could be read.
+/// The metrics; only `resource_scrape_error` if nothing could be read.
 pub fn text(usage: Option<&Usage>) -> String {
     let mut text = String::new();
     if let Some(usage) = usage {
         let at = Some(usage.at.as_millisecond());
-        let cpu = |labels: String, used: &Used| (labels, seconds(used.counted.cpu_nanoseconds), at);
-        let memory = |labels: String, used: &Used| (labels, used.counted.working_set_bytes.to_string(), at);
+        let cpu = |labels: String, used: &ResourceUsage| (labels, seconds(used.counted.cpu_nanoseconds), at);
+        let memory =
+            |labels: String, used: &ResourceUsage| (labels, used.counted.working_set_bytes.to_string(), at);
         let containers = || {
             usage.pods.iter().flat_map(|pod| {
                 pod.containers.iter().map(move |container| {
@@ -102,7 +102,7 @@ fn metric(text: &mut String, name: &str, kind: &str, help: &str, series: impl In
     if series.peek().is_none() {
         return;
     }
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "# HELP {name} [STABLE] {help}\n# TYPE {name} {kind}");
     for (labels, value, at) in series {
         let at = at.map(|at| format!(" {at}")).unwrap_or_default();

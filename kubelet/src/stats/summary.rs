@@ -1,11 +1,10 @@
-//! What is used as `/stats/summary` tells it, in the fields of the stock kubelet. Pure.
+//! Formats usage for `/stats/summary`, with the fields of the stock kubelet. Pure.
 
 use serde_json::{Map, Value, json};
 
-use super::{DiskUsage, NodeUsage, PodUsage, Usage, Used};
+use super::{DiskUsage, NodeUsage, PodUsage, ResourceUsage, Usage};
 use crate::observed::Timestamp;
 
-/// The whole of it, or processor and memory alone.
 pub fn summary(node: &str, usage: &Usage, only_cpu_and_memory: bool) -> Value {
     let at = usage.at;
     let NodeUsage { used, memory_bytes, started_at, disk } = &usage.node;
@@ -38,8 +37,8 @@ fn of_pod(at: Timestamp, pod: &PodUsage) -> Value {
     Value::Object(shown)
 }
 
-/// Processor and memory.
-fn parts(at: Timestamp, used: &Used) -> Map<String, Value> {
+/// CPU and memory.
+fn parts(at: Timestamp, used: &ResourceUsage) -> Map<String, Value> {
     let counted = &used.counted;
     let mut cpu = json!({"time": time(at), "usageCoreNanoSeconds": counted.cpu_nanoseconds});
     if let Some(nanocores) = used.nanocores {
@@ -68,7 +67,7 @@ fn fs(at: Timestamp, disk: &DiskUsage) -> Value {
     })
 }
 
-/// To the second, as times of objects are.
+/// Times have a resolution of one second, as in API objects.
 fn time(at: Timestamp) -> Value {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }

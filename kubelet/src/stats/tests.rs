@@ -1,4 +1,4 @@
-//! What is told of what is used.
+//! Resource usage of containers, pods and the node.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;
@@ -9,9 +9,9 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn used(cpu_nanoseconds: u64, working_set_bytes: u64) -> Used {
-    let counted = Counted { cpu_nanoseconds, working_set_bytes, ..Counted::default() };
-    Used { counted, nanocores: None }
+fn used(cpu_nanoseconds: u64, working_set_bytes: u64) -> ResourceUsage {
+    let counted = CgroupStats { cpu_nanoseconds, working_set_bytes, ..CgroupStats::default() };
+    ResourceUsage { counted, nanocores: None }
 }
 
 fn usage() -> Usage {
@@ -69,7 +69,7 @@ fn a_summary_has_the_stock_fields() {
 
 #[test]
 fn how_fast_a_processor_is_used_is_told_from_the_second_look_on() {
-    let first = Pace { at: at(100), cpu_nanoseconds: 1_000_000_000, nanocores: None };
+    let first = CpuSample { at: at(100), cpu_nanoseconds: 1_000_000_000, nanocores: None };
     let then = first.next(at(110), 6_000_000_000);
     assert_eq!(then.nanocores, Some(500_000_000));
     assert_eq!(then.next(at(110), 7_000_000_000), then, "too soon to say anything new");

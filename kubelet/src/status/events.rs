@@ -1,4 +1,4 @@
-//! Events as kubectl users know them: repeats are counted, floods are dammed, old ones expire.
+//! Event correlator: aggregates similar events, counts repeats, limits the rate per object, and expires old events.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -10,108 +10,135 @@ use serde_json::{Map, Value, json};
 use super::pods::rfc3339;
 use crate::report::{About, Note, Severity};
 
-/// How long an event is shown after it was last seen; the stock server's.
+/// Lifetime of an event after its last occurrence; the stock API server's.
 const TIME_TO_LIVE: Duration = Duration::from_secs(3600);
-/// Events shown at once; the oldest makes room. 100 pods being born write about 500.
+/// Most events kept; the oldest is removed first. Creating 100 pods records about 500.
 const EVENTS: usize = 1000;
-/// Events about one object in a burst; the stock recorder's.
+/// Burst of Normal events per object, and of repeated Warnings; the stock recorder's.
 const BURST: f64 = 25.0;
-/// After a burst one more event is let through each five minutes; the stock recorder's.
+/// Refill interval for Normal events; the stock recorder's.
 const REFILL: Duration = Duration::from_secs(300);
-/// Different messages for one reason before they are told as one; the stock recorder's.
+/// Refill interval for repeated Warnings: the first restart back-off, so that a lasting failure stays visible.
+const WARNING_REFILL: Duration = Duration::from_secs(10);
+/// Different messages with one reason before they are aggregated; the stock recorder's.
 const SIMILAR: usize = 10;
-/// How long similar events count as one; the stock recorder's.
+/// Time window of aggregation; the stock recorder's.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
-/// Stands before the latest of many messages that are told as one; the stock recorder's.
+/// Prefix of the latest message of aggregated events; the stock recorder's.
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What makes two events the same but for their time.
+/// Identity of an event for counting repeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Sameness {
+struct EventKey {
     about: About,
     severity: &'static str,
     reason: Cow<'static, str>,
-    /// Empty for all the messages that are told as one.
+    /// Empty for aggregated messages.
     message: String,
 }
 
-/// An event that is shown.
 #[derive(Debug)]
-struct Shown {
+struct RecordedEvent {
     name: String,
     count: u32,
     first: Timestamp,
     last: Timestamp,
 }
 
-/// Different messages for one reason about one object.
+/// Different messages with one reason about one object.
 #[derive(Debug)]
-struct Similar {
+struct SimilarMessages {
     messages: Vec<String>,
     last: Timestamp,
 }
 
-/// Tokens left for events about one object.
+/// A token bucket.
 #[derive(Debug)]
 struct Bucket {
     tokens: f64,
     at: Timestamp,
 }
 
-/// The events of this node.
+impl Bucket {
+    fn full(at: Timestamp) -> Self {
+        Self { tokens: BURST, at }
+    }
+
+    /// Takes a token; false if none is left.
+    fn take(&mut self, at: Timestamp, refill: Duration) -> bool {
+        let refilled = at.duration_since(self.at).as_secs_f64().max(0.0) / refill.as_secs_f64();
+        self.tokens = (self.tokens + refilled).min(BURST);
+        self.at = at;
+        let passes = self.tokens >= 1.0;
+        if passes {
+            self.tokens -= 1.0;
+        }
+        passes
+    }
+}
+
+/// Rate limits of one object version. A new Warning always passes, because [`SIMILAR`] limits their number.
 #[derive(Debug)]
-pub struct Events {
+struct Budget {
+    normal: Bucket,
+    repeated_warnings: Bucket,
+}
+
+/// The event correlator of this node.
+#[derive(Debug)]
+pub struct EventCorrelator {
     node: String,
-    shown: HashMap<Sameness, Shown>,
-    /// Oldest sighting first; an entry whose time is not that of its event has been overtaken by a newer one.
-    order: VecDeque<(Timestamp, Sameness)>,
-    similar: HashMap<(About, &'static str, Cow<'static, str>), Similar>,
-    buckets: HashMap<(String, String), Bucket>,
+    shown: HashMap<EventKey, RecordedEvent>,
+    /// By last occurrence, oldest first; an entry is stale if its event has occurred again.
+    order: VecDeque<(Timestamp, EventKey)>,
+    similar: HashMap<(About, &'static str, Cow<'static, str>), SimilarMessages>,
+    /// Rate limits by UID of the object.
+    budgets: HashMap<String, Budget>,
     last_name: i128,
 }
 
-impl Events {
-    /// None yet; `node` is where they come from.
+impl EventCorrelator {
+    /// An empty correlator; `node` is the host in the event source.
     pub fn new(node: &str) -> Self {
         Self {
             node: node.to_owned(),
             shown: HashMap::new(),
             order: VecDeque::new(),
             similar: HashMap::new(),
-            buckets: HashMap::new(),
+            budgets: HashMap::new(),
             last_name: 0,
         }
     }
 
-    /// Counts an event; the object to show, `None` when there are too many about its object.
+    /// Records an event; returns the Event object, or `None` if the rate limit is exceeded.
     pub fn record(&mut self, note: &Note) -> Option<Map<String, Value>> {
-        if !self.let_through(&note.about, note.at) {
-            return None;
-        }
         let severity = match note.severity {
             Severity::Normal => "Normal",
             Severity::Warning => "Warning",
         };
-        let own = self.is_told_alone(note, severity);
+        let own = self.is_individual(note, severity);
         let message = if own { note.message.clone() } else { String::new() };
-        let sameness = Sameness { about: note.about.clone(), severity, reason: note.reason.clone(), message };
-        if !self.shown.contains_key(&sameness) {
-            let name = self.new_name(&note.about.name, note.at);
-            let event = Shown { name, count: 0, first: note.at, last: note.at };
-            self.shown.insert(sameness.clone(), event);
+        let event_key =
+            EventKey { about: note.about.clone(), severity, reason: note.reason.clone(), message };
+        if !self.passes(note, &event_key) {
+            return None;
         }
-        let event = self.shown.get_mut(&sameness)?;
+        if !self.shown.contains_key(&event_key) {
+            let name = self.new_name(&note.about.name, note.at);
+            let event = RecordedEvent { name, count: 0, first: note.at, last: note.at };
+            self.shown.insert(event_key.clone(), event);
+        }
+        let event = self.shown.get_mut(&event_key)?;
         event.count += 1;
         event.last = note.at;
         let message = if own { note.message.clone() } else { format!("{COMBINED}{}", note.message) };
-        let object = object(&self.node, &sameness, event, &message);
-        self.order.push_back((note.at, sameness));
+        let object = object(&self.node, &event_key, event, &message);
+        self.order.push_back((note.at, event_key));
         Some(object)
     }
 
-    /// Takes over an event that an earlier kubelet showed; the object to show. `None` when its time is over, or when it is
-    /// none of ours.
+    /// Restores an event of an earlier kubelet process; `None` if it is expired or not recorded by this kubelet.
     pub fn restore(&mut self, object: &Map<String, Value>, now: Timestamp) -> Option<Map<String, Value>> {
         let text = |of: &Value, name: &str| of.get(name)?.as_str().map(str::to_owned);
         let time = |name: &str| object.get(name)?.as_str()?.parse::<Timestamp>().ok();
@@ -125,7 +152,7 @@ impl Events {
         };
         let severity =
             ["Normal", "Warning"].into_iter().find(|kind| object.get("type").is_some_and(|is| is == kind))?;
-        let shown = Shown {
+        let shown = RecordedEvent {
             name: text(object.get("metadata")?, "name")?,
             count: u32::try_from(object.get("count")?.as_u64()?).ok()?,
             first: time("firstTimestamp")?,
@@ -136,59 +163,66 @@ impl Events {
         }
         let reason = object.get("reason")?.as_str()?.to_owned().into();
         let message = object.get("message")?.as_str()?;
-        let told_alone = if message.starts_with(COMBINED) { "" } else { message };
-        let sameness = Sameness { about, severity, reason, message: told_alone.to_owned() };
-        let again = self::object(&self.node, &sameness, &shown, message);
-        self.order.push_back((shown.last, sameness.clone()));
-        self.shown.insert(sameness, shown);
+        let individual_message = if message.starts_with(COMBINED) { "" } else { message };
+        let event_key = EventKey { about, severity, reason, message: individual_message.to_owned() };
+        let again = self::object(&self.node, &event_key, &shown, message);
+        self.order.push_back((shown.last, event_key.clone()));
+        self.shown.insert(event_key, shown);
         Some(again)
     }
 
-    /// Forgets what is too old or too much; namespaces and names of the events that are shown no longer.
+    /// Removes expired and excess events; returns their namespaces and names.
     pub fn expire(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut expired = Vec::new();
-        while let Some((at, sameness)) = self.order.front() {
-            let overtaken = self.shown.get(sameness).is_none_or(|event| event.last != *at);
+        while let Some((at, event_key)) = self.order.front() {
+            let overtaken = self.shown.get(event_key).is_none_or(|event| event.last != *at);
             if !overtaken && self.shown.len() <= EVENTS && !is_older(*at, TIME_TO_LIVE, now) {
                 break;
             }
-            let Some((_, sameness)) = self.order.pop_front() else { break };
-            if !overtaken && let Some(event) = self.shown.remove(&sameness) {
-                expired.push((namespace(&sameness.about).to_owned(), event.name));
+            let Some((_, event_key)) = self.order.pop_front() else { break };
+            if !overtaken && let Some(event) = self.shown.remove(&event_key) {
+                expired.push((namespace(&event_key.about).to_owned(), event.name));
             }
         }
         self.similar.retain(|_, similar| !is_older(similar.last, SIMILAR_WITHIN, now));
-        // A bucket that has been left alone this long is full again.
+        // After this time without use a bucket is full.
         let full_after = REFILL.mul_f64(BURST);
-        self.buckets.retain(|_, bucket| !is_older(bucket.at, full_after, now));
+        self.budgets.retain(|_, budget| {
+            let last = budget.normal.at.max(budget.repeated_warnings.at);
+            !is_older(last, full_after, now)
+        });
         expired
     }
 
-    /// How long until the oldest event has had its time, `None` when there is none.
+    /// Time until the oldest event expires; `None` without events.
     pub fn next_expiry(&self, now: Timestamp) -> Option<Duration> {
         let (oldest, _) = self.order.front()?;
         let age = Duration::try_from(now.duration_since(*oldest)).unwrap_or_default();
-        // A second more, so that it is past its time and not just at it.
+        // One second more, to be past the expiry time.
         Some(TIME_TO_LIVE.saturating_sub(age) + Duration::from_secs(1))
     }
 
-    fn let_through(&mut self, about: &About, at: Timestamp) -> bool {
-        let key = (about.uid.clone(), about.name.clone());
-        let bucket = self.buckets.entry(key).or_insert(Bucket { tokens: BURST, at });
-        let refilled = at.duration_since(bucket.at).as_secs_f64().max(0.0) / REFILL.as_secs_f64();
-        bucket.tokens = (bucket.tokens + refilled).min(BURST);
-        bucket.at = at;
-        if bucket.tokens < 1.0 {
-            return false;
-        }
-        bucket.tokens -= 1.0;
-        true
+    /// Resets the rate limits of an edited object.
+    pub fn edited(&mut self, uid: &str) {
+        self.budgets.remove(uid);
     }
 
-    /// False once there are too many different messages for one reason: they are told as one then.
-    fn is_told_alone(&mut self, note: &Note, severity: &'static str) -> bool {
+    fn passes(&mut self, note: &Note, event_key: &EventKey) -> bool {
+        let full = || Budget { normal: Bucket::full(note.at), repeated_warnings: Bucket::full(note.at) };
+        let budget = self.budgets.entry(note.about.uid.clone()).or_insert_with(full);
+        match note.severity {
+            Severity::Normal => budget.normal.take(note.at, REFILL),
+            Severity::Warning => {
+                !self.shown.contains_key(event_key) || budget.repeated_warnings.take(note.at, WARNING_REFILL)
+            }
+        }
+    }
+
+    /// Whether the message is recorded individually; false if too many different messages have the same reason.
+    fn is_individual(&mut self, note: &Note, severity: &'static str) -> bool {
         let key = (note.about.clone(), severity, note.reason.clone());
-        let similar = self.similar.entry(key).or_insert(Similar { messages: Vec::new(), last: note.at });
+        let similar =
+            self.similar.entry(key).or_insert(SimilarMessages { messages: Vec::new(), last: note.at });
         if is_older(similar.last, SIMILAR_WITHIN, note.at) {
             similar.messages.clear();
         }
@@ -203,14 +237,14 @@ impl Events {
         alone
     }
 
-    /// `<object>.<time in hex>`, never the same twice.
+    /// `<object>.<hex timestamp>`, unique on this node.
     fn new_name(&mut self, object: &str, at: Timestamp) -> String {
         self.last_name = at.as_nanosecond().max(self.last_name + 1);
         format!("{object}.{:x}", self.last_name)
     }
 }
 
-/// Events about things without a namespace lie in `default`.
+/// Events about cluster-scoped objects belong to the namespace `default`.
 fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
@@ -219,8 +253,8 @@ fn is_older(at: Timestamp, than: Duration, now: Timestamp) -> bool {
     SignedDuration::try_from(than).is_ok_and(|than| now.duration_since(at) > than)
 }
 
-fn object(node: &str, sameness: &Sameness, event: &Shown, message: &str) -> Map<String, Value> {
-    let about = &sameness.about;
+fn object(node: &str, event_key: &EventKey, event: &RecordedEvent, message: &str) -> Map<String, Value> {
+    let about = &event_key.about;
     let mut involved = Map::new();
     involved.insert("kind".to_owned(), about.kind.into());
     if !about.namespace.is_empty() {
@@ -241,13 +275,13 @@ fn object(node: &str, sameness: &Sameness, event: &Shown, message: &str) -> Map<
             "creationTimestamp": rfc3339(event.first),
         },
         "involvedObject": involved,
-        "reason": sameness.reason,
+        "reason": event_key.reason,
         "message": message,
         "source": {"component": "kubelet", "host": node},
         "firstTimestamp": rfc3339(event.first),
         "lastTimestamp": rfc3339(event.last),
         "count": event.count,
-        "type": sameness.severity,
+        "type": event_key.severity,
         "eventTime": null,
         "reportingComponent": "kubelet",
         "reportingInstance": node,

@@ -1,9 +1,9 @@
-//! What the node shows of itself: the latest of each pod, events, the node, as API objects on a [`Board`].
+//! Status manager: converts reports about pods, events and the node into API objects in the local store.
 //!
-//! Everything that is shown passes here on its way to the store; the API only reads it.
+//! All objects that the local API serves are written by [`StatusManager`].
 
+mod event_log;
 pub mod events;
-mod journal;
 mod node;
 mod pods;
 pub mod resources;
@@ -11,83 +11,86 @@ pub mod resources;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use apiserver::store::{Draft, Memory, Scope};
+use apiserver::watch_cache::{Draft, Scope, WatchCache};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 
-use crate::report::{self, Mail, NodeReport, Outbox, Report};
-use events::Events;
-pub use journal::Journal;
+use crate::report::{self, Mail, NodeReport, Note, Outbox, Report, Severity};
+pub use event_log::EventLog;
+use events::EventCorrelator;
 
-/// Superseded objects kept for watches to resume over: a client that was away for a few dozen changes need not list again.
+/// Size of the watch history in bytes: a client that misses a few dozen changes need not list again.
 const HISTORY_BYTES: usize = 256 * 1024;
 
-/// The API objects of this node.
+/// Writes the API objects of this node.
 #[derive(Debug)]
-pub struct Board {
-    store: Memory,
+pub struct StatusManager {
+    store: WatchCache,
     state: Mutex<State>,
     new_events: Notify,
     copied: OnceLock<Arc<report::Events>>,
     shown_node: watch::Sender<Arc<Map<String, Value>>>,
 }
 
-/// What must be remembered to tell it again.
+/// State that is needed to rebuild objects.
 #[derive(Debug)]
 struct State {
-    events: Events,
+    events: EventCorrelator,
     node_name: String,
     node: NodeReport,
     problems: Vec<String>,
+    /// Message about another machine with this node's name in the cluster.
+    name_conflict: Option<String>,
 }
 
-impl Board {
-    /// A board on which nothing stands yet; `node` is the name events come from.
+impl StatusManager {
+    /// A status manager without objects; `node` is the source of events.
     pub fn new(node: &str) -> Arc<Self> {
-        // The time as first revision: it is above all revisions of the process before, so their watchers list again.
+        // Revisions start at the current time, above those of earlier processes, so that their watchers list again.
         let now = Timestamp::now();
         let first = u64::try_from(now.as_millisecond()).unwrap_or_default();
         let state = State {
-            events: Events::new(node),
+            events: EventCorrelator::new(node),
             node_name: node.to_owned(),
             node: NodeReport { created_at: Some(now), ..NodeReport::default() },
             problems: Vec::new(),
+            name_conflict: None,
         };
-        let store = Memory::with_history(first, HISTORY_BYTES);
+        let store = WatchCache::with_history(first, HISTORY_BYTES);
         let shown_node = watch::channel(Arc::default()).0;
         let (new_events, copied) = (Notify::new(), OnceLock::new());
-        let board = Self { store, state: Mutex::new(state), new_events, copied, shown_node };
-        board.put_node(&board.state());
-        Arc::new(board)
+        let status_manager = Self { store, state: Mutex::new(state), new_events, copied, shown_node };
+        status_manager.put_node(&status_manager.state());
+        Arc::new(status_manager)
     }
 
     /// The store that the API serves.
-    pub fn store(&self) -> &Memory {
+    pub fn store(&self) -> &WatchCache {
         &self.store
     }
 
-    /// The node as it is shown, the latest.
+    /// The current Node object.
     pub fn node(&self) -> watch::Receiver<Arc<Map<String, Value>>> {
         self.shown_node.subscribe()
     }
 
-    /// Takes what the outbox holds, for as long as the task lives.
+    /// Processes reports from the outbox until the task is aborted.
     pub async fn drain(self: Arc<Self>, outbox: Arc<Outbox>) {
         loop {
             let next_expiry = self.state().events.next_expiry(Timestamp::now());
             let mail = match next_expiry {
-                // Nothing arrives in time: the oldest event goes all the same.
+                // Without reports, wake up to expire the oldest event.
                 Some(after) => tokio::time::timeout(after, outbox.take()).await.unwrap_or_default(),
                 None => outbox.take().await,
             };
-            self.post(mail, Timestamp::now());
+            self.apply(mail, Timestamp::now());
         }
     }
 
-    /// Puts up everything that was reported.
-    pub fn post(&self, mail: Mail, now: Timestamp) {
+    /// Applies a batch of reports.
+    pub fn apply(&self, mail: Mail, now: Timestamp) {
         for (uid, report) in mail.reports {
             match report {
                 Report::Status { pod, status, deletion } => {
@@ -109,16 +112,21 @@ impl Board {
             }
         }
         let mut state = self.state();
-        if mail.node.is_some() || mail.problems.is_some() {
+        if mail.node.is_some() || mail.problems.is_some() || mail.name_conflict.is_some() {
             if let Some(report) = mail.node {
                 let created_at = report.created_at.or(state.node.created_at);
                 state.node = NodeReport { created_at, ..*report };
             }
             state.problems = mail.problems.unwrap_or(std::mem::take(&mut state.problems));
+            state.name_conflict = mail.name_conflict.unwrap_or(state.name_conflict.take());
             self.put_node(&state);
+        }
+        for uid in &mail.edited {
+            state.events.edited(uid.as_str());
         }
         for note in mail.notes {
             if let Some(object) = state.events.record(&note) {
+                log_warning(&note);
                 self.put(resources::EVENTS, &object);
                 self.new_events.notify_one();
                 if let Some(events) = self.copied.get() {
@@ -134,27 +142,27 @@ impl Board {
         }
     }
 
-    /// The events that are shown, the latest last.
+    /// All recorded events, newest last.
     pub fn events(&self) -> Vec<Map<String, Value>> {
         let listed = self.store.list(resources::EVENTS, &Scope::All).objects;
         let mut events: Vec<Map<String, Value>> = listed.iter().map(|object| object.decode()).collect();
-        // Both are of one form and length, so that their order is that of time.
+        // All timestamps have the same format and length, so they sort as text.
         let text = |event: &Map<String, Value>| event.get("lastTimestamp").map(Value::to_string);
         events.sort_by_cached_key(text);
         events
     }
 
-    /// What happens from now on, once more, for whoever tells a cluster.
+    /// A copy of all future events, for the cluster.
     pub fn copied_events(&self) -> Arc<report::Events> {
         self.copied.get_or_init(Arc::default).clone()
     }
 
-    /// Waits until there are events that there were not when this was asked last.
+    /// Waits until events were recorded since the last call.
     pub async fn new_events(&self) {
         self.new_events.notified().await;
     }
 
-    /// Shows events of an earlier kubelet, the latest last, but for those whose time is over.
+    /// Restores events of an earlier kubelet process, newest last, except expired ones.
     pub fn restore_events(&self, events: &[Map<String, Value>], now: Timestamp) {
         let mut state = self.state();
         for event in events.iter().filter_map(|event| state.events.restore(event, now)) {
@@ -162,7 +170,7 @@ impl Board {
         }
     }
 
-    /// Makes the objects of a kind those given, and no others; for ConfigMaps and Secrets of local sources.
+    /// Replaces all objects of a resource; for ConfigMaps and Secrets of local sources.
     pub fn set<'a, T: Serialize + 'a>(
         &self,
         resource: &'static str,
@@ -185,7 +193,7 @@ impl Board {
         }
     }
 
-    /// An object that bears no time of its own is as old as its first showing.
+    /// Sets the creation timestamp of an object without one to the time of its first appearance.
     fn date(&self, resource: &str, object: &mut Map<String, Value>, now: Timestamp) {
         let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
         if metadata.contains_key("creationTimestamp") {
@@ -203,13 +211,28 @@ impl Board {
     }
 
     fn put_node(&self, state: &State) {
-        let object = node::object(&state.node_name, &state.node, &state.problems);
+        let problems: Vec<String> = state.problems.iter().chain(&state.name_conflict).cloned().collect();
+        let object = node::object(&state.node_name, &state.node, &problems);
         self.put(resources::NODES, &object);
         self.shown_node.send_replace(Arc::new(object));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Logs recorded Warnings, so that the log explains why a pod fails.
+fn log_warning(note: &Note) {
+    if note.severity != Severity::Warning {
+        return;
+    }
+    let Note { about, reason, message, .. } = note;
+    let (kind, object, field) = (about.kind, about.full_name(), &about.field_path);
+    if field.is_empty() {
+        tracing::warn!(kind, object, %reason, "{message}");
+    } else {
+        tracing::warn!(kind, object, field, %reason, "{message}");
     }
 }
 

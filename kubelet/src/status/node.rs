@@ -1,4 +1,4 @@
-//! The node, made one object.
+//! Builds the Node object of the local API.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 use super::pods::rfc3339;
 use crate::report::{NodeCondition, NodeReport};
 
-/// The annotation that holds what the sources refuse, as a JSON list of lines.
+/// Annotation with manifest problems, as a JSON list of lines.
 pub const PROBLEMS: &str = "coracle.dev/problems";
 
-/// The object that is shown.
 pub fn object(name: &str, report: &NodeReport, problems: &[String]) -> Map<String, Value> {
     let mut annotations = report.annotations.clone();
     if !problems.is_empty() {
@@ -56,7 +55,7 @@ pub fn object(name: &str, report: &NodeReport, problems: &[String]) -> Map<Strin
             "osImage": info.os_image,
             "containerRuntimeVersion": info.container_runtime_version,
             "kubeletVersion": info.kubelet_version,
-            // Nothing here serves Services; the field must be there all the same.
+            // There is no kube-proxy, but the field is required.
             "kubeProxyVersion": "",
             "operatingSystem": info.operating_system,
             "architecture": info.architecture,

@@ -1,6 +1,6 @@
-//! A pod and its status, made one object.
+//! Builds Pod objects of the local API.
 
-use apiserver::store::{Memory, Object, Scope};
+use apiserver::watch_cache::{Object, Scope, WatchCache};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::resources::PODS;
 use crate::observed::PodUid;
 
-/// The annotation with the time at which a source first had the pod.
+/// Annotation with the time at which the pod was first seen.
 const SEEN: &str = "kubernetes.io/config.seen";
 
-/// The object that is shown.
+/// The Pod object.
 ///
-/// `created` is when it was first shown; without it a pod that bears no time of its own is as old as what its source has of
-/// it, or as its start.
+/// `created` is the creation timestamp of its first appearance. Without it and without one of its own, the pod gets the time at
+/// which it was first seen, or its start time.
 pub fn object(
     pod: &Pod,
     status: &PodStatus,
@@ -42,18 +42,18 @@ pub fn object(
     object
 }
 
-/// When its source first had it, which outlives a restart whether the pod runs or is rejected.
+/// When the pod was first seen. It survives restarts, even for rejected pods.
 fn seen(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.annotations.as_ref()?.get(SEEN)?.parse().ok()
 }
 
-/// A time as Kubernetes writes it: whole seconds, UTC.
+/// A timestamp in the format of Kubernetes: whole seconds, UTC.
 pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The pod with that UID as it is shown now; most often it stands where its metadata says.
-pub fn find(store: &Memory, uid: &PodUid, metadata: &ObjectMeta) -> Option<Object> {
+/// Finds a pod by UID, first under the name in its metadata.
+pub fn find(store: &WatchCache, uid: &PodUid, metadata: &ObjectMeta) -> Option<Object> {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let name = metadata.name.as_deref().unwrap_or_default();
     store
@@ -62,19 +62,18 @@ pub fn find(store: &Memory, uid: &PodUid, metadata: &ObjectMeta) -> Option<Objec
         .or_else(|| find_by_uid(store, uid))
 }
 
-/// The pod with that UID, wherever it stands.
-pub fn find_by_uid(store: &Memory, uid: &PodUid) -> Option<Object> {
+/// Finds a pod by UID under any name.
+pub fn find_by_uid(store: &WatchCache, uid: &PodUid) -> Option<Object> {
     let listing = store.list(PODS, &Scope::All);
     listing.objects.into_iter().find(|object| object.uid() == uid.as_str())
 }
 
-/// When the object says it was made.
 pub fn creation_timestamp(object: &Object) -> Option<String> {
     let object = object.decode();
     object.get("metadata")?.get("creationTimestamp")?.as_str().map(str::to_owned)
 }
 
-/// True when an object would be written where the other one stands.
+/// Whether an object has the same namespace and name as a stored one.
 pub fn same_place(shown: &Object, object: &Map<String, Value>) -> bool {
     let text = |name: &str| {
         object.get("metadata").and_then(|m| m.get(name)).and_then(Value::as_str).unwrap_or_default()

@@ -1,21 +1,26 @@
-//! The resources a lone node serves, a row each.
+//! Resource definitions of the local API.
 
 use std::sync::LazyLock;
 
+use api::table::PODS as PODS_TABLE;
 use apiserver::Resource;
 use apiserver::kinds::common;
+use apiserver::resource::{Columns, Head};
 use apiserver::resource::{Fields, Subresource};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The name of pods in the store and in paths.
+use crate::observed::EDIT_PENDING;
+
+/// Resource name of pods.
 pub const PODS: &str = "pods";
-/// The name of nodes.
+/// Resource name of nodes.
 pub const NODES: &str = "nodes";
-/// The name of events.
+/// Resource name of events.
 pub const EVENTS: &str = "events";
-/// The name of ConfigMaps.
+/// Resource name of ConfigMaps.
 pub const CONFIG_MAPS: &str = "configmaps";
-/// The name of Secrets.
+/// Resource name of Secrets.
 pub const SECRETS: &str = "secrets";
 
 const READ: &[&str] = &["get", "list", "watch"];
@@ -27,7 +32,7 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
         .part(Subresource::stream("exec", "PodExecOptions", STREAM))
         .part(Subresource::stream("log", "Pod", &["get"]));
     let rows = [
-        pods.owner(pod_owner),
+        pods.owner(pod_owner).columns(PodColumns),
         common::nodes().owner(kubelet_owner),
         common::events().owner(kubelet_owner),
         common::config_maps().owner(local_owner),
@@ -36,22 +41,55 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     rows.into_iter().map(|row| row.verbs(READ)).collect()
 });
 
-/// Everything that is served.
+/// Position of the Edit column: after Restarts, so that Age stays the last default column.
+const EDIT_COLUMN: usize = 4;
+
+/// The stock columns of pods, plus the pending edit.
+struct PodColumns;
+
+impl Columns for PodColumns {
+    fn heads(&self) -> Vec<Head> {
+        let edit = Head {
+            name: "Edit".into(),
+            kind: "string".into(),
+            format: "".into(),
+            description: "Why the latest version of its manifest does not run.".into(),
+            priority: 0,
+        };
+        let mut heads = Columns::heads(&PODS_TABLE);
+        heads.insert(EDIT_COLUMN.min(heads.len()), edit);
+        heads
+    }
+
+    fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value> {
+        let mut cells = Columns::cells(&PODS_TABLE, object, now);
+        let conditions = object.get("status").and_then(|status| status.get("conditions"));
+        let pending = conditions
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == EDIT_PENDING && condition["status"] == "True");
+        let reason = pending.map_or_else(|| "<none>".into(), |condition| condition["reason"].clone());
+        cells.insert(EDIT_COLUMN.min(cells.len()), reason);
+        cells
+    }
+}
+
 pub fn all() -> Vec<Resource> {
     RESOURCES.clone()
 }
 
-/// The row of a resource.
+/// The definition of a resource.
 pub fn row_of(plural: &str) -> Option<&'static Resource> {
     RESOURCES.iter().find(|resource| resource.plural == plural)
 }
 
-/// The fields of a resource that selectors may ask for.
+/// The fields of a resource that field selectors support.
 pub fn fields(plural: &str) -> Fields {
     row_of(plural).map(|row| row.fields.clone()).unwrap_or_default()
 }
 
-/// The annotation that says which source a pod came from.
+/// Annotation with the source of a pod.
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 
 fn pod_owner(object: &Map<String, Value>) -> String {

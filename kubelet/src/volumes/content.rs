@@ -1,38 +1,37 @@
-//! What lies in a `configMap`, `secret`, `downwardAPI` or `projected` volume: paths, bytes and modes, without touching a disk.
+//! Computes the files of volumes that the kubelet fills, without disk access.
 
 use std::collections::BTreeMap;
 
 use api::references::TokenKey;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret, ServiceAccountTokenProjection, Volume,
-    VolumeProjection,
+    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret, ServiceAccountTokenProjection,
 };
 
-use super::Wanted;
+use super::VolumeInput;
 use crate::spec::{metadata_field, namespace, only_user, resource_field};
 
-/// Most bytes of a ConfigMap or a Secret, as the API allows.
+/// Largest ConfigMap or Secret in bytes, as the API allows.
 const MAX_OBJECT_BYTES: usize = 1024 * 1024;
-/// Mode of a file that nobody gave one.
+/// Default file mode.
 const DEFAULT_MODE: i32 = 0o644;
-/// Mode of a token that is one user's or one group's; the stock kubelet's.
+/// Mode of a token that belongs to one user or group; the stock kubelet's.
 const TOKEN_MODE: i32 = 0o600;
-/// Longest name of a file and longest path, as Linux has them.
+/// Longest file name and path in Linux.
 const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4096;
 
 /// One file of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct File {
-    pub data: Vec<u8>,
-    pub mode: u32,
-    pub user: Option<u32>,
-    /// Its path was written down, not taken from a key.
+pub struct File {
+    pub(super) data: Vec<u8>,
+    pub(super) mode: u32,
+    pub(super) user: Option<u32>,
+    /// Whether the path was given explicitly, not derived from a key.
     named: bool,
 }
 
-/// The files of a volume by path, relative, without `.` and `..`.
-pub(super) type Files = BTreeMap<String, File>;
+/// Files of a volume by relative path, without `.` and `..`.
+pub type Files = BTreeMap<String, File>;
 
 impl File {
     #[cfg(test)]
@@ -41,75 +40,43 @@ impl File {
     }
 }
 
-/// What should lie in the volume, or what is missing; `None` for a volume of another kind.
-pub(super) fn of(wanted: &Wanted<'_>, volume: &Volume) -> Option<Result<Files, String>> {
-    let mut content = Content { wanted, default_mode: None, default_user: None, files: Files::new() };
-    let filled = if let Some(source) = &volume.config_map {
-        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
-        content.config_map(&source.name, source.items.as_deref(), source.optional)
-    } else if let Some(source) = &volume.secret {
-        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
-        let name = source.secret_name.as_deref().unwrap_or_default();
-        content.secret(name, source.items.as_deref(), source.optional)
-    } else if let Some(source) = &volume.downward_api {
-        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
-        content.downward_api(source.items.as_deref())
-    } else if let Some(source) = &volume.projected {
-        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
-        source.sources.iter().flatten().try_for_each(|source| content.project(source))
-    } else {
-        return None;
-    };
-    Some(filled.and_then(|()| content.finish()))
-}
-
-struct Content<'a> {
-    wanted: &'a Wanted<'a>,
+/// The files of one volume, added source by source.
+pub(super) struct Content<'a> {
+    input: &'a VolumeInput<'a>,
     default_mode: Option<i32>,
     default_user: Option<i64>,
     files: Files,
 }
 
-impl Content<'_> {
-    fn project(&mut self, source: &VolumeProjection) -> Result<(), String> {
-        if let Some(source) = &source.config_map {
-            self.config_map(&source.name, source.items.as_deref(), source.optional)
-        } else if let Some(source) = &source.secret {
-            self.secret(&source.name, source.items.as_deref(), source.optional)
-        } else if let Some(source) = &source.downward_api {
-            self.downward_api(source.items.as_deref())
-        } else if let Some(source) = &source.service_account_token {
-            self.token(source)
-        } else if source.cluster_trust_bundle.is_some() {
-            Err("clusterTrustBundle is not supported: put the certificates into a ConfigMap".to_owned())
-        } else if source.pod_certificate.is_some() {
-            Err("podCertificate is not supported: put key and certificate into a Secret".to_owned())
-        } else {
-            Ok(())
-        }
+impl<'a> Content<'a> {
+    /// No files yet.
+    pub fn new(input: &'a VolumeInput<'a>, default_mode: Option<i32>, default_user: Option<i64>) -> Self {
+        Self { input, default_mode, default_user, files: Files::new() }
     }
 
-    fn config_map(
+    /// Adds the keys of a ConfigMap; all without `items`.
+    pub fn config_map(
         &mut self,
         name: &str,
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
     ) -> Result<(), String> {
-        let map = self.wanted.references.config_map(namespace(self.wanted.pod), name);
+        let map = self.input.references.config_map(namespace(self.input.pod), name);
         self.object(("configmap", "config"), name, map.map(|map| bytes_of_map(map)), items, optional)
     }
 
-    fn secret(
+    /// Adds the keys of a Secret; all without `items`.
+    pub fn secret(
         &mut self,
         name: &str,
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
     ) -> Result<(), String> {
-        let secret = self.wanted.references.secret(namespace(self.wanted.pod), name);
+        let secret = self.input.references.secret(namespace(self.input.pod), name);
         self.object(("secret", "secret"), name, secret.map(|secret| bytes_of_secret(secret)), items, optional)
     }
 
-    /// Files of a ConfigMap or a Secret, told by its kind and its kind of key; without data there is no such object.
+    /// Adds files of a ConfigMap or Secret; `data` is `None` if it does not exist.
     fn object(
         &mut self,
         (kind, key_kind): (&str, &str),
@@ -119,7 +86,7 @@ impl Content<'_> {
         optional: Option<bool>,
     ) -> Result<(), String> {
         let Some(data) = data else {
-            return absent(kind, namespace(self.wanted.pod), name, optional);
+            return absent(kind, namespace(self.input.pod), name, optional);
         };
         let bytes: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
         if bytes > MAX_OBJECT_BYTES {
@@ -148,8 +115,9 @@ impl Content<'_> {
         Ok(())
     }
 
-    fn downward_api(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {
-        let Wanted { pod, facts, .. } = *self.wanted;
+    /// Adds fields of the pod.
+    pub fn downward_api(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {
+        let VolumeInput { pod, facts, .. } = *self.input;
         for item in items.unwrap_or_default() {
             let value = if let Some(field) = &item.field_ref {
                 metadata_field(pod, &field.field_path)
@@ -164,15 +132,15 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// A token is for those who run here: for the one user of all containers, or for the pod's group, where there is such.
-    fn token(&mut self, asked: &ServiceAccountTokenProjection) -> Result<(), String> {
-        let Wanted { uid, pod, references, .. } = *self.wanted;
+    /// Adds a token, readable by the single user of all containers or by the pod's group, if there is one.
+    pub fn token(&mut self, asked: &ServiceAccountTokenProjection) -> Result<(), String> {
+        let VolumeInput { uid, pod, references, .. } = *self.input;
         let held = references.tokens.get(&TokenKey::new(uid.as_str(), asked));
         let Some(given) = held.and_then(|token| token.status.as_ref()?.token.as_ref()) else {
             let spec = pod.spec.as_ref();
             let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
             return Err(format!(
-                "there is no token of the service account {}/{account} yet: the API server gives it, which is asked until it does",
+                "there is no token of the service account {}/{account} yet: waiting for the API server",
                 namespace(pod)
             ));
         };
@@ -203,8 +171,11 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// A path cannot be a file and a directory at once.
-    fn finish(self) -> Result<Files, String> {
+    /// Returns the files.
+    ///
+    /// # Errors
+    /// A path is both a file and a directory.
+    pub fn finish(self) -> Result<Files, String> {
         for path in self.files.keys() {
             for (at, _) in path.match_indices('/') {
                 if self.files.contains_key(&path[..at]) {
@@ -238,7 +209,7 @@ fn bytes_of_secret(secret: &Secret) -> BTreeMap<&str, &[u8]> {
     secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect()
 }
 
-/// A path below the volume, cleaned; names that begin with two dots are the writer's own.
+/// Normalizes a path below the volume; names that start with two dots are reserved for the atomic writer.
 fn relative(path: &str) -> Result<String, String> {
     let wrong = |what: &str| Err(format!("the path {path:?} {what}"));
     if path.starts_with('/') {

@@ -1,22 +1,22 @@
-//! Why a volume could not be made, mounted or taken down.
+//! Errors of volume operations.
 
 use std::io;
 use std::path::Path;
 
-/// What failed, for an event and for whoever wrote the pod.
+/// Error of a volume operation, for an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// The volume's name, empty when it is about the pod's directory.
+    /// Volume name; empty if it concerns the pod's directory.
     pub volume: String,
-    /// The event's reason.
+    /// Reason of the event.
     pub reason: &'static str,
-    /// What happened, to what, what to do.
+    /// What happened and what to do.
     pub message: String,
 }
 
 impl Error {
-    /// A volume could not be made.
+    /// Mounting a volume failed.
     pub(super) fn mount(volume: &str, message: impl std::fmt::Display) -> Self {
         Self {
             volume: volume.to_owned(),
@@ -25,7 +25,7 @@ impl Error {
         }
     }
 
-    /// A mount of a container could not be made.
+    /// A container mount failed.
     pub(super) fn container(volume: &str, container: &str, message: impl std::fmt::Display) -> Self {
         Self {
             volume: volume.to_owned(),
@@ -34,23 +34,23 @@ impl Error {
         }
     }
 
-    /// The pod's directory could not be worked on.
+    /// An operation on the pod's directory failed.
     pub(super) fn pod(message: impl Into<String>) -> Self {
         Self { volume: String::new(), reason: "FailedMount", message: message.into() }
     }
 }
 
-/// An I/O error with the operation and the path it was about.
+/// An I/O error with operation and path.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {path}: {source}")]
 pub(super) struct PathError {
     operation: &'static str,
     path: String,
-    /// What the kernel said.
+    /// The I/O error.
     pub source: io::Error,
 }
 
-/// Names operation and path of an I/O error.
+/// Adds operation and path to an I/O error.
 pub(super) fn at(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> PathError {
     move |source| PathError { operation, path: path.display().to_string(), source }
 }

@@ -1,10 +1,13 @@
-//! Where things lie below `<root-dir>/pods`, as with the stock kubelet.
+//! Directory layout below `<root-dir>/pods`, the same as in the stock kubelet.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1::Volume;
+
 use super::error::{Error, PathError, at};
+use super::types::Location;
 use crate::observed::PodUid;
 
 /// The directory of all pods.
@@ -18,17 +21,22 @@ impl Layout {
         Self { pods: root_dir.join("pods") }
     }
 
-    /// A pod's directory.
+    /// Directory of a pod.
     pub fn pod(&self, uid: &PodUid) -> PathBuf {
         self.pods.join(uid.as_str())
     }
 
-    /// A volume's directory: `volumes/kubernetes.io~<plugin>/<name>`.
-    pub fn volume(&self, uid: &PodUid, plugin: &str, name: &str) -> PathBuf {
-        self.plugin(uid, plugin).join(name)
+    /// Root of a volume, which containers mount.
+    pub fn root(&self, uid: &PodUid, location: Location, volume: &Volume) -> PathBuf {
+        match location {
+            Location::Scratch(plugin) | Location::Files(plugin) => {
+                self.plugin(uid, plugin).join(&volume.name)
+            }
+            Location::Host(path) => path(volume),
+        }
     }
 
-    /// The directory of all volumes of one plugin.
+    /// Directory of all volumes of a plugin: `volumes/kubernetes.io~<plugin>`.
     pub fn plugin(&self, uid: &PodUid, plugin: &str) -> PathBuf {
         let mut path = self.pod(uid);
         path.push("volumes");
@@ -36,7 +44,7 @@ impl Layout {
         path
     }
 
-    /// Where the parts of volumes that a container sees are bound: `volume-subpaths/<volume>/<container>/<n>`.
+    /// Bind mount target of a subPath: `volume-subpaths/<volume>/<container>/<n>`.
     pub fn sub_path(&self, uid: &PodUid, volume: &str, container: &str, index: usize) -> PathBuf {
         let mut path = self.pod(uid);
         path.extend(["volume-subpaths", volume, container]);
@@ -44,15 +52,12 @@ impl Layout {
         path
     }
 
-    /// What the kubelet keeps for a container.
-    pub fn container(&self, uid: &PodUid, container: &str) -> PathBuf {
-        let mut path = self.pod(uid);
-        path.push("containers");
-        path.push(container);
-        path
+    /// Directory of a pod's termination messages.
+    pub fn termination(&self, uid: &PodUid) -> PathBuf {
+        self.pod(uid).join("termination-messages")
     }
 
-    /// The pods that have a directory.
+    /// All pods that have a directory.
     pub fn pods(&self) -> Result<Vec<PodUid>, Error> {
         let failed = |e| Error::pod(at("read", &self.pods)(e).to_string());
         let entries = match std::fs::read_dir(&self.pods) {
@@ -73,7 +78,7 @@ impl Layout {
     }
 }
 
-/// Refuses a name that would lead out of the directory it stands in.
+/// Rejects a name that is not safe as a directory name.
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(Error::pod(format!("the {what} {name:?} cannot be the name of a directory: rename it")));
@@ -81,7 +86,18 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a directory and those above it, closed to strangers.
+/// Creates a directory and its parents, inaccessible for other users.
 pub(super) fn make_private(path: &Path) -> Result<(), PathError> {
-    DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(at("make the directory", path))
+    DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(at("create the directory", path))
+}
+
+/// Sets mode and group of a directory if they differ.
+pub(super) fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<(), PathError> {
+    let is = path.symlink_metadata().map_err(at("stat", path))?;
+    if let Some(group) = group.filter(|&group| group != is.gid()) {
+        chown(path, None, Some(group)).map_err(at("change the group of", path))?;
+    } else if is.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at("set the mode of", path))
 }

@@ -1,11 +1,9 @@
-//! A pod's volumes on the host: made before its containers, refreshed while it runs, taken down after.
+//! Volume manager: mounts a pod's volumes before its containers start, refreshes them, and unmounts them at the end.
 
-mod atomic;
+mod atomic_writer;
 mod content;
-mod empty_dir;
 mod error;
 mod files;
-mod host_path;
 mod layout;
 mod mounting;
 mod mounts;
@@ -13,6 +11,7 @@ mod plan;
 mod sub_path;
 mod teardown;
 mod termination;
+pub mod types;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ use std::path::{Path, PathBuf};
 use api::references::References;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-pub use empty_dir::is_limited;
 pub use error::Error;
 pub use usage::Usage;
 
@@ -30,31 +28,30 @@ use crate::runtime::spec::Mount;
 use crate::spec::{Environment, Facts, Note};
 use layout::{Layout, check_name};
 
-/// The volumes of all pods of this node, below one directory.
+/// The volumes of all pods of this node.
 #[derive(Clone, Debug)]
 pub struct Volumes {
     layout: Layout,
 }
 
-/// The pod whose volumes are meant, and what they are filled from.
+/// Input for volume operations of a pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct VolumeInput<'a> {
     /// The pod's identity.
     pub uid: &'a PodUid,
-    /// The pod.
     pub pod: &'a Pod,
     /// ConfigMaps and Secrets.
     pub references: &'a References,
-    /// Facts of the node, for the downward API.
+    /// Node facts, for the downward API.
     pub facts: &'a Facts,
 }
 
-/// What became of a pod's files.
+/// Result of a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refreshed {
-    /// Volumes that hold something new.
+    /// Volumes with updated files.
     pub changed: Vec<String>,
-    /// Volumes that keep what they hold, because what they should hold cannot be told any more; each with the reason.
+    /// Volumes that keep their files because the new ones are not available, with the reason.
     pub kept: Vec<Error>,
 }
 
@@ -64,49 +61,41 @@ impl Volumes {
         Self { layout: Layout::new(root_dir) }
     }
 
-    /// Makes every volume of the pod that is not there yet. Safe to repeat.
+    /// Mounts all volumes of the pod that are not mounted yet; idempotent. The notes report features that a new volume lacks.
     ///
     /// # Errors
-    /// Names the volume and what it lacks; what was made already stays.
-    ///
-    /// The notes tell what a volume that is new had to do without.
-    pub async fn mount(&self, wanted: &Wanted<'_>) -> Result<Vec<Note>, Error> {
+    /// Names the volume and what is missing; volumes mounted so far stay.
+    pub async fn mount(&self, wanted: &VolumeInput<'_>) -> Result<Vec<Note>, Error> {
         check_name("UID", wanted.uid.as_str())?;
-        let plan = plan::plan(wanted)?;
-        let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
-        disk::run(move || {
-            let made = plan.iter().filter_map(|volume| volume.make(&layout, &uid).transpose());
-            made.collect()
-        })
-        .await
+        let plan = plan::plan(&self.layout, wanted)?;
+        disk::run(move || plan.iter().filter_map(|volume| volume.make().transpose()).collect()).await
     }
 
-    /// Brings the files of ConfigMaps, Secrets and the downward API up to date, each volume all at once.
+    /// Updates files from ConfigMaps, Secrets and the downward API, atomically per volume.
     ///
     /// # Errors
-    /// The disk refuses.
-    pub async fn refresh(&self, wanted: &Wanted<'_>) -> Result<Refreshed, Error> {
+    /// An I/O error.
+    pub async fn refresh(&self, wanted: &VolumeInput<'_>) -> Result<Refreshed, Error> {
         check_name("UID", wanted.uid.as_str())?;
-        let plan = plan::plan_files(wanted)?;
+        let plan = plan::plan_files(&self.layout, wanted)?;
         if plan.is_empty() {
             return Ok(Refreshed::default());
         }
-        let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
         disk::run(move || {
             let mut refreshed = Refreshed::default();
-            plan.iter().try_for_each(|volume| volume.refresh(&layout, &uid, &mut refreshed))?;
+            plan.iter().try_for_each(|volume| volume.refresh(&mut refreshed))?;
             Ok(refreshed)
         })
         .await
     }
 
-    /// Where each volume mount of a container comes from; the pod's volumes must be mounted.
+    /// The mounts of a container; the pod's volumes must be mounted.
     ///
     /// # Errors
-    /// Names the mount that cannot be made.
+    /// Names the mount that failed.
     pub async fn container_mounts(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &VolumeInput<'_>,
         container: &Container,
         environment: &Environment,
     ) -> Result<Vec<Mount>, Error> {
@@ -115,10 +104,10 @@ impl Volumes {
         disk::run(move || plan.into_iter().map(mounts::PlannedMount::make).collect()).await
     }
 
-    /// The file that takes the last words of a container's attempt, made when it is not there.
+    /// The file for the termination message of a container attempt; created if missing.
     ///
     /// # Errors
-    /// The disk refuses.
+    /// An I/O error.
     pub async fn termination_file(
         &self,
         uid: &PodUid,
@@ -127,30 +116,30 @@ impl Volumes {
     ) -> Result<PathBuf, Error> {
         check_name("UID", uid.as_str())?;
         check_name("container", container)?;
-        let directory = self.layout.container(uid, container);
-        disk::run(move || termination::make(&directory, attempt)).await
+        let (directory, container) = (self.layout.termination(uid), container.to_owned());
+        disk::run(move || termination::make(&directory, &container, attempt)).await
     }
 
-    /// Takes down all volumes of a pod and removes its directory. Safe to repeat; a pod that has none is fine.
+    /// Unmounts all volumes of a pod and removes its directory; idempotent.
     ///
     /// # Errors
-    /// Something is still in use; the same call may succeed later.
+    /// Something is still in use; a retry may succeed.
     pub async fn unmount(&self, uid: &PodUid) -> Result<(), Error> {
         check_name("UID", uid.as_str())?;
         let directory = self.layout.pod(uid);
         disk::run(move || teardown::remove(&directory)).await
     }
 
-    /// What those `emptyDir` volumes of a pod that have a limit take of the disk; those in memory are held to their size by
-    /// the kernel.
+    /// Disk usage of the pod's volumes that have a size limit.
     ///
     /// # Errors
     /// A volume cannot be read.
     pub async fn usage(&self, uid: &PodUid, pod: &Pod) -> Result<Vec<Usage>, Error> {
         check_name("UID", uid.as_str())?;
-        let limited = empty_dir::limited(pod).map(|(volume, limit_bytes, limit)| {
-            let path = self.layout.volume(uid, empty_dir::PLUGIN, volume);
-            (path, Usage { volume: volume.to_owned(), used_bytes: 0, limit_bytes, limit: limit.to_owned() })
+        let limited = types::limited(pod).filter_map(|(volume, limit)| {
+            let path = self.layout.root(uid, types::location(volume)?, volume);
+            let name = volume.name.clone();
+            Some((path, Usage { volume: name, used_bytes: 0, limit_bytes: limit.bytes, limit: limit.text }))
         });
         let limited: Vec<_> = limited.collect();
         let measure = |(path, usage): (PathBuf, Usage)| {
@@ -161,23 +150,30 @@ impl Volumes {
         disk::run(move || limited.into_iter().map(measure).collect()).await
     }
 
-    /// Takes away what the `emptyDir` volumes of a pod hold. Safe to repeat; the next [`Self::mount`] makes them anew.
+    /// Deletes the contents of the pod's scratch volumes (`emptyDir`); idempotent. The next [`Self::mount`] creates them again.
     ///
     /// # Errors
-    /// Something is still in use; the same call may succeed later.
+    /// Something is still in use; a retry may succeed.
     pub async fn empty(&self, uid: &PodUid) -> Result<(), Error> {
         check_name("UID", uid.as_str())?;
-        let directory = self.layout.plugin(uid, empty_dir::PLUGIN);
-        disk::run(move || teardown::remove(&directory)).await
+        // All types, because the pod may have had other volumes before.
+        let directories: Vec<_> =
+            types::scratch_plugins().map(|plugin| self.layout.plugin(uid, plugin)).collect();
+        disk::run(move || directories.iter().try_for_each(|directory| teardown::remove(directory))).await
     }
 
-    /// The pods that have a directory here.
+    /// All pods that have a directory.
     ///
     /// # Errors
-    /// The directory of pods cannot be read.
+    /// The directory of all pods cannot be read.
     pub fn on_disk(&self) -> Result<Vec<PodUid>, Error> {
         self.layout.pods()
     }
+}
+
+/// Whether the disk usage of the pod's volumes has to be measured.
+pub fn is_limited(pod: &Pod) -> bool {
+    types::limited(pod).next().is_some()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Mounts the kubelet makes itself: memory as a file system, and taking mounts off again.
+//! Mounts tmpfs volumes, and unmounts.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,27 +9,27 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::error::{PathError, at};
 
-/// How a memory file system is made.
+/// Options of a tmpfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Most bytes; half of the machine's memory when `None`.
+    /// Size limit in bytes; half of the memory if `None`.
     pub size_bytes: Option<u64>,
-    /// It holds secrets: no set-user-id, no devices, and never on a swap device where the kernel can promise that.
+    /// For secrets: nosuid, nodev, and noswap if the kernel supports it.
     pub secret: bool,
 }
 
-/// Whether something became a mount.
+/// Result of mounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mounted {
-    /// It is one now.
+    /// It was mounted now.
     New,
-    /// It was one before.
+    /// It was mounted before.
     Before,
-    /// This process may not mount.
+    /// The process has no permission to mount.
     NotPermitted,
 }
 
-/// Makes a directory a memory file system unless it is one.
+/// Mounts a tmpfs on a directory unless one is mounted.
 pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> {
     if is_mount(path)? {
         return Ok(Mounted::Before);
@@ -41,7 +41,7 @@ pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> 
         rustix::mount::mount(c"tmpfs", path, c"tmpfs", flags, &*options)
     };
     let result = match memory.secret {
-        // Kernels before 6.4 do not know `noswap`.
+        // Kernels before 6.4 do not support `noswap`.
         true => match mount(format!("noswap,{size}")) {
             Err(Errno::INVAL) => mount(size),
             result => result,
@@ -55,9 +55,9 @@ pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> 
     }
 }
 
-/// Takes off what is mounted there, with all that is mounted below it; nothing mounted is fine.
+/// Unmounts a path and everything below it; a path without a mount is not an error.
 pub(super) fn detach(path: &Path) -> Result<(), PathError> {
-    // Were it left shared, mounts of the host that show below it would be unmounted on the host too.
+    // With shared propagation, unmounting would also unmount the host's mounts below it.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     match rustix::mount::mount_change(path, private) {
         Ok(()) | Err(Errno::NOENT | Errno::INVAL) => {}
@@ -69,11 +69,12 @@ pub(super) fn detach(path: &Path) -> Result<(), PathError> {
     }
 }
 
-/// True when a directory lies on another file system than the one above it.
+/// Whether a directory is on another file system than its parent.
 pub(super) fn is_mount(path: &Path) -> Result<bool, PathError> {
     let device = |path: &Path| -> Result<u64, PathError> {
-        path.symlink_metadata().map(|is| is.dev()).map_err(at("look at", path))
+        path.symlink_metadata().map(|is| is.dev()).map_err(at("stat", path))
     };
-    let above = path.parent().ok_or_else(|| at("look above", path)(io::ErrorKind::NotFound.into()))?;
+    let above =
+        path.parent().ok_or_else(|| at("find the parent of", path)(io::ErrorKind::NotFound.into()))?;
     Ok(device(path)? != device(above)?)
 }

@@ -1,40 +1,41 @@
-//! What of a pod's volumes a container sees, and where.
+//! Plans the volume mounts of a container.
 
 use std::path::PathBuf;
 
 use api::expand::expand_all;
-use k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
+use super::VolumeInput;
 use super::error::Error;
 use super::layout::{Layout, check_name};
 use super::sub_path::{self, SubPath};
-use super::{Wanted, files, plan};
+use super::types::{self, Location};
 use crate::runtime::spec::Mount;
 use crate::spec::Environment;
 
-/// A mount whose source may still have to be bound.
+/// A mount whose subPath may still have to be bound.
 pub(super) struct PlannedMount {
     volume: String,
     container: String,
     source: Source,
-    /// The mount but for its source.
+    /// The mount without its source.
     mount: Mount,
 }
 
 enum Source {
-    /// A whole volume.
+    /// The whole volume.
     Whole(PathBuf),
-    /// A part of one.
+    /// A subPath of a volume.
     Part(SubPath),
 }
 
 /// The mounts of a container.
 ///
 /// # Errors
-/// Names the mount that cannot be.
+/// Names the invalid mount.
 pub(super) fn plan(
     layout: &Layout,
-    wanted: &Wanted<'_>,
+    wanted: &VolumeInput<'_>,
     container: &Container,
     environment: &Environment,
 ) -> Result<Vec<PlannedMount>, Error> {
@@ -45,37 +46,38 @@ pub(super) fn plan(
 
 fn one(
     layout: &Layout,
-    wanted: &Wanted<'_>,
+    wanted: &VolumeInput<'_>,
     container: &Container,
     environment: &Environment,
     index: usize,
     mount: &VolumeMount,
 ) -> Result<PlannedMount, Error> {
     let wrong = |message: String| Error::container(&mount.name, &container.name, message);
-    let volume = plan::volumes(wanted.pod)
+    let volume = types::volumes(wanted.pod)
         .find(|volume| volume.name == mount.name)
         .ok_or_else(|| wrong("the pod has no volume of that name".to_owned()))?;
     check_name("volume", &volume.name)?;
-    let ours = files::plugin(volume).is_some();
-    let root = root(layout, wanted, volume)
-        .ok_or_else(|| wrong("this kind of volume is not supported".to_owned()))?;
+    let location =
+        types::location(volume).ok_or_else(|| wrong("this kind of volume is not supported".to_owned()))?;
+    let kubelet_managed = matches!(location, Location::Files(_));
+    let root = layout.root(wanted.uid, location, volume);
     let part = part(mount, environment).map_err(wrong)?;
     let source = if part.is_empty() {
         Source::Whole(root)
     } else {
-        let place = layout.sub_path(wanted.uid, &volume.name, &container.name, index);
-        Source::Part(SubPath { root, part, place, ours })
+        let target_path = layout.sub_path(wanted.uid, &volume.name, &container.name, index);
+        Source::Part(SubPath { root, part, target_path, kubelet_managed })
     };
     Ok(PlannedMount {
         volume: volume.name.clone(),
         container: container.name.clone(),
         source,
-        mount: seen_as(mount, ours).map_err(wrong)?,
+        mount: mount_in_container(mount, kubelet_managed).map_err(wrong)?,
     })
 }
 
 impl PlannedMount {
-    /// The mount, its part of the volume bound where it is one.
+    /// Binds the subPath, if any, and returns the mount.
     pub fn make(self) -> Result<Mount, Error> {
         let source = match self.source {
             Source::Whole(path) => path,
@@ -90,16 +92,7 @@ impl PlannedMount {
     }
 }
 
-/// Where a volume begins on the host.
-fn root(layout: &Layout, wanted: &Wanted<'_>, volume: &Volume) -> Option<PathBuf> {
-    match (plan::plugin(volume), &volume.host_path) {
-        (Some(plugin), _) => Some(layout.volume(wanted.uid, plugin, &volume.name)),
-        (None, Some(host)) => Some(PathBuf::from(&host.path)),
-        (None, None) => None,
-    }
-}
-
-/// The part of the volume that is mounted; empty for all of it.
+/// The subPath of a mount; empty for the whole volume.
 fn part(mount: &VolumeMount, environment: &Environment) -> Result<String, String> {
     let plain = mount.sub_path.as_deref().unwrap_or_default();
     let expression = mount.sub_path_expr.as_deref().unwrap_or_default();
@@ -114,8 +107,8 @@ fn part(mount: &VolumeMount, environment: &Environment) -> Result<String, String
     Ok(part)
 }
 
-/// The mount as the container sees it, its source left open.
-fn seen_as(mount: &VolumeMount, ours: bool) -> Result<Mount, String> {
+/// The mount without its source.
+fn mount_in_container(mount: &VolumeMount, kubelet_managed: bool) -> Result<Mount, String> {
     if mount.recursive_read_only.as_deref() == Some("Enabled") {
         return Err("recursiveReadOnly: Enabled is not supported: use IfPossible".to_owned());
     }
@@ -126,8 +119,8 @@ fn seen_as(mount: &VolumeMount, ours: bool) -> Result<Mount, String> {
     Ok(Mount {
         source: String::new(),
         target: if target.starts_with('/') { target.clone() } else { format!("/{target}") },
-        // What the kubelet writes, nobody else does.
-        read_only: ours || mount.read_only == Some(true),
+        // Only the kubelet writes to these volumes.
+        read_only: kubelet_managed || mount.read_only == Some(true),
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => "rslave",
             Some("Bidirectional") => "rshared",

@@ -1,7 +1,8 @@
-//! A part of a volume, opened so that no symlink leads out of the volume, and held by a mount so that none can later.
+//! subPath mounts: opens a path inside a volume without leaving it through symlinks, and pins it with a bind mount.
 //!
-//! Between our look at a path and the engine's, a container that shares the volume could put a symlink in its place.
-//! So the part is opened once, below the volume's root, and what was opened is bound to a place that only the kubelet writes.
+//! Between the kubelet's check and the engine's mount, a container that shares the volume could replace the path by a symlink.
+//! So the kubelet opens the path once below the volume's root, and binds the opened file to a path that only the kubelet can
+//! write.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,26 +17,26 @@ use super::error::at;
 use super::layout::make_private;
 use super::mounting;
 
-/// How often a lookup is tried again that a rename elsewhere disturbed.
+/// Retries of a lookup that a concurrent rename disturbed.
 const LOOKUPS: usize = 16;
 
-/// A part of a volume.
+/// A subPath of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SubPath {
-    /// The volume's root on the host.
+    /// Root of the volume on the host.
     pub root: PathBuf,
-    /// The part, as the pod writes it.
+    /// The subPath, as in the pod.
     pub part: String,
-    /// Where it is bound.
-    pub place: PathBuf,
-    /// Only the kubelet writes to the volume, so that nothing can be put in the part's place, and nothing is made.
-    pub ours: bool,
+    /// Target of the bind mount.
+    pub target_path: PathBuf,
+    /// Only the kubelet writes to the volume, so the path cannot be replaced, and missing paths are not created.
+    pub kubelet_managed: bool,
 }
 
-/// Refuses what could never be a part of a volume.
+/// Rejects invalid subPaths.
 ///
 /// # Errors
-/// In words for whoever wrote the pod.
+/// The message is for the pod's author.
 pub(super) fn check(part: &str) -> Result<(), String> {
     let path = Path::new(part);
     if path.is_absolute() {
@@ -48,17 +49,17 @@ pub(super) fn check(part: &str) -> Result<(), String> {
 }
 
 impl SubPath {
-    /// Binds the part to its place, making it as a directory where the volume is writable and it is missing.
+    /// Binds the subPath to its target. A missing path in a writable volume is created as a directory.
     ///
     /// # Errors
-    /// It leads out of the volume, is missing, or the kernel refuses.
+    /// The path leaves the volume or is missing, or the kernel refuses.
     pub fn bind(&self) -> Result<PathBuf, String> {
         check(&self.part)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let root = rustix::fs::open(&self.root, flags, Mode::empty())
             .map_err(|e| at("open the volume", &self.root)(e.into()).to_string())?;
         let open = match open_below(root.as_fd(), Path::new(&self.part)) {
-            Err(Errno::NOENT) if self.ours && !is_empty(&self.root) => {
+            Err(Errno::NOENT) if self.kubelet_managed && !is_empty(&self.root) => {
                 return Err(format!(
                     "subPath {:?} is not in the volume: it has {}",
                     self.part,
@@ -69,7 +70,7 @@ impl SubPath {
             result => result,
         };
         let open = open.map_err(|e| self.explain(e))?;
-        self.hold(&open)
+        self.bind_to_target(&open)
     }
 
     fn explain(&self, error: Errno) -> String {
@@ -78,64 +79,66 @@ impl SubPath {
             Errno::XDEV => format!(
                 "subPath {part:?} leads out of the volume: a symlink in it is absolute or climbs too far"
             ),
-            Errno::LOOP => format!("subPath {part:?} goes round in circles: a symlink in it leads to itself"),
+            Errno::LOOP => format!("subPath {part:?} contains a symlink cycle"),
             Errno::NOTDIR => format!("subPath {part:?}: a part of it is a file, not a directory"),
             Errno::NOENT => format!("subPath {part:?}: a symlink in it leads nowhere"),
             other => format!("subPath {part:?} cannot be opened: {}", io::Error::from(other)),
         }
     }
 
-    fn hold(&self, open: &OwnedFd) -> Result<PathBuf, String> {
+    fn bind_to_target(&self, open: &OwnedFd) -> Result<PathBuf, String> {
         let text = |e: super::error::PathError| e.to_string();
         let is = rustix::fs::fstat(open).map_err(|e| self.explain(e))?;
-        if is_at(&self.place, &is) {
-            return Ok(self.place.clone());
+        if is_at(&self.target_path, &is) {
+            return Ok(self.target_path.clone());
         }
-        mounting::detach(&self.place).map_err(text)?;
-        self.make_place(&is).map_err(text)?;
+        mounting::detach(&self.target_path).map_err(text)?;
+        self.create_target(&is).map_err(text)?;
         let link = format!("/proc/self/fd/{}", open.as_raw_fd());
-        match rustix::mount::mount_bind(link.as_str(), &self.place) {
-            Ok(()) => Ok(self.place.clone()),
-            Err(Errno::PERM | Errno::ACCESS) if self.ours => {
+        match rustix::mount::mount_bind(link.as_str(), &self.target_path) {
+            Ok(()) => Ok(self.target_path.clone()),
+            Err(Errno::PERM | Errno::ACCESS) if self.kubelet_managed => {
                 std::fs::read_link(&link).map_err(|e| at("read", Path::new(&link))(e).to_string())
             }
             Err(Errno::PERM | Errno::ACCESS) => {
-                Err("subPath needs a kubelet that may mount: run it as root".to_owned())
+                Err("subPath needs a kubelet with permission to mount: run it as root".to_owned())
             }
-            Err(e) => Err(at("bind to", &self.place)(e.into()).to_string()),
+            Err(e) => Err(at("bind to", &self.target_path)(e.into()).to_string()),
         }
     }
 
-    /// Makes an empty file or directory to bind to.
-    fn make_place(&self, is: &Stat) -> Result<(), super::error::PathError> {
-        let place = &self.place;
+    /// Creates the empty file or directory for the bind mount.
+    fn create_target(&self, is: &Stat) -> Result<(), super::error::PathError> {
+        let target_path = &self.target_path;
         let directory = rustix::fs::FileType::from_raw_mode(is.st_mode).is_dir();
-        match place.symlink_metadata() {
+        match target_path.symlink_metadata() {
             Ok(there) if there.is_dir() == directory => return Ok(()),
-            Ok(there) if there.is_dir() => std::fs::remove_dir(place).map_err(at("remove", place))?,
-            Ok(_) => std::fs::remove_file(place).map_err(at("remove", place))?,
+            Ok(there) if there.is_dir() => {
+                std::fs::remove_dir(target_path).map_err(at("remove", target_path))?
+            }
+            Ok(_) => std::fs::remove_file(target_path).map_err(at("remove", target_path))?,
             Err(_) => {}
         }
         if directory {
-            return make_private(place);
+            return make_private(target_path);
         }
-        make_private(place.parent().unwrap_or(place))?;
-        std::fs::File::create(place).map(drop).map_err(at("make the file", place))
+        make_private(target_path.parent().unwrap_or(target_path))?;
+        std::fs::File::create(target_path).map(drop).map_err(at("create the file", target_path))
     }
 }
 
-/// True when what was opened is bound to the place.
-fn is_at(place: &Path, is: &Stat) -> bool {
-    place.symlink_metadata().is_ok_and(|there| there.ino() == is.st_ino && there.dev() == is.st_dev)
+/// Whether the opened file is bound to the target.
+fn is_at(target_path: &Path, is: &Stat) -> bool {
+    target_path.symlink_metadata().is_ok_and(|there| there.ino() == is.st_ino && there.dev() == is.st_dev)
 }
 
-/// Opens a path below a directory without ever leaving it.
+/// Opens a path below a directory without leaving it.
 fn open_below(root: BorrowedFd<'_>, part: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
     for _ in 0..LOOKUPS {
         match rustix::fs::openat2(root, part, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // A rename somewhere, or a `..` that could not be followed safely just then.
+            // Caused by a concurrent rename.
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(Errno::NOSYS) => return open_below_by_name(root, part),
             result => return result,
@@ -144,7 +147,7 @@ fn open_below(root: BorrowedFd<'_>, part: &Path) -> Result<OwnedFd, Errno> {
     Err(Errno::AGAIN)
 }
 
-/// For kernels before 5.6: resolves by name, then opens what that named part by part, following nothing.
+/// Fallback for kernels before 5.6: resolves the path, then opens its components without following symlinks.
 fn open_below_by_name(root: BorrowedFd<'_>, part: &Path) -> Result<OwnedFd, Errno> {
     let errno = |e: io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
     let top = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(errno)?;
@@ -161,7 +164,7 @@ fn open_below_by_name(root: BorrowedFd<'_>, part: &Path) -> Result<OwnedFd, Errn
     Ok(open)
 }
 
-/// Makes the directories of a path that are missing, with the mode of the volume's root.
+/// Creates missing directories with the mode of the volume's root.
 fn make_below(root: &OwnedFd, part: &Path) -> Result<OwnedFd, Errno> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(root)?.st_mode & 0o7777);
     let mut made = PathBuf::new();
@@ -184,7 +187,7 @@ fn make_below(root: &OwnedFd, part: &Path) -> Result<OwnedFd, Errno> {
     Ok(above)
 }
 
-/// The mode is set apart: the process's umask must not narrow it.
+/// The mode is set separately, because the umask would reduce it.
 fn set_mode(above: &OwnedFd, name: &OsStr, mode: Mode) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::openat(above, name, flags, Mode::empty())?;
@@ -201,7 +204,7 @@ fn names(directory: &Path) -> String {
     names.join(", ")
 }
 
-/// What a container would see in a volume that the kubelet writes.
+/// The entries of a kubelet-managed volume that a container sees.
 fn visible(directory: &Path) -> impl Iterator<Item = String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|name| !name.starts_with(".."))

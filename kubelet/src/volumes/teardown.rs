@@ -1,7 +1,7 @@
-//! Taking a pod's directory down: nothing is ever deleted through a mount or a symlink.
+//! Removes a pod's directory without deleting anything through a mount or symlink.
 //!
-//! A directory that is not empty is moved up to the pod's directory instead of being descended into, so that a tree of
-//! any depth needs two open directories. The kernel refuses to unlink, remove or move whatever is mounted on.
+//! Non-empty directories are moved to the top level instead of being descended into. So a tree of any depth needs only two open
+//! directories. The kernel refuses to remove or move mount points.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -21,9 +21,9 @@ pub(super) fn remove(directory: &Path) -> Result<(), Error> {
         .map_err(|e| Error { reason: "FailedUnmount", ..Error::pod(e.to_string()) })
 }
 
-/// Takes off all that is mounted below.
+/// Unmounts everything below a directory.
 fn unmount_below(directory: &Path) -> Result<(), PathError> {
-    // Only the way to it is resolved: were the directory itself a symlink, these would be the mounts of another place.
+    // Only the parent is resolved. If the directory were a symlink, the mounts found would belong to another place.
     let Some((above, name)) = directory.parent().zip(directory.file_name()) else { return Ok(()) };
     let directory = match above.canonicalize() {
         Ok(above) => above.join(name),
@@ -33,13 +33,13 @@ fn unmount_below(directory: &Path) -> Result<(), PathError> {
     let table = Path::new("/proc/self/mountinfo");
     let text = std::fs::read(table).map_err(at("read", table))?;
     let mut mounts: Vec<PathBuf> = mount_points(&text).filter(|p| p.starts_with(&directory)).collect();
-    // The shortest first: each takes what is mounted below it along, and is private before that, so that what the
-    // host mounted there stays mounted on the host.
+    // Shortest path first: unmounting it includes the mounts below. They are made private first, so that the host keeps its
+    // mounts.
     mounts.sort();
     mounts.iter().try_for_each(|path| detach(path))
 }
 
-/// The mount points of a mount table, in its order; blanks and the like come as octal escapes.
+/// The mount points of a mount table; special characters are octal escapes.
 fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     table.split(|&b| b == b'\n').filter_map(|line| {
@@ -78,7 +78,7 @@ pub(super) fn remove_tree(top: &Path) -> Result<(), PathError> {
             empty = false;
             match unlink(&open, &name) {
                 Ok(true) => {}
-                // Its directories come up here and are met again in the next round.
+                // Its directories are moved up and handled in the next round.
                 Ok(false) => moved.empty(&name).map_err(failed)?,
                 Err(e) => return Err(at("remove", &top.join(name.to_string_lossy().as_ref()))(e.into())),
             }
@@ -93,14 +93,14 @@ pub(super) fn remove_tree(top: &Path) -> Result<(), PathError> {
     }
 }
 
-/// Directories that were moved up to be emptied.
+/// Directories that were moved to the top level.
 struct Moved<'a> {
     top: &'a OwnedFd,
     next: u64,
 }
 
 impl Moved<'_> {
-    /// Empties a directory of the top one and removes it.
+    /// Empties a top-level directory and removes it.
     fn empty(&mut self, name: &CStr) -> Result<(), Errno> {
         let directory = open_directory(self.top, name)?;
         for child in names(&directory)? {
@@ -124,7 +124,7 @@ impl Moved<'_> {
     }
 }
 
-/// Removes a name; `Ok(false)` for a directory that is not empty.
+/// Removes an entry; `Ok(false)` for a directory that is not empty.
 fn unlink(directory: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {

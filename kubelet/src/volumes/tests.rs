@@ -1,4 +1,4 @@
-//! Volumes on a real disk, below a directory of their own.
+//! Volumes on a real disk.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,20 +9,20 @@ use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{Error, Refreshed, Volumes, Wanted, mounting};
+use super::{Error, Refreshed, VolumeInput, Volumes, mounting};
 use crate::observed::PodUid;
 use crate::runtime::spec::Mount;
 use crate::spec::env::Sources;
 use crate::spec::{Environment, Facts, Note};
 
 impl Drop for Fixture {
-    /// A test that failed leaves no mount behind.
+    /// Unmounts everything, even after a failed test.
     fn drop(&mut self) {
         let _ = super::teardown::remove(&self.root.path().join("pods"));
     }
 }
 
-/// A pod and the place its volumes go to.
+/// A pod and the directory of its volumes.
 pub(super) struct Fixture {
     pub root: tempfile::TempDir,
     pub volumes: Volumes,
@@ -46,8 +46,8 @@ impl Fixture {
         }
     }
 
-    pub fn wanted(&self) -> Wanted<'_> {
-        Wanted { uid: &self.uid, pod: &self.pod, references: &self.references, facts: &self.facts }
+    pub fn wanted(&self) -> VolumeInput<'_> {
+        VolumeInput { uid: &self.uid, pod: &self.pod, references: &self.references, facts: &self.facts }
     }
 
     pub async fn refresh(&self) -> Refreshed {
@@ -163,9 +163,9 @@ async fn host_paths_are_what_their_type_says() {
         ("dir", "FileOrCreate", Some("is not a file, it is a Directory")),
         ("file", "Socket", Some("is not a socket file, it is a File")),
         ("dir", "CharDevice", Some("is not a character device, it is a Directory")),
-        ("gone", "File", Some("is not there")),
-        ("gone", "Directory", Some("is not there")),
-        ("no/such/file", "FileOrCreate", Some("its directory must be there")),
+        ("gone", "File", Some("does not exist")),
+        ("gone", "Directory", Some("does not exist")),
+        ("no/such/file", "FileOrCreate", Some("its directory must exist")),
         ("../x", "", Some("invalid HostPath")),
     ] {
         let fixture = Fixture::new(json!({
@@ -280,7 +280,7 @@ async fn parts_of_volumes() {
     std::fs::write(Path::new(&mounts[1].source).join("seen"), "").unwrap();
     assert!(made.join("seen").exists());
 
-    // A container that starts again sees what the file is now; one that runs keeps what it has.
+    // A restarted container sees the new file; a running one keeps the old file.
     fixture.config_map("m", json!({"data": {"conf": "2"}}));
     fixture.refresh().await;
     assert_eq!(read(2), "1");
@@ -338,16 +338,39 @@ async fn volumes_that_cannot_be_are_named() {
 }
 
 #[tokio::test]
-async fn last_words_of_long_gone_attempts_go() {
+async fn termination_messages_are_bounded_and_those_of_earlier_attempts_go() {
     let fixture = Fixture::new(json!({"containers": []}));
-    for attempt in 0..10 {
-        let file = fixture.volumes.termination_file(&fixture.uid, "c", attempt).await.unwrap();
-        std::fs::write(&file, attempt.to_string()).unwrap();
-        assert_eq!(fixture.volumes.termination_file(&fixture.uid, "c", attempt).await.unwrap(), file);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), attempt.to_string());
+    let file = async |container: &str, attempt: u32| {
+        fixture.volumes.termination_file(&fixture.uid, container, attempt).await.unwrap()
+    };
+    // A container name that starts with another container's name is a different container.
+    let other = file("c.x", 0).await;
+    std::fs::write(&other, "other").unwrap();
+    for attempt in 0..4 {
+        let path = file("c", attempt).await;
+        assert_eq!(file("c", attempt).await, path);
+        std::fs::write(&path, attempt.to_string()).unwrap();
     }
-    let left = std::fs::read_dir(fixture.root.path().join("pods/u-1/containers/c")).unwrap();
-    assert_eq!(left.count(), 6);
+    let path = file("c", 4).await;
+    let flood = || {
+        let mut file = std::fs::File::create(&path).unwrap();
+        (0..200).try_for_each(|_| std::io::Write::write_all(&mut file, &vec![b'x'; 1 << 20]))
+    };
+    assert_eq!(flood().unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert!(std::fs::metadata(&path).unwrap().len() <= super::termination::LIMIT_BYTES);
+    // The next attempt has space again, and the status still shows the end of the previous message.
+    let next = file("c", 5).await;
+    std::fs::write(&next, "n".repeat(8192)).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), vec![b'x'; 4096]);
+    let mut left: Vec<_> = std::fs::read_dir(next.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["c.4", "c.5", "c.x.0"]);
+    assert_eq!(std::fs::read_to_string(other).unwrap(), "other");
+    fixture.volumes.unmount(&fixture.uid).await.unwrap();
+    assert!(!next.exists());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! How much of the disk a pod's `emptyDir` volumes take.
+//! Measures the disk usage of `emptyDir` volumes.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -7,25 +7,24 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// Bytes of a block as `stat` counts them.
+/// Block size of `stat`, in bytes.
 const BLOCK: u64 = 512;
-/// Directories held open on the way down; what lies deeper is not counted.
+/// Most directories open at once; deeper levels are not counted.
 const MAX_DEPTH: usize = 128;
 
-/// What an `emptyDir` on disk takes.
+/// Usage of an `emptyDir` on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The volume's name.
     pub volume: String,
-    /// Bytes on disk.
     pub used_bytes: u64,
-    /// Its `sizeLimit`.
+    /// The `sizeLimit` in bytes.
     pub limit_bytes: u64,
-    /// The same as the pod spells it.
+    /// The `sizeLimit` as written.
     pub limit: String,
 }
 
-/// Bytes that a tree takes on disk, its own file system only; files that vanish meanwhile count as nothing.
+/// Disk usage of a tree on its own file system; files that disappear meanwhile are not counted.
 pub(super) fn of(top: &Path) -> Result<u64, Errno> {
     let open = match open_directory(CWD, top) {
         Err(Errno::NOENT) => return Ok(0),
@@ -39,7 +38,7 @@ pub(super) fn of(top: &Path) -> Result<u64, Errno> {
 
 struct Count {
     device: u64,
-    /// Files with several names count once.
+    /// Inodes of files with several links, which count once.
     seen: HashSet<u64>,
     blocks: u64,
 }
@@ -80,4 +79,34 @@ fn open_directory<P: rustix::path::Arg>(at: impl std::os::fd::AsFd, path: P) -> 
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Files that count towards usage.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use rustix::mount::MountFlags;
+
+    use super::of;
+
+    #[test]
+    fn links_and_mounts_do_not_count_twice() {
+        let root = tempfile::tempdir().unwrap();
+        let empty = of(root.path()).unwrap();
+        std::fs::create_dir(root.path().join("d")).unwrap();
+        std::fs::write(root.path().join("d/file"), vec![1; 1 << 20]).unwrap();
+        let one = of(root.path()).unwrap();
+        assert!(one >= empty + (1 << 20));
+        std::fs::hard_link(root.path().join("d/file"), root.path().join("again")).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("file"), vec![1; 1 << 20]).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join("away")).unwrap();
+        assert!(of(root.path()).unwrap() < one + 65536);
+        let other = root.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        rustix::mount::mount("none", &other, "tmpfs", MountFlags::empty(), None).unwrap();
+        std::fs::write(other.join("file"), vec![1; 1 << 20]).unwrap();
+        let with_mount = of(root.path());
+        super::super::mounting::detach(&other).unwrap();
+        assert!(with_mount.unwrap() < one + 65536);
+        assert_eq!(of(&root.path().join("gone")).unwrap(), 0);
+    }
+}

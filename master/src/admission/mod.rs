@@ -1,82 +1,202 @@
-//! What the master adds to objects that are made, and what it refuses, beyond what every API server does.
+//! The admission plugins of the master: their registry, and one file for each plugin that is not part of `apiserver`.
 //!
-//! Each decides on maps, purely; [`Lookup`] reads what it decides by from the registry's cache.
+//! Each plugin decides on JSON objects by pure functions; [`Lister`] reads other objects from the watch cache.
 
-mod certificates;
-mod gates;
-mod limit_range;
-mod lookup;
-mod nodes;
-mod not_ready;
-mod pod_ranges;
+mod always_pull_images;
+mod csr_limits;
+mod default_storage_class;
+mod default_toleration_seconds;
+mod limit_ranger;
+mod lister;
+mod node_registration;
+mod node_restriction;
+mod pod_cidrs;
 mod pod_security;
 mod pods;
 mod policies;
 mod priority;
-mod quota;
-mod registration;
+mod resource_quota;
 mod runtime_class;
+mod scheduling_gates;
 mod service_account;
-mod services;
-mod storage_class;
-mod tolerations;
-mod unenforced;
+mod service_ips;
+mod taint_nodes_by_condition;
+mod unenforced_warnings;
+mod workload_warnings;
 
 use std::sync::Arc;
 
-use apiserver::admission::Admission;
-use apiserver::auth::Auth;
+use apiserver::admission::{Admission, NamespaceLifecycle, NamespaceRecheck, NestingLimit};
+use apiserver::auth::{
+    Auth, CertificateApproval, CertificateRequester, CertificateSigning, CertificateSubjectRestriction,
+    EscalationCheck,
+};
+use apiserver::crd::Definitions;
 use apiserver::registry::Registry;
 use ipnet::IpNet;
 
-pub use self::lookup::Lookup;
+pub use self::lister::Lister;
 pub use self::priority::system_classes;
-pub use self::services::outside as services_outside;
-pub use self::unenforced::ENFORCE;
-use crate::options::{NodeAdmission, ServiceRange};
-use crate::pod_ranges::PodRange;
+pub use self::service_ips::services_outside_ranges;
+pub use self::unenforced_warnings::ENFORCE;
+use crate::options::{AdmissionPlugins, NodeAdmission, ServiceRange};
+use crate::pod_cidrs::ClusterCidr;
 
-/// What new objects get, by the flags of the master.
+/// Configuration of the admission plugins, from the master's flags.
 #[derive(Clone, Debug, Default)]
-pub struct Added {
-    /// Gates of pods, the first to be taken off first.
+pub struct AdmissionConfig {
+    /// Plugins that users enable and disable.
+    pub plugins: AdmissionPlugins,
+    /// Scheduling gates that new pods get, in the order in which they are removed.
     pub scheduling_gates: Vec<String>,
-    /// Where addresses of services are taken from.
+    /// The service CIDRs.
     pub service_ranges: Vec<ServiceRange>,
-    /// Where nodes get the ranges of their pods from, the primary one first; empty where that is not for this master to say.
-    pub pod_ranges: Vec<PodRange>,
-    /// How a node registers.
+    /// The cluster CIDRs, primary first; empty if this master does not allocate pod CIDRs.
+    pub pod_ranges: Vec<ClusterCidr>,
+    /// How nodes register.
     pub nodes: NodeAdmission,
 }
 
-/// What a write on the master has to pass in this order, after what it has to pass on every server.
-pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<dyn Admission>> {
-    let lookup = || Lookup::of(registry.clone());
-    let services = added.service_ranges.iter().filter_map(|range| IpNet::new(range.network, range.bits).ok());
-    let services = services.collect();
-    vec![
-        Arc::new(certificates::Undecided::new(registry.cache().clone())),
-        Arc::new(service_account::ServiceAccounts::new(lookup())),
-        Arc::new(nodes::NodeRestriction::new(lookup())),
-        Arc::new(registration::Registration::new(lookup(), added.nodes)),
-        // After who gives a Node the taints that were kept for it.
-        Arc::new(not_ready::NotReady),
-        Arc::new(limit_range::LimitRanges::new(lookup())),
-        Arc::new(priority::Priorities::new(lookup())),
-        Arc::new(storage_class::DefaultStorageClass::new(lookup())),
-        Arc::new(tolerations::DefaultTolerations),
-        Arc::new(runtime_class::RuntimeClasses::new(lookup())),
-        Arc::new(gates::SchedulingGates::new(added.scheduling_gates, auth.clone())),
-        Arc::new(pod_security::PodSecurity),
-        Arc::new(unenforced::Unenforced),
-        Arc::new(policies::Written::new(registry.clone(), auth.clone())),
-        Arc::new(policies::Mutating::new(registry.clone(), auth.clone())),
-        Arc::new(policies::Validating::new(registry.clone(), auth.clone())),
-        // The last to refuse: what is reserved here is written.
-        Arc::new(quota::ResourceQuotas::new(registry.clone())),
-        // After whoever may refuse a Node: what is promised to one that is not written is kept for a while in vain.
-        Arc::new(pod_ranges::PodRanges::new(registry.clone(), added.pod_ranges, services)),
-        // After those who make another type of a service, and those who refuse it: nothing is kept for long for one of them.
-        Arc::new(services::Addresses::new(registry.clone(), added.service_ranges)),
-    ]
+/// When a plugin is active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Always: the API depends on it, so it has no name for users.
+    Always,
+    /// Unless `--disable-admission-plugins` names it.
+    Default,
+    /// Only if `--enable-admission-plugins` names it.
+    OnRequest,
 }
+
+/// What plugins are built from.
+struct Parts<'a> {
+    registry: &'a Arc<Registry>,
+    auth: &'a Arc<Auth>,
+    config: &'a AdmissionConfig,
+}
+
+impl Parts<'_> {
+    fn lister(&self) -> Lister {
+        Lister::new(self.registry.clone())
+    }
+}
+
+/// A row of the registry. Plugins of the stock API server have their stock names.
+struct Plugin {
+    name: &'static str,
+    active: Use,
+    build: fn(&Parts<'_>) -> Arc<dyn Admission>,
+}
+
+const fn always(name: &'static str, build: fn(&Parts<'_>) -> Arc<dyn Admission>) -> Plugin {
+    Plugin { name, active: Use::Always, build }
+}
+
+const fn default(name: &'static str, build: fn(&Parts<'_>) -> Arc<dyn Admission>) -> Plugin {
+    Plugin { name, active: Use::Default, build }
+}
+
+const fn on_request(name: &'static str, build: fn(&Parts<'_>) -> Arc<dyn Admission>) -> Plugin {
+    Plugin { name, active: Use::OnRequest, build }
+}
+
+/// All admission plugins in execution order. `docs/contributing/admission-plugin.md` shows how to add one.
+const PLUGINS: &[Plugin] = &[
+    default("NamespaceLifecycle", |with| NamespaceLifecycle::new(with.registry.clone())),
+    always("NestingLimit", |_| Arc::new(NestingLimit)),
+    always("CustomResourceDefinitions", |with| Definitions::new(with.registry.clone())),
+    always("EscalationCheck", |with| EscalationCheck::new(with.auth.clone())),
+    always("CertificateRequester", |_| Arc::new(CertificateRequester)),
+    default("CertificateApproval", |with| Arc::new(CertificateApproval(with.auth.clone()))),
+    default("CertificateSigning", |with| Arc::new(CertificateSigning(with.auth.clone()))),
+    default("CertificateSubjectRestriction", |_| Arc::new(CertificateSubjectRestriction)),
+    always("CsrLimits", |with| Arc::new(csr_limits::CsrLimits::new(with.registry.cache().clone()))),
+    default("ServiceAccount", |with| Arc::new(service_account::ServiceAccount::new(with.lister()))),
+    default("NodeRestriction", |with| Arc::new(node_restriction::NodeRestriction::new(with.lister()))),
+    always("NodeRegistration", |with| {
+        Arc::new(node_registration::NodeRegistration::new(with.lister(), with.config.nodes.clone()))
+    }),
+    // After NodeRegistration, which restores the taints of a reserved Node.
+    default("TaintNodesByCondition", |_| Arc::new(taint_nodes_by_condition::TaintNodesByCondition)),
+    on_request("AlwaysPullImages", |_| Arc::new(always_pull_images::AlwaysPullImages)),
+    default("LimitRanger", |with| Arc::new(limit_ranger::LimitRanger::new(with.lister()))),
+    default("Priority", |with| Arc::new(priority::Priority::new(with.lister()))),
+    default("DefaultStorageClass", |with| {
+        Arc::new(default_storage_class::DefaultStorageClass::new(with.lister()))
+    }),
+    default("DefaultTolerationSeconds", |_| Arc::new(default_toleration_seconds::DefaultTolerationSeconds)),
+    default("RuntimeClass", |with| Arc::new(runtime_class::RuntimeClass::new(with.lister()))),
+    always("SchedulingGates", |with| {
+        let gates = with.config.scheduling_gates.clone();
+        Arc::new(scheduling_gates::SchedulingGates::new(gates, with.auth.clone()))
+    }),
+    default("PodSecurity", |_| Arc::new(pod_security::PodSecurity)),
+    always("UnenforcedWarnings", |_| Arc::new(unenforced_warnings::UnenforcedWarnings)),
+    always("WorkloadWarnings", |with| Arc::new(workload_warnings::WorkloadWarnings::new(with.lister()))),
+    always("PolicyValidation", |with| {
+        Arc::new(policies::PolicyValidation::new(with.registry.clone(), with.auth.clone()))
+    }),
+    default("MutatingAdmissionPolicy", |with| {
+        Arc::new(policies::MutatingAdmissionPolicy::new(with.registry.clone(), with.auth.clone()))
+    }),
+    default("ValidatingAdmissionPolicy", |with| {
+        Arc::new(policies::ValidatingAdmissionPolicy::new(with.registry.clone(), with.auth.clone()))
+    }),
+    // The last plugin that may reject: the reservation made here is written.
+    default("ResourceQuota", |with| Arc::new(resource_quota::ResourceQuota::new(with.registry.clone()))),
+    // After all plugins that may reject a Node: a reservation for a rejected Node would block its CIDR for a while.
+    always("PodCidrAllocator", |with| {
+        let services = with.config.service_ranges.iter();
+        let services = services.filter_map(|range| IpNet::new(range.network, range.bits).ok()).collect();
+        let ranges = with.config.pod_ranges.clone();
+        Arc::new(pod_cidrs::PodCidrAllocator::new(with.registry.clone(), ranges, services))
+    }),
+    // After policies that may change the type of a Service or reject it, so that no address stays reserved in vain.
+    always("ServiceIpAllocator", |with| {
+        let ranges = with.config.service_ranges.clone();
+        Arc::new(service_ips::ServiceIpAllocator::new(with.registry.clone(), ranges))
+    }),
+    // The second check of this plugin, after plugins that may take long.
+    default("NamespaceLifecycle", |with| {
+        Arc::new(NamespaceRecheck(NamespaceLifecycle::new(with.registry.clone())))
+    }),
+];
+
+/// The active admission plugins in execution order.
+pub fn plugins(
+    registry: &Arc<Registry>,
+    auth: &Arc<Auth>,
+    config: AdmissionConfig,
+) -> Vec<Arc<dyn Admission>> {
+    let with = Parts { registry, auth, config: &config };
+    PLUGINS
+        .iter()
+        .filter(|plugin| plugin.is_active(&config.plugins))
+        .map(|plugin| (plugin.build)(&with))
+        .collect()
+}
+
+impl Plugin {
+    fn is_active(&self, chosen: &AdmissionPlugins) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|name| name == self.name);
+        match self.active {
+            Use::Always => true,
+            Use::Default => !is_in(&chosen.disabled),
+            Use::OnRequest => is_in(&chosen.enabled),
+        }
+    }
+}
+
+/// Names that `--enable-admission-plugins` and `--disable-admission-plugins` take, in execution order.
+pub fn plugin_names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for plugin in PLUGINS.iter().filter(|plugin| plugin.active != Use::Always) {
+        if !names.contains(&plugin.name) {
+            names.push(plugin.name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,24 +1,22 @@
-//! The labels by which a namespace asks that pods be refused or told of must make sense, as the stock server's PodSecurity
-//! wants them: a level that is none would be taken for a guard by who wrote it.
+//! The PodSecurity plugin: validates the Pod Security labels of namespaces. An invalid level would otherwise be taken
+//! for protection.
 
 use api::strategy::{Cause, Json};
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// What a label begins with.
+/// Prefix of the labels.
 const PREFIX: &str = "pod-security.kubernetes.io";
-/// What may be asked for.
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
-/// How strictly.
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
-/// Refuses the others.
+/// The validating part of the stock plugin `PodSecurity`.
 #[derive(Clone, Copy, Debug)]
 pub struct PodSecurity;
 
-/// What is wrong with the labels of a namespace.
+/// The invalid labels of a namespace.
 fn faults(namespace: &Json) -> Vec<Cause> {
     let labels = namespace.get("metadata").and_then(|metadata| metadata.get("labels"));
     let judge = |label: String, is_right: fn(&str) -> bool, why: &str| {
@@ -38,7 +36,7 @@ fn is_level(text: &str) -> bool {
     LEVELS.contains(&text)
 }
 
-/// `latest`, or `v1.` and a number without zeros before it.
+/// Whether the text is `latest`, or `v1.` and a number without leading zeros.
 fn is_version(text: &str) -> bool {
     let is_number = |minor: &str| minor.parse::<u32>().is_ok_and(|number| number.to_string() == minor);
     text == "latest" || text.strip_prefix("v1.").is_some_and(is_number)
@@ -46,13 +44,13 @@ fn is_version(text: &str) -> bool {
 
 #[async_trait]
 impl Admission for PodSecurity {
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
         if !is_written || !attempt.is_of("namespaces") || attempt.subresource.is_some() {
             return Ok(());
         }
         let faults = faults(&attempt.object);
-        // What was there before is no reason to refuse another change.
+        // Existing invalid labels do not block other changes.
         if faults.is_empty() || attempt.old.is_some_and(|old| self::faults(old) == faults) {
             return Ok(());
         }
@@ -62,7 +60,7 @@ impl Admission for PodSecurity {
 
 #[cfg(test)]
 mod tests {
-    //! Labels, right and wrong.
+    //! Valid and invalid labels.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

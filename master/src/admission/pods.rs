@@ -1,50 +1,49 @@
-//! Small readings of pods that several of admission share. Pure.
+//! Helpers that several admission plugins share, mostly for pods. Pure.
 
 use std::collections::BTreeSet;
 
 use api::strategy::Json;
 use apiserver::Status;
-use apiserver::admission::{Attempt, Operation};
+use apiserver::admission::{AdmissionRequest, Operation};
 use serde_json::{Map, Value};
 
-/// Lists of containers that a pod is made with.
+/// The container lists of a new pod.
 pub const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
-/// True when a pod is made.
-pub fn is_new_pod(attempt: &Attempt<'_>) -> bool {
+pub fn is_new_pod(attempt: &AdmissionRequest<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Create && attempt.subresource.is_none()
 }
 
-/// True when a pod that is there is written anew as a whole.
-pub fn is_edited_pod(attempt: &Attempt<'_>) -> bool {
+/// Whether the request updates a pod's main resource.
+pub fn is_edited_pod(attempt: &AdmissionRequest<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Update && attempt.subresource.is_none()
 }
 
-/// True when a pod that is there may come to ask for more.
-pub fn may_grow(attempt: &Attempt<'_>) -> bool {
+/// Whether the request may increase a pod's resources.
+pub fn may_grow(attempt: &AdmissionRequest<'_>) -> bool {
     attempt.is_of("pods")
         && attempt.operation == Operation::Update
         && matches!(attempt.subresource, Some("resize" | "finalize"))
 }
 
-/// True when what a gated pod lacks is filled in.
-pub fn fills_in(attempt: &Attempt<'_>) -> bool {
+/// Whether a pod initializer completes a gated pod.
+pub fn fills_in(attempt: &AdmissionRequest<'_>) -> bool {
     may_grow(attempt) && attempt.subresource == Some("finalize")
 }
 
-/// The names of the containers that the pod had before, whichever they are; a new pod had none.
-pub fn known_containers(attempt: &Attempt<'_>) -> BTreeSet<String> {
+/// The names of the containers that the pod had before the request.
+pub fn known_containers(attempt: &AdmissionRequest<'_>) -> BTreeSet<String> {
     let before = attempt.old.and_then(spec);
     let all = CONTAINERS.iter().flat_map(|name| before.into_iter().flat_map(|spec| list(spec, name)));
     all.filter_map(|container| container.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-/// A refusal of what is attempted; `why` ends the sentence.
-pub fn forbidden(attempt: &Attempt<'_>, why: &str) -> Status {
+/// A 403 status for the request; `why` completes the sentence.
+pub fn forbidden(attempt: &AdmissionRequest<'_>, why: &str) -> Status {
     Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, why)
 }
 
-/// The field of an object that is an object itself, made if it has none; `None` when it is something else.
+/// A nested object, created if it is missing; `None` if it has another type.
 pub fn field<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
     if value.is_null() {
@@ -53,22 +52,22 @@ pub fn field<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     value.as_object_mut()
 }
 
-/// The spec of a pod.
+/// Returns `spec`.
 pub fn spec(pod: &Json) -> Option<&Json> {
     pod.get("spec").and_then(Value::as_object)
 }
 
-/// A text, empty when there is none.
+/// A string field; empty if it is missing.
 pub fn text<'a>(object: &'a Json, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A list of the spec.
+/// A list field; empty if it is missing.
 pub fn list<'a>(spec: &'a Json, name: &str) -> impl Iterator<Item = &'a Value> {
     spec.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A list of the spec, made if there is none; `None` when it is something else.
+/// A list field, created if it is missing; `None` if it has another type.
 pub fn list_mut<'a>(spec: &'a mut Json, name: &str) -> Option<&'a mut Vec<Value>> {
     let value = spec.entry(name).or_insert_with(|| Value::Array(Vec::new()));
     if value.is_null() {

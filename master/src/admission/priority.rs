@@ -1,21 +1,21 @@
-//! A pod's priority is that of its class; no pod makes up its own.
+//! The Priority plugin: resolves a pod's PriorityClass, and rejects pods that set another priority.
 
 use api::strategy::Json;
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::lookup::Lookup;
+use super::lister::Lister;
 use super::pods::{field, fills_in, forbidden, is_new_pod, spec, text};
 
-/// The name of classes in the store.
+/// The resource name of PriorityClasses.
 const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
-/// What a pod does to others when its class does not say.
-const PREEMPT: &str = "PreemptLowerPriority";
+/// The default preemption policy.
+const DEFAULT_PREEMPTION: &str = "PreemptLowerPriority";
 
-/// The classes that every cluster has: name, value, and what they are for. The stock server's.
-const SYSTEM: [(&str, i64, &str); 2] = [
+/// The system PriorityClasses of the stock server: name, value and description.
+const SYSTEM_CLASSES: [(&str, i64, &str); 2] = [
     (
         "system-cluster-critical",
         2_000_000_000,
@@ -28,9 +28,9 @@ const SYSTEM: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// The classes that every cluster has, to be made when it begins.
+/// The system PriorityClasses, which are created at startup.
 pub fn system_classes() -> impl Iterator<Item = Json> {
-    SYSTEM.iter().filter_map(|(name, value, description)| {
+    SYSTEM_CLASSES.iter().filter_map(|(name, value, description)| {
         let class = json!({
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
@@ -38,33 +38,33 @@ pub fn system_classes() -> impl Iterator<Item = Json> {
             "value": value,
             "globalDefault": false,
             "description": description,
-            "preemptionPolicy": PREEMPT,
+            "preemptionPolicy": DEFAULT_PREEMPTION,
         });
         class.as_object().cloned()
     })
 }
 
-/// The stock server's `Priority`.
+/// The stock plugin `Priority`.
 #[derive(Clone, Debug)]
-pub struct Priorities {
-    lookup: Lookup,
+pub struct Priority {
+    lister: Lister,
 }
 
-impl Priorities {
-    /// Finds classes there.
-    pub fn new(lookup: Lookup) -> Self {
-        Self { lookup }
+impl Priority {
+    /// Reads PriorityClasses from this lister.
+    pub fn new(lister: Lister) -> Self {
+        Self { lister }
     }
 }
 
-/// Puts on a new pod what its class says; `class` is the one it names, or the default one if there is one.
+/// Applies a class to a new pod: the one that it names, or the default class.
 ///
 /// # Errors
-/// What the pod says and may not, in the stock words.
+/// The stock message if the pod sets another value.
 fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
     let of = |field: &str| class.and_then(|class| class.get(field));
     let value = of("value").and_then(Value::as_i64).unwrap_or(0);
-    let policy = of("preemptionPolicy").and_then(Value::as_str).unwrap_or(PREEMPT);
+    let policy = of("preemptionPolicy").and_then(Value::as_str).unwrap_or(DEFAULT_PREEMPTION);
     let name = of("metadata").and_then(|metadata| metadata.get("name")).cloned();
     let Some(spec) = field(pod, "spec") else { return Ok(()) };
     if let Some(own) = spec.get("priority").and_then(Value::as_i64).filter(|own| *own != value) {
@@ -87,8 +87,8 @@ fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
     Ok(())
 }
 
-/// True when somebody who finishes a pod names the class that it lacked.
-fn names_class(attempt: &Attempt<'_>) -> bool {
+/// Whether a pod initializer adds a class to a pod without one.
+fn names_class(attempt: &AdmissionRequest<'_>) -> bool {
     let class =
         |pod: &Json| spec(pod).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
     fills_in(attempt)
@@ -96,14 +96,14 @@ fn names_class(attempt: &Attempt<'_>) -> bool {
         && !class(&attempt.object).is_empty()
 }
 
-/// The class of pods that name none: the least, should there be several.
+/// The default class; the one with the lowest value if several exist.
 fn default_class(classes: Vec<Json>) -> Option<Json> {
     let is_default = |class: &Json| class.get("globalDefault") == Some(&Value::Bool(true));
     let value = |class: &Json| class.get("value").and_then(Value::as_i64).unwrap_or(0);
     classes.into_iter().filter(is_default).min_by_key(value)
 }
 
-/// Another class that is the default one already.
+/// Another class that is already the default.
 fn other_default(classes: Vec<Json>, name: &str) -> Option<String> {
     let name_of =
         |class: &Json| class.get("metadata").and_then(Value::as_object).map(|m| text(m, "name").to_owned());
@@ -112,11 +112,11 @@ fn other_default(classes: Vec<Json>, name: &str) -> Option<String> {
 }
 
 #[async_trait]
-impl Admission for Priorities {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+impl Admission for Priority {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let is_update = attempt.is_of("pods") && attempt.operation == Operation::Update;
         if is_update && let Some(old) = attempt.old.and_then(spec) {
-            // Clients that know nothing of priorities leave them out.
+            // Clients that do not know priorities omit these fields.
             for name in ["priority", "preemptionPolicy"] {
                 let is_there = spec(&attempt.object).is_some_and(|new| new.contains_key(name));
                 if let Some(value) = old.get(name).filter(|_| !is_there)
@@ -130,7 +130,7 @@ impl Admission for Priorities {
             if !names_class(attempt) {
                 return Ok(());
             }
-            // What it has is that of pods without a class.
+            // The pod has the values of pods without a class.
             let old = attempt.old.and_then(spec);
             let is_stale = |name: &str, value: &Value| {
                 ["priority", "preemptionPolicy"].contains(&name)
@@ -143,22 +143,22 @@ impl Admission for Priorities {
         let name =
             spec(&attempt.object).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
         let class = match name.as_str() {
-            "" => default_class(self.lookup.list(CLASSES, None)),
+            "" => default_class(self.lister.list(CLASSES, None)),
             name => {
                 let why = format!("no PriorityClass with name {name} was found");
-                Some(self.lookup.get(CLASSES, "", name).ok_or_else(|| forbidden(attempt, &why))?)
+                Some(self.lister.get(CLASSES, "", name).ok_or_else(|| forbidden(attempt, &why))?)
             }
         };
         apply(&mut attempt.object, class.as_ref()).map_err(|why| forbidden(attempt, &why))
     }
 
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
         if !attempt.is_of(CLASSES) || !is_written {
             return Ok(());
         }
         if attempt.object.get("globalDefault") == Some(&Value::Bool(true))
-            && let Some(other) = other_default(self.lookup.list(CLASSES, None), attempt.name)
+            && let Some(other) = other_default(self.lister.list(CLASSES, None), attempt.name)
         {
             let why =
                 format!("PriorityClass {other} is already marked as default. Only one default can exist");
@@ -170,7 +170,7 @@ impl Admission for Priorities {
 
 #[cfg(test)]
 mod tests {
-    //! Classes and pods.
+    //! Priorities of pods, and the default class.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_pod_gets_what_its_class_says() {
         let high = class("high", 100, false);
-        let got = |priority: i64| json!({"priority": priority, "preemptionPolicy": PREEMPT});
+        let got = |priority: i64| json!({"priority": priority, "preemptionPolicy": DEFAULT_PREEMPTION});
         for (spec, class, expected) in [
             (json!({}), None, Ok(got(0))),
             (json!({"priority": 0}), None, Ok(got(0))),

@@ -1,94 +1,122 @@
-//! A pod takes from its RuntimeClass what it costs beyond its containers, and where it can run.
+//! The RuntimeClass plugin: applies the overhead and scheduling constraints of a pod's RuntimeClass.
 
+use api::resources::ResourceList;
 use api::strategy::Json;
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt};
+use apiserver::admission::{Admission, AdmissionRequest};
 use async_trait::async_trait;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::lookup::Lookup;
+use super::lister::Lister;
 use super::pods::{field, forbidden, is_new_pod, list_mut, spec, text};
-use crate::quota::amounts;
+use crate::objects::resources::quantities;
+use crate::objects::{self, StringMap};
 
-/// The stock server's `RuntimeClass`.
+/// The stock plugin `RuntimeClass`.
 #[derive(Clone, Debug)]
-pub struct RuntimeClasses {
-    lookup: Lookup,
+pub struct RuntimeClass {
+    lister: Lister,
 }
 
-impl RuntimeClasses {
-    /// Finds classes there.
-    pub fn new(lookup: Lookup) -> Self {
-        Self { lookup }
+impl RuntimeClass {
+    /// Reads RuntimeClasses from this lister.
+    pub fn new(lister: Lister) -> Self {
+        Self { lister }
     }
 }
 
-/// Puts on the pod what its class says.
+/// The fields of a RuntimeClass that are applied to pods, as JSON where the pod gets them unchanged.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Class {
+    overhead: Overhead,
+    scheduling: Scheduling,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Overhead {
+    pod_fixed: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Scheduling {
+    node_selector: StringMap,
+    tolerations: Vec<Value>,
+}
+
+/// Applies a class to a pod.
 ///
 /// # Errors
-/// What of the two does not fit together, in the stock words.
-fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
-    let at =
-        |names: [&str; 2]| class.and_then(|class| class.get(names[0])).and_then(|part| part.get(names[1]));
+/// The stock message if pod and class conflict.
+fn apply(pod: &mut Json, class: Class) -> Result<(), String> {
+    let Class { overhead: Overhead { pod_fixed }, scheduling } = class;
     let Some(spec) = field(pod, "spec") else { return Ok(()) };
-    let overhead = at(["overhead", "podFixed"]).filter(|fixed| !amounts(Some(fixed)).is_empty());
-    let own = amounts(spec.get("overhead"));
-    match overhead {
-        None if !own.is_empty() => {
+    let own = spec.get("overhead").and_then(Value::as_object).map(amounts).unwrap_or_default();
+    let overhead = amounts(&pod_fixed);
+    if overhead.is_empty() {
+        if !own.is_empty() {
             return Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                 .to_owned());
         }
-        Some(overhead) if !own.is_empty() && own != amounts(Some(overhead)) => {
+    } else {
+        if !own.is_empty() && own != overhead {
             return Err(
                 "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned()
             );
         }
-        Some(overhead) => drop(spec.insert("overhead".to_owned(), overhead.clone())),
-        None => {}
+        spec.insert("overhead".to_owned(), pod_fixed.into());
     }
-    if let Some(Value::Object(selector)) = at(["scheduling", "nodeSelector"]) {
+    if !scheduling.node_selector.is_empty() {
         let Some(own) = field(spec, "nodeSelector") else { return Ok(()) };
-        for (key, value) in selector {
-            if let Some(other) = own.get(key).filter(|other| *other != value) {
-                let (value, other) = (value.as_str().unwrap_or_default(), other.as_str().unwrap_or_default());
+        for (key, value) in scheduling.node_selector.iter() {
+            let other = own.get(key).and_then(Value::as_str);
+            if let Some(other) = other.filter(|other| *other != value) {
                 return Err(format!(
                     "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {other}"
                 ));
             }
-            own.insert(key.clone(), value.clone());
+            own.insert(key.to_owned(), value.into());
         }
     }
-    if let Some(Value::Array(tolerations)) = at(["scheduling", "tolerations"]) {
+    if !scheduling.tolerations.is_empty() {
         let Some(own) = list_mut(spec, "tolerations") else { return Ok(()) };
-        let missing: Vec<Value> = tolerations.iter().filter(|one| !own.contains(one)).cloned().collect();
+        let missing: Vec<Value> =
+            scheduling.tolerations.into_iter().filter(|one| !own.contains(one)).collect();
         own.extend(missing);
     }
     Ok(())
 }
 
+fn amounts(overhead: &Map<String, Value>) -> ResourceList {
+    quantities(&objects::read(overhead))
+}
+
 #[async_trait]
-impl Admission for RuntimeClasses {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+impl Admission for RuntimeClass {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if !is_new_pod(attempt) {
             return Ok(());
         }
         let name =
             spec(&attempt.object).map(|spec| text(spec, "runtimeClassName")).unwrap_or_default().to_owned();
         let class = match name.as_str() {
-            "" => None,
+            "" => Class::default(),
             name => {
-                let found = self.lookup.get("runtimeclasses.node.k8s.io", "", name);
+                let found = self.lister.get("runtimeclasses.node.k8s.io", "", name);
                 let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
-                Some(found.ok_or_else(|| forbidden(attempt, &why))?)
+                objects::read(&found.ok_or_else(|| forbidden(attempt, &why))?)
             }
         };
-        apply(&mut attempt.object, class.as_ref()).map_err(|why| forbidden(attempt, &why))
+        apply(&mut attempt.object, class).map_err(|why| forbidden(attempt, &why))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! What a class puts on a pod.
+    //! Fields that a RuntimeClass sets on a pod, and conflicts.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 
@@ -100,7 +128,7 @@ mod tests {
             "overhead": {"podFixed": {"cpu": "250m"}},
             "scheduling": {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox"}]},
         });
-        let class = class.as_object().unwrap();
+        let class: Class = serde_json::from_value(class).unwrap();
         for (spec, expected) in [
             (
                 json!({}),
@@ -117,13 +145,13 @@ mod tests {
             (json!({"nodeSelector": {"sandbox": "no"}}), Err("[sandbox] = yes; pod")),
         ] {
             let mut pod = json!({"spec": spec}).as_object().unwrap().clone();
-            match (apply(&mut pod, Some(class)), expected) {
+            match (apply(&mut pod, class.clone()), expected) {
                 (Ok(()), Ok(expected)) => assert_eq!(pod["spec"], expected),
                 (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
                 (found, expected) => panic!("{found:?} is not {expected:?}"),
             }
         }
         let mut pod = json!({"spec": {"overhead": {"cpu": "1"}}}).as_object().unwrap().clone();
-        assert!(apply(&mut pod, None).unwrap_err().contains("without corresponding"));
+        assert!(apply(&mut pod, Class::default()).unwrap_err().contains("without corresponding"));
     }
 }

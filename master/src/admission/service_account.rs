@@ -1,50 +1,50 @@
-//! A pod acts as a service account: `default` unless it says otherwise, with a token where containers look for one.
+//! The ServiceAccount plugin: sets a pod's service account, image pull secrets and token volume.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::strategy::Json;
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt};
-use apiserver::auth::nodes::names::is_mirror;
+use apiserver::admission::{Admission, AdmissionRequest};
+use apiserver::auth::nodes::references::is_mirror;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::lookup::Lookup;
+use super::lister::Lister;
 use super::pods::{
     CONTAINERS, field, fills_in, forbidden, is_new_pod, known_containers, list, list_mut, spec, text,
 };
 
-/// The name of accounts in the store.
+/// The resource name of ServiceAccounts.
 const ACCOUNTS: &str = "serviceaccounts";
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
-/// A namespace is a moment older than its default account.
-const APPEARS_WITHIN: Duration = Duration::from_secs(2);
-/// Where containers look for their token.
+/// Maximum wait for the default account of a new namespace.
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The mount path of the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// What the volume is called, before five letters.
+/// Prefix of the volume name; five characters follow.
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// How long a token holds: an hour, and a few seconds by which the stock server tells that it asked for it.
+/// Token lifetime in seconds; the stock value, which marks tokens that admission requested.
 const TOKEN_SECONDS: u32 = 3607;
-/// The letters of made-up names; the stock server's.
-const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The alphabet of generated names; the stock server's.
+const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The stock server's `ServiceAccount`.
+/// The stock plugin `ServiceAccount`.
 #[derive(Clone, Debug)]
-pub struct ServiceAccounts {
-    lookup: Lookup,
+pub struct ServiceAccount {
+    lister: Lister,
 }
 
-impl ServiceAccounts {
-    /// Finds accounts there.
-    pub fn new(lookup: Lookup) -> Self {
-        Self { lookup }
+impl ServiceAccount {
+    /// Reads ServiceAccounts from this lister.
+    pub fn new(lister: Lister) -> Self {
+        Self { lister }
     }
 }
 
-/// The account that a pod names, `default` if none.
+/// The account that a pod names, or `default`.
 fn account_of(pod: &Json) -> &str {
     let named = |field: &str| spec(pod).map(|spec| text(spec, field)).unwrap_or_default();
     [named("serviceAccountName"), named("serviceAccount"), DEFAULT]
@@ -53,7 +53,7 @@ fn account_of(pod: &Json) -> &str {
         .unwrap_or(DEFAULT)
 }
 
-/// Puts on a pod what its account gives it; `suffix` ends the name of the volume, should one be needed.
+/// Applies an account to a pod; `suffix` completes the volume name.
 fn apply(pod: &mut Json, account: &Json, suffix: &str) {
     let name = account_of(pod).to_owned();
     let Some(spec) = field(pod, "spec") else { return };
@@ -70,13 +70,13 @@ fn apply(pod: &mut Json, account: &Json, suffix: &str) {
     }
 }
 
-/// The volume with the token, if the pod has one.
+/// The name of the pod's token volume, if it has one.
 fn token_of(spec: &Json) -> Option<String> {
     let mut names = list(spec, "volumes").filter_map(|volume| volume.get("name").and_then(Value::as_str));
     names.find(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned)
 }
 
-/// Gives the token to every container that has nothing in its place, with a volume for it.
+/// Mounts the token into all containers without a mount at its path, and adds the volume.
 fn mount(spec: &mut Json, suffix: &str) {
     let known = token_of(spec);
     let volume = known.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{suffix}"));
@@ -89,7 +89,8 @@ fn mount(spec: &mut Json, suffix: &str) {
     }
 }
 
-/// Mounts the volume into every container that has nothing in its place, apart from those known before; true if there is one.
+/// Mounts a volume into all containers without a mount at the token path, except for those in `known`; returns whether
+/// it mounted any.
 fn mount_at(spec: &mut Json, volume: &str, known: &BTreeSet<String>) -> bool {
     let mut is_mounted = false;
     for containers in CONTAINERS {
@@ -125,10 +126,10 @@ fn token_volume(name: &str) -> Value {
 }
 
 #[async_trait]
-impl Admission for ServiceAccounts {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+impl Admission for ServiceAccount {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if fills_in(attempt) {
-            // The token that the pod has; a pod without one gets none later.
+            // A completed pod keeps its token volume; a pod without one gets none.
             let known = known_containers(attempt);
             let token = attempt.old.and_then(spec).and_then(token_of);
             if let (Some(volume), Some(spec)) = (token, field(&mut attempt.object, "spec")) {
@@ -136,14 +137,14 @@ impl Admission for ServiceAccounts {
             }
             return Ok(());
         }
-        // A mirror is an image: what it is an image of runs without the master.
+        // A mirror pod represents a static pod, which has no token.
         if !is_new_pod(attempt) || is_mirror(&attempt.object) {
             return Ok(());
         }
         let (name, namespace) = (account_of(&attempt.object), attempt.namespace.unwrap_or_default());
-        let look = || self.lookup.get(ACCOUNTS, namespace, name);
+        let look = || self.lister.get(ACCOUNTS, namespace, name);
         let found = match look() {
-            None if name == DEFAULT => self.lookup.wait(ACCOUNTS, namespace, APPEARS_WITHIN, look).await,
+            None if name == DEFAULT => self.lister.wait_for(ACCOUNTS, namespace, ACCOUNT_TIMEOUT, look).await,
             found => found,
         };
         let Some(account) = found else {
@@ -152,7 +153,7 @@ impl Admission for ServiceAccounts {
             );
             return Err(forbidden(attempt, &why));
         };
-        let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
+        let letter = |byte: &u8| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()]);
         let suffix: String = Uuid::new_v4().as_bytes().iter().take(5).map(letter).collect();
         apply(&mut attempt.object, &account, &suffix);
         Ok(())
@@ -161,7 +162,7 @@ impl Admission for ServiceAccounts {
 
 #[cfg(test)]
 mod tests {
-    //! What a pod gets from its account.
+    //! Fields that the ServiceAccount sets on a pod.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -1,5 +1,4 @@
-//! An APIService for each group and version that is served, as a stock server has them: they come and go with what discovery
-//! tells, and say that they are here.
+//! The APIService controller: keeps one APIService per served group version, as a stock server does.
 
 mod plan;
 #[cfg(test)]
@@ -11,74 +10,74 @@ use std::time::Duration;
 
 use apiserver::Catalog;
 use apiserver::registry::Registry;
-use apiserver::store::{Memory, Scope, Watcher};
+use apiserver::watch_cache::{Scope, WatchCache, Watcher};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use self::plan::{Served, Step};
-use crate::controllers::{Client, Delete, Error, Json, Kind};
+use self::plan::{ServedVersion, Step};
+use crate::controllers::{ActAs as _, Client, DeleteOptions, Error, Json, Kind};
 
-/// Their name in the store.
-const STORED: &str = "apiservices.apiregistration.k8s.io";
+/// The resource name of APIServices.
+const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 const API_SERVICE: Kind = Kind::of("apiregistration.k8s.io", "APIService", "apiservices", false);
-/// The pause before what has changed is looked at: masters that do not serve the same yet do not keep the store busy.
+/// Pause between passes, so that masters that serve different versions do not write continuously.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause before what was refused is tried again, where nothing changes meanwhile; each is twice as long as the one before.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Maximum backoff after a failed pass; each pause doubles.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// Keeps them until there is no registry any more, or this master is told to stop.
+/// Runs until the registry is dropped or shutdown is requested.
 pub async fn keep(
     registry: Weak<Registry>,
     catalog: Catalog,
     client: Client,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let client = client.for_master();
+    let client = client.as_master();
     let mut rows = catalog.follow();
     let (mut at_start, mut pause) = (true, PAUSE);
     loop {
-        // From before the look, so that nothing goes unseen after it.
-        let Some((found, watcher)) = look(&registry) else { return };
+        // The watch starts before the pass, so that no change is missed.
+        let Some((found, watcher)) = list_and_watch(&registry) else { return };
         rows.mark_unchanged();
-        let settled = settle(&client, &served(&catalog), &found, &mut at_start).await;
+        let settled = reconcile(&client, &served(&catalog), &found, &mut at_start).await;
         let due = match &settled {
             Ok(()) => None,
             Err(error) => {
-                tracing::warn!(%error, "an APIService cannot be written; trying again");
+                tracing::warn!(%error, "cannot write an APIService; retrying");
                 Some(pause)
             }
         };
-        pause = if settled.is_ok() { PAUSE } else { LONGEST_PAUSE.min(pause * 2) };
+        pause = if settled.is_ok() { PAUSE } else { MAX_BACKOFF.min(pause * 2) };
         tokio::select! {
             () = changed(watcher) => {}
             changed = rows.changed() => if changed.is_err() { return },
             () = after(due) => {}
-            () = told(&mut stopped) => return,
+            () = wait_for_stop(&mut stopped) => return,
         }
         tokio::select! {
             () = sleep(PAUSE) => {}
-            () = told(&mut stopped) => return,
+            () = wait_for_stop(&mut stopped) => return,
         }
     }
 }
 
-/// What there is, and who tells of what comes after.
-fn look(registry: &Weak<Registry>) -> Option<(Vec<Json>, Option<Watcher>)> {
-    let cache: Memory = registry.upgrade()?.cache().clone();
-    let listing = cache.list(STORED, &Scope::All);
-    let watcher = cache.watch(STORED, Scope::All, listing.revision).ok();
+/// Lists the APIServices and watches them from there.
+fn list_and_watch(registry: &Weak<Registry>) -> Option<(Vec<Json>, Option<Watcher>)> {
+    let cache: WatchCache = registry.upgrade()?.cache().clone();
+    let listing = cache.list(RESOURCE, &Scope::All);
+    let watcher = cache.watch(RESOURCE, Scope::All, listing.revision).ok();
     Some((listing.objects.iter().map(|object| object.decode()).collect(), watcher))
 }
 
-/// Waits until one of them changes. What nobody can tell of any more may have.
+/// Waits until an APIService changes. A failed watch counts as a change.
 async fn changed(watcher: Option<Watcher>) {
     if let Some(mut watcher) = watcher {
         let _ = watcher.next().await;
     }
 }
 
-/// Waits so long, for ever where that is not said.
+/// Waits for the pause, or forever if it is `None`.
 async fn after(pause: Option<Duration>) {
     match pause {
         Some(pause) => sleep(pause).await,
@@ -86,18 +85,18 @@ async fn after(pause: Option<Duration>) {
     }
 }
 
-/// Waits until this master is to stop.
-async fn told(stopped: &mut watch::Receiver<bool>) {
-    // That nobody can tell any more is the same.
+/// Waits until shutdown is requested.
+async fn wait_for_stop(stopped: &mut watch::Receiver<bool>) {
+    // A closed channel counts as a shutdown request.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The groups and versions that are served now.
-fn served(catalog: &Catalog) -> BTreeSet<Served> {
+/// The group versions that are served now.
+fn served(catalog: &Catalog) -> BTreeSet<ServedVersion> {
     let rows = catalog.rows();
     let built_in: BTreeSet<(&str, &str)> =
         catalog.built_in().iter().map(|row| (row.group.as_ref(), row.version.as_ref())).collect();
-    let served = rows.all().iter().map(|row| Served {
+    let served = rows.all().iter().map(|row| ServedVersion {
         group: row.group.to_string(),
         version: row.version.to_string(),
         is_built_in: built_in.contains(&(row.group.as_ref(), row.version.as_ref())),
@@ -105,18 +104,18 @@ fn served(catalog: &Catalog) -> BTreeSet<Served> {
     served.collect()
 }
 
-/// Does everything that is to be done, whatever of it is refused, and tells the last refusal. It is the start until what is to go is gone.
-async fn settle(
+/// Applies all steps and returns the last error. `at_start` stays true until all stale objects are deleted.
+async fn reconcile(
     client: &Client,
-    served: &BTreeSet<Served>,
+    served: &BTreeSet<ServedVersion>,
     found: &[Json],
     at_start: &mut bool,
 ) -> Result<(), Error> {
     let (mut settled, mut are_gone) = (Ok(()), true);
     for step in plan::plan(served, found, *at_start, Timestamp::now()) {
         let goes = matches!(step, Step::Delete(_));
-        match carry_out(client, step).await {
-            // Another master came before: that is a change, and it is looked at again.
+        match apply(client, step).await {
+            // Another master wrote first; its change triggers another pass.
             Err(error) if error.exists() || error.is_conflict() || error.is_not_found() => {}
             Err(error) => {
                 settled = Err(error);
@@ -129,14 +128,14 @@ async fn settle(
     settled
 }
 
-async fn carry_out(client: &Client, step: Step) -> Result<(), Error> {
+async fn apply(client: &Client, step: Step) -> Result<(), Error> {
     let written = match step {
         Step::Create(object) => client.create(&API_SERVICE, "", object).await?,
         Step::Update(object) => client.update(&API_SERVICE, "", object).await?,
-        Step::Tell(object) => return client.update(&API_SERVICE, "status", object).await.map(drop),
-        Step::Delete(name) => return client.delete(&API_SERVICE, "", &name, &Delete::default()).await,
+        Step::UpdateStatus(object) => return client.update(&API_SERVICE, "status", object).await.map(drop),
+        Step::Delete(name) => return client.delete(&API_SERVICE, "", &name, &DeleteOptions::default()).await,
     };
-    match plan::told(&written, Timestamp::now()) {
+    match plan::with_available_condition(&written, Timestamp::now()) {
         Some(told) => client.update(&API_SERVICE, "status", told).await.map(drop),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Which APIServices there are to be, and what is to be done about those there are. Pure.
+//! Computes the writes that bring the APIServices to the served group versions. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::controllers::Json;
 
-/// The label of those that a server keeps by itself.
-const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// The condition of one that is served.
+/// The label of APIServices that a server manages.
+const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// The condition of a served group version.
 const AVAILABLE: &str = "Available";
-/// The version of the core group that clients are told of.
+/// The served version of the core group.
 const CORE_VERSION: &str = "v1";
-/// How far groups stand before others, by the table of the stock server (`cmd/kube-apiserver/app`); one that is not in it, as
-/// `apiregistration.k8s.io` itself, has no APIService there either.
-const GROUPS: [(&str, u32); 20] = [
+/// Group priorities from the table of the stock server (`cmd/kube-apiserver/app`). Groups that are missing there, such
+/// as `apiregistration.k8s.io`, have no APIService.
+const GROUP_PRIORITIES: [(&str, u32); 20] = [
     ("", 18000),
     ("apps", 17800),
     ("events.k8s.io", 17750),
@@ -37,57 +37,56 @@ const GROUPS: [(&str, u32); 20] = [
     ("flowcontrol.apiserver.k8s.io", 16100),
     ("resource.k8s.io", 15900),
 ];
-/// The same for versions within their group, where it is not [`VERSION`].
-const VERSIONS: [(&str, &str, u32); 3] =
+/// Version priorities that differ from [`DEFAULT_VERSION_PRIORITY`].
+const VERSION_PRIORITIES: [(&str, &str, u32); 3] =
     [("", "v1", 1), ("autoscaling", "v2", 30), ("flowcontrol.apiserver.k8s.io", "v1", 21)];
-/// Of a version of a built-in group.
-const VERSION: u32 = 15;
-/// Of groups that are defined, and of their versions.
-const DEFINED: (u32, u32) = (1000, 100);
+/// The version priority of built-in groups.
+const DEFAULT_VERSION_PRIORITY: u32 = 15;
+/// Group and version priorities of custom resources.
+const CRD_PRIORITIES: (u32, u32) = (1000, 100);
 
-/// A group and version that is served.
+/// A served group version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Served {
-    /// The group, empty for the core one.
+pub struct ServedVersion {
+    /// The group; empty for the core group.
     pub group: String,
-    /// The version.
     pub version: String,
-    /// Whether it is the program's; else a definition made it.
+    /// Whether it is built in; otherwise a CustomResourceDefinition defines it.
     pub is_built_in: bool,
 }
 
-impl Served {
-    /// How far group and version stand before others; `None` for what has no APIService.
+impl ServedVersion {
+    /// Group and version priority; `None` if there is no APIService.
     fn priorities(&self) -> Option<(u32, u32)> {
         if !self.is_built_in {
-            return Some(DEFINED);
+            return Some(CRD_PRIORITIES);
         }
         let (group, version) = (self.group.as_str(), self.version.as_str());
         if group.is_empty() && version != CORE_VERSION {
             return None;
         }
-        let of_group = GROUPS.iter().find(|(name, _)| *name == group)?.1;
-        let of_version = VERSIONS.iter().find(|(name, of, _)| (*name, *of) == (group, version));
-        Some((of_group, of_version.map_or(VERSION, |(_, _, priority)| *priority)))
+        let of_group = GROUP_PRIORITIES.iter().find(|(name, _)| *name == group)?.1;
+        let of_version = VERSION_PRIORITIES.iter().find(|(name, of, _)| (*name, *of) == (group, version));
+        Some((of_group, of_version.map_or(DEFAULT_VERSION_PRIORITY, |(_, _, priority)| *priority)))
     }
 }
 
-/// What is to be done.
+/// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It is missing.
+    /// Create a missing APIService.
     Create(Value),
-    /// Its spec is to be this one's.
+    /// Replace the spec.
     Update(Json),
-    /// Its status is to be this one's.
-    Tell(Json),
-    /// The one of that name has nothing to stand for.
+    /// Replace the status.
+    UpdateStatus(Json),
+    /// Delete an APIService whose group version is not served.
     Delete(String),
 }
 
-/// What is to be done about all of them. At the start also those of the program go that it does not serve any more; later
-/// they may be those of another, newer master.
-pub fn plan(served: &BTreeSet<Served>, found: &[Json], at_start: bool, now: Timestamp) -> Vec<Step> {
+/// The writes for all APIServices. Built-in ones that are not served are deleted only at the start: later they may
+/// belong to a newer master.
+pub fn plan(served: &BTreeSet<ServedVersion>, found: &[Json], at_start: bool, now: Timestamp) -> Vec<Step> {
     let mut there: BTreeMap<&str, &Json> = found.iter().map(|object| (name(object), object)).collect();
     let mut steps = Vec::new();
     for served in served {
@@ -96,12 +95,12 @@ pub fn plan(served: &BTreeSet<Served>, found: &[Json], at_start: bool, now: Time
         let name = format!("{}.{}", served.version, served.group);
         match there.remove(name.as_str()) {
             None => steps.push(Step::Create(wanted)),
-            Some(found) if managed(found).is_some() => steps.extend(mended(found, &wanted, now)),
-            // Somebody else's.
+            Some(found) if managed_by(found).is_some() => steps.extend(repair(found, &wanted, now)),
+            // A user's APIService.
             Some(_) => {}
         }
     }
-    let stale = there.into_iter().filter(|(_, object)| match managed(object) {
+    let stale = there.into_iter().filter(|(_, object)| match managed_by(object) {
         Some("true") => true,
         Some(_) => at_start,
         None => false,
@@ -110,8 +109,8 @@ pub fn plan(served: &BTreeSet<Served>, found: &[Json], at_start: bool, now: Time
     steps
 }
 
-/// One that has been made, or written, with the condition that it is served; `None` when it says so.
-pub fn told(found: &Json, now: Timestamp) -> Option<Json> {
+/// Adds the condition `Available`; `None` if it is already true.
+pub fn with_available_condition(found: &Json, now: Timestamp) -> Option<Json> {
     let conditions =
         found.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
     let says =
@@ -128,23 +127,23 @@ pub fn told(found: &Json, now: Timestamp) -> Option<Json> {
     Some(told)
 }
 
-fn mended(found: &Json, wanted: &Value, now: Timestamp) -> Option<Step> {
+fn repair(found: &Json, wanted: &Value, now: Timestamp) -> Option<Step> {
     if found.get("spec") == wanted.get("spec") {
-        return told(found, now).map(Step::Tell);
+        return with_available_condition(found, now).map(Step::UpdateStatus);
     }
     let mut mended = found.clone();
     mended.insert("spec".to_owned(), wanted["spec"].clone());
     Some(Step::Update(mended))
 }
 
-fn wanted(served: &Served, (of_group, of_version): (u32, u32)) -> Value {
-    let Served { group, version, is_built_in } = served;
+fn wanted(served: &ServedVersion, (of_group, of_version): (u32, u32)) -> Value {
+    let ServedVersion { group, version, is_built_in } = served;
     let mut spec =
         json!({"version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version});
     if !group.is_empty() {
         spec["group"] = group.as_str().into();
     }
-    let labels = json!({MANAGED: if *is_built_in { "onstart" } else { "true" }});
+    let labels = json!({AUTOMANAGED_LABEL: if *is_built_in { "onstart" } else { "true" }});
     json!({
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
@@ -158,31 +157,33 @@ fn name(object: &Json) -> &str {
     name.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// How a server keeps it; `None` when it is somebody's own.
-fn managed(object: &Json) -> Option<&str> {
-    object.get("metadata")?.get("labels")?.get(MANAGED)?.as_str()
+/// The management label; `None` if a user created the object.
+fn managed_by(object: &Json) -> Option<&str> {
+    object.get("metadata")?.get("labels")?.get(AUTOMANAGED_LABEL)?.as_str()
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is made, mended, left alone and deleted.
+    //! APIServices that are created, repaired, kept and deleted.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
     const NOW: &str = "2026-06-01T12:00:00Z";
 
-    fn served(group: &str, version: &str, is_built_in: bool) -> Served {
-        Served { group: group.to_owned(), version: version.to_owned(), is_built_in }
+    fn served(group: &str, version: &str, is_built_in: bool) -> ServedVersion {
+        ServedVersion { group: group.to_owned(), version: version.to_owned(), is_built_in }
     }
 
-    fn planned(of: &[Served], found: &[Json], at_start: bool) -> Vec<Step> {
+    fn planned(of: &[ServedVersion], found: &[Json], at_start: bool) -> Vec<Step> {
         plan(&of.iter().cloned().collect(), found, at_start, NOW.parse().unwrap())
     }
 
-    /// What is made of one, as it is once it says that it is there.
-    fn made(of: &Served) -> Json {
+    /// The APIService created for a version, with its Available condition.
+    fn made(of: &ServedVersion) -> Json {
         match planned(std::slice::from_ref(of), &[], true).as_slice() {
-            [Step::Create(object)] => told(object.as_object().unwrap(), NOW.parse().unwrap()).unwrap(),
+            [Step::Create(object)] => {
+                with_available_condition(object.as_object().unwrap(), NOW.parse().unwrap()).unwrap()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -197,7 +198,7 @@ mod tests {
         ] {
             let object = Value::from(made(&of));
             assert_eq!(object["metadata"]["name"], name);
-            assert_eq!(object["metadata"]["labels"][MANAGED], label, "{name}");
+            assert_eq!(object["metadata"]["labels"][AUTOMANAGED_LABEL], label, "{name}");
             let spec = &object["spec"];
             assert_eq!(spec["groupPriorityMinimum"], priorities.0, "{name}");
             assert_eq!(
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(planned(&of, std::slice::from_ref(&right), false), []);
         let mut silent = right.clone();
         silent.remove("status");
-        assert_eq!(planned(&of, &[silent], false), [Step::Tell(right.clone())]);
+        assert_eq!(planned(&of, &[silent], false), [Step::UpdateStatus(right.clone())]);
         let mut edited = right.clone();
         edited["spec"]["versionPriority"] = 7.into();
         assert_eq!(planned(&of, &[edited.clone()], false), [Step::Update(right)]);

@@ -1,4 +1,4 @@
-//! APIServices over an API in this process, as a client of it sees them.
+//! APIServices of an in-process API, read by a client.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// How long anything may take on a busy machine.
+/// Timeout, sufficient on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until those there are are as they should be.
+/// Waits until the APIServices satisfy the condition.
 async fn until(registry: &Registry, is: impl Fn(&[Value]) -> bool) {
     let look = async || loop {
-        let listing = registry.cache().list(STORED, &Scope::All);
+        let listing = registry.cache().list(RESOURCE, &Scope::All);
         let all: Vec<Value> = listing.objects.iter().map(|object| object.decode().into()).collect();
         if is(&all) {
             return;
         }
-        drop(registry.cache().watch(STORED, Scope::All, listing.revision).unwrap().next().await);
+        drop(registry.cache().watch(RESOURCE, Scope::All, listing.revision).unwrap().next().await);
     };
     tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("they are never right"));
 }
@@ -42,11 +42,11 @@ async fn they_come_and_go_with_what_is_served() {
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
     crd::start(&registry).await.unwrap();
     let version = Version { major: "1", minor: "36", git_version: "test" };
-    let client = Client::inside(Api::writable(registry.clone(), Vec::new(), version).router());
+    let client = Client::in_process(Api::writable(registry.clone(), Vec::new(), version).router());
     let stop = watch::Sender::new(false);
     tokio::spawn(keep(Arc::downgrade(&registry), catalog.clone(), client.clone(), stop.subscribe()));
     until(&registry, |all| all.len() == 21 && all.iter().all(|object| is_available(Some(object)))).await;
-    let (found, _) = look(&Arc::downgrade(&registry)).unwrap();
+    let (found, _) = list_and_watch(&Arc::downgrade(&registry)).unwrap();
     assert_eq!(plan::plan(&served(&catalog), &found, false, Timestamp::now()), [], "nothing is left to do");
 
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -59,8 +59,8 @@ async fn they_come_and_go_with_what_is_served() {
     client.create(&definitions, "", definition).await.unwrap();
     until(&registry, |all| is_available(find(all, "v1.example.com"))).await;
 
-    // What is deleted while it is served comes back; what is edited is mended.
-    client.delete(&API_SERVICE, "", "v1.apps", &Delete::default()).await.unwrap();
+    // A served APIService that is deleted is re-created; an edited one is reset.
+    client.delete(&API_SERVICE, "", "v1.apps", &DeleteOptions::default()).await.unwrap();
     let edit = json!({"spec": {"versionPriority": 3}});
     client.patch(&API_SERVICE, "", "v1.batch", edit).await.unwrap();
     until(&registry, |all| {
@@ -69,7 +69,7 @@ async fn they_come_and_go_with_what_is_served() {
     })
     .await;
 
-    client.delete(&definitions, "", "widgets.example.com", &Delete::default()).await.unwrap();
+    client.delete(&definitions, "", "widgets.example.com", &DeleteOptions::default()).await.unwrap();
     until(&registry, |all| find(all, "v1.example.com").is_none()).await;
 }
 
@@ -93,13 +93,13 @@ async fn one_that_is_refused_keeps_no_other_from_being_made() {
             next.run(axum::extract::Request::from_parts(head, body.into())).await
         }
     });
-    let client = Client::inside(api.layer(refuse));
+    let client = Client::in_process(api.layer(refuse));
     let stop = watch::Sender::new(false);
     let begun = tokio::time::Instant::now();
     tokio::spawn(keep(Arc::downgrade(&registry), catalog.clone(), client, stop.subscribe()));
     until(&registry, |all| all.len() == 20 && all.iter().all(|object| is_available(Some(object)))).await;
     assert!(begun.elapsed() < Duration::from_secs(5), "the others are there at once");
-    // It is tried less and less often.
+    // The retries back off.
     tokio::time::advance(Duration::from_secs(600)).await;
     assert!(tries.load(Ordering::Relaxed) < 30, "{tries:?}");
 }

@@ -1,17 +1,13 @@
-//! Who becomes a node: a policy says it once of a machine, and what a node asks for itself from then on is its own. Pure.
+//! Approval of node certificate requests: a policy admits a machine once; the node then renews its own certificates.
+//! Pure.
 //!
-//! A policy is a file that looks at what is asked and says what becomes of it; where it lets anybody in, whoever has the files of a
-//! master's machine is let in without a look. Beside every policy but the one that minds nothing
-//! stand two rules: a name that is a node's is not given to somebody else, and a serving certificate only to its node itself;
-//! people may decide otherwise (`kubectl certificate approve`).
+//! A policy judges requests of new nodes. A policy that admits nodes also admits requests from a master's own machine.
+//! Two rules apply to all policies except `insecure-always-approve`. The name of an existing node is not given to
+//! another machine, and only the node itself gets a serving certificate. Administrators may override both with
+//! `kubectl certificate approve`.
 
-mod allowlist;
-mod always_reject;
-mod insecure_always_approve;
-mod queue;
+mod policies;
 mod serving;
-mod token;
-mod webhook;
 
 use std::net::IpAddr;
 
@@ -20,77 +16,78 @@ use apiserver::identity::BESIDE_MASTER;
 use crate::options::{Approval, ApprovalPolicy};
 use crate::pki::{Names, Request, Signer, node};
 
-pub use self::webhook::{answered, question};
+use self::policies::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
+pub use self::policies::{webhook_review, webhook_verdict};
 
-/// What a request for a node's certificate comes to.
+/// A request for a node certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The node that the certificate would be of.
+pub struct JoinRequest {
+    /// The node name in the request.
     pub node: String,
-    /// Who asks.
+    /// The requesting user.
     pub username: String,
-    /// The groups of who asks.
+    /// The groups of the user.
     pub groups: Vec<String>,
-    /// From where, where that is known.
+    /// The address that the request came from, if known.
     pub peer: Option<IpAddr>,
-    /// The names it would serve under; `None` for a client's certificate.
+    /// The names of a serving certificate; `None` for a client certificate.
     pub serving: Option<Names>,
 }
 
-/// What is known of the node of that name, and of the master.
+/// What is known about the node of that name, and about the master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    /// There is one.
+pub struct NodeFacts {
+    /// Whether the Node exists.
     pub exists: bool,
-    /// What its object says it is reached by.
+    /// The addresses in the Node's status.
     pub names: Names,
-    /// What the master itself serves under.
+    /// The names in the master's serving certificate.
     pub masters: Names,
 }
 
-/// What becomes of a request, and why.
+/// The verdict on a request, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is approved.
+    /// Approve the request.
     Approve(String),
-    /// It is denied.
+    /// Deny the request.
     Deny(String),
-    /// People decide.
+    /// Leave the decision to an administrator.
     Wait(String),
-    /// Somebody outside the cluster is asked.
+    /// Ask the approval webhook.
     Ask,
 }
 
-/// Says who becomes a node.
+/// An approval policy.
 pub trait Policy: Send + Sync {
-    /// What becomes of a request of somebody who is not that node yet.
-    fn judge(&self, asked: &Asked) -> Verdict;
+    /// Judges a request of a machine that is not that node yet.
+    fn evaluate(&self, join: &JoinRequest) -> Verdict;
 
-    /// Whether it lets anybody in.
-    fn lets_in(&self) -> bool {
+    /// Whether the policy admits new nodes at all.
+    fn admits_nodes(&self) -> bool {
         true
     }
 
-    /// Whether it minds whose a name is already.
-    fn minds(&self) -> bool {
+    /// Whether the rules that protect existing names apply.
+    fn protects_names(&self) -> bool {
         true
     }
 }
 
-/// The policy that is wanted.
+/// The configured policy.
 pub fn policy(wanted: &Approval) -> Box<dyn Policy> {
     match wanted.policy {
-        ApprovalPolicy::AlwaysReject => Box::new(always_reject::AlwaysReject),
-        ApprovalPolicy::Queue => Box::new(queue::Queue),
-        ApprovalPolicy::InsecureAlwaysApprove => Box::new(insecure_always_approve::InsecureAlwaysApprove),
-        ApprovalPolicy::Allowlist => Box::new(allowlist::Allowlist::of(&wanted.allowlist)),
-        ApprovalPolicy::Token => Box::new(token::Token),
-        ApprovalPolicy::Webhook => Box::new(webhook::Webhook),
+        ApprovalPolicy::AlwaysReject => Box::new(AlwaysReject),
+        ApprovalPolicy::Queue => Box::new(Queue),
+        ApprovalPolicy::InsecureAlwaysApprove => Box::new(InsecureAlwaysApprove),
+        ApprovalPolicy::Allowlist => Box::new(Allowlist::of(&wanted.allowlist)),
+        ApprovalPolicy::Token => Box::new(Token),
+        ApprovalPolicy::Webhook => Box::new(Webhook),
     }
 }
 
-impl Asked {
-    /// What a request is for; `None` for those that are no node's, which are left to people, and those that nobody would sign.
+impl JoinRequest {
+    /// Parses a request; `None` if it is not for a node certificate, or could not be signed.
     pub fn of(
         signer: &str,
         request: &Request,
@@ -109,41 +106,41 @@ impl Asked {
         Some(Self { node, username: username.to_owned(), groups: groups.to_vec(), peer, serving })
     }
 
-    /// Whether the node itself asks, which holds a certificate then.
+    /// Whether the node itself requests, with the certificate that it has.
     pub fn is_own(&self) -> bool {
         node::of_user(&self.username) == Some(self.node.as_str()) && self.is_in(node::GROUP)
     }
 
-    /// Whether who asks is in that group.
+    /// Whether the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
 }
 
-/// What becomes of a request by that policy.
-pub fn decide(policy: &dyn Policy, asked: &Asked, known: &Known) -> Verdict {
-    match (&asked.serving, asked.is_own()) {
+/// Judges a request by a policy and the common rules.
+pub fn decide(policy: &dyn Policy, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+    match (&join.serving, join.is_own()) {
         (None, true) => Verdict::Approve("the node renews its own certificate".to_owned()),
-        (Some(names), true) => serving::judge(names, asked, known),
-        (None, false) if asked.is_in(BESIDE_MASTER) && policy.lets_in() => {
-            let why = "it was asked for with the bootstrap.kubeconfig of a master's machine".to_owned();
-            guarded(policy, Verdict::Approve(why), asked, known)
+        (Some(names), true) => serving::judge(names, join, known),
+        (None, false) if join.is_in(BESIDE_MASTER) && policy.admits_nodes() => {
+            let why = "requested with the bootstrap.kubeconfig of a master's machine".to_owned();
+            apply_rules(policy, Verdict::Approve(why), join, known)
         }
-        (_, false) => guarded(policy, policy.judge(asked), asked, known),
+        (_, false) => apply_rules(policy, policy.evaluate(join), join, known),
     }
 }
 
-/// What is left of a verdict beside the rules that stand beside every policy.
-pub fn guarded(policy: &dyn Policy, verdict: Verdict, asked: &Asked, known: &Known) -> Verdict {
-    let node = &asked.node;
+/// Applies the common rules to a verdict.
+pub fn apply_rules(policy: &dyn Policy, verdict: Verdict, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+    let node = &join.node;
     match verdict {
-        Verdict::Approve(_) if policy.minds() && known.exists => Verdict::Wait(format!(
-            "there is a node {node} already: delete it first if this is the same machine made anew, or approve"
+        Verdict::Approve(_) if policy.protects_names() && known.exists => Verdict::Wait(format!(
+            "node {node} exists already: delete the Node if this is the same machine installed again, or approve the request"
         )),
-        Verdict::Approve(_) | Verdict::Ask if policy.minds() && asked.serving.is_some() => {
+        Verdict::Approve(_) | Verdict::Ask if policy.protects_names() && join.serving.is_some() => {
             Verdict::Wait(format!(
-                "{} is not the node {node}, which alone is given a serving certificate by itself",
-                asked.username
+                "{} is not the node {node}; only the node itself gets a serving certificate automatically",
+                join.username
             ))
         }
         verdict => verdict,

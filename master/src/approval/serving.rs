@@ -1,56 +1,57 @@
-//! Under which names a node may serve without anybody being asked: its name, what its object says, and where it asks from.
+//! Which names a node may have in its serving certificate without an administrator: its own name, its status
+//! addresses, and the address of the request.
 //!
-//! A node writes its own object, so what is there proves nothing of names that others rely on: those of the master, but for a
-//! node beside it, and those by which pods find services.
+//! A node writes its own status, so the status proves nothing about names that others rely on. Names of the master,
+//! except for a node on its machine, and service names need an administrator.
 
 use std::net::IpAddr;
 
-use super::{Asked, Known, Verdict};
+use super::{JoinRequest, NodeFacts, Verdict};
 use crate::pki::Names;
 
-/// What becomes of a node's own request to serve under these names.
-pub(super) fn judge(names: &Names, asked: &Asked, known: &Known) -> Verdict {
-    let dns = names.dns.iter().find_map(|name| of_dns(&name.to_lowercase(), asked, known));
-    let why = dns.or_else(|| names.addresses.iter().find_map(|ip| of_address(*ip, asked, known)));
+/// Judges a node's request for a serving certificate with these names.
+pub(super) fn judge(names: &Names, join: &JoinRequest, known: &NodeFacts) -> Verdict {
+    let dns = names.dns.iter().find_map(|name| check_dns_name(&name.to_lowercase(), join, known));
+    let why = dns.or_else(|| names.addresses.iter().find_map(|ip| check_address(*ip, join, known)));
     why.map_or_else(|| Verdict::Approve("the node serves under its own addresses".to_owned()), Verdict::Wait)
 }
 
-/// Why a node may not be called that without anybody being asked.
-fn of_dns(name: &str, asked: &Asked, known: &Known) -> Option<String> {
-    if is_everybodys(name) {
-        return Some(format!("{name} is a name of the cluster's and no machine's"));
+/// Why a DNS name needs an administrator; `None` if it is allowed.
+fn check_dns_name(name: &str, join: &JoinRequest, known: &NodeFacts) -> Option<String> {
+    if is_shared_name(name) {
+        return Some(format!("{name} is a cluster-wide name, not the name of one machine"));
     }
-    if known.masters.dns.contains(name) && !is_beside(asked, known) {
+    if known.masters.dns.contains(name) && !is_on_master_machine(join, known) {
         return Some(format!("{name} is a name of the master, and the request does not come from there"));
     }
-    let is_own = name == asked.node || known.names.dns.contains(name);
-    (!is_own).then(|| foreign(name, asked))
+    let is_own = name == join.node || known.names.dns.contains(name);
+    (!is_own).then(|| foreign(name, join))
 }
 
-fn of_address(ip: IpAddr, asked: &Asked, known: &Known) -> Option<String> {
-    if known.masters.addresses.contains(&ip) && !is_beside(asked, known) {
+fn check_address(ip: IpAddr, join: &JoinRequest, known: &NodeFacts) -> Option<String> {
+    if known.masters.addresses.contains(&ip) && !is_on_master_machine(join, known) {
         return Some(format!("{ip} is an address of the master, and the request does not come from there"));
     }
-    let is_own = Some(ip) == asked.peer || known.names.addresses.contains(&ip);
-    (!is_own).then(|| foreign(&ip.to_string(), asked))
+    let is_own = Some(ip) == join.peer || known.names.addresses.contains(&ip);
+    (!is_own).then(|| foreign(&ip.to_string(), join))
 }
 
-fn foreign(name: &str, asked: &Asked) -> String {
+fn foreign(name: &str, join: &JoinRequest) -> String {
     format!(
         "{name} is neither a name or an address of the node {} by its status, nor where the request came from",
-        asked.node
+        join.node
     )
 }
 
-/// Names by which the API and services are found, and those that are no single machine's.
-fn is_everybodys(name: &str) -> bool {
+/// Whether the name belongs to the API, a service, or no single machine.
+fn is_shared_name(name: &str) -> bool {
     let mut labels = name.split('.');
     name.starts_with('*')
         || ["kubernetes", "localhost"].contains(&labels.next().unwrap_or_default())
         || labels.any(|label| label == "svc")
 }
 
-/// Whether the request comes from the machine of the master.
-fn is_beside(asked: &Asked, known: &Known) -> bool {
-    asked.peer.is_some_and(|peer| peer.is_loopback() || known.masters.addresses.contains(&peer))
+/// Whether the request comes from the master's machine.
+fn is_on_master_machine(join: &JoinRequest, known: &NodeFacts) -> bool {
+    join.peer.is_some_and(|peer| peer.is_loopback() || known.masters.addresses.contains(&peer))
 }

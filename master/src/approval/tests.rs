@@ -1,4 +1,4 @@
-//! Every policy, a line a case.
+//! All approval policies, one case per line.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -16,9 +16,9 @@ const ALL: [ApprovalPolicy; 6] = [
     ApprovalPolicy::Webhook,
 ];
 
-/// A machine that asks to be the node `n1` as that user, in these groups.
-fn asked(username: &str, groups: &[&str]) -> Asked {
-    Asked {
+/// A CSR for the node `n1` from a user in these groups.
+fn join(username: &str, groups: &[&str]) -> JoinRequest {
+    JoinRequest {
         node: "n1".to_owned(),
         username: username.to_owned(),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -52,10 +52,10 @@ fn word(verdict: &Verdict) -> &'static str {
 
 #[test]
 fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_in() {
-    let free = Known::default();
-    let taken = Known { exists: true, ..Known::default() };
-    let own = asked("coracle:beside-master", &[BESIDE_MASTER, "system:authenticated"]);
-    let serving = Asked { serving: Some(names(&["n1"])), ..own.clone() };
+    let free = NodeFacts::default();
+    let taken = NodeFacts { exists: true, ..NodeFacts::default() };
+    let own = join("coracle:beside-master", &[BESIDE_MASTER, "system:authenticated"]);
+    let serving = JoinRequest { serving: Some(names(&["n1"])), ..own.clone() };
     for wanted in ALL {
         let policy = by(wanted, &[]);
         let expected = match wanted {
@@ -64,7 +64,7 @@ fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_
             ApprovalPolicy::Allowlist | ApprovalPolicy::Token => ("approve", "wait", "deny"),
             ApprovalPolicy::Queue | ApprovalPolicy::Webhook => ("approve", "wait", "wait"),
         };
-        let judged = |asked: &Asked, known: &Known| word(&decide(&*policy, asked, known));
+        let judged = |join: &JoinRequest, known: &NodeFacts| word(&decide(&*policy, join, known));
         assert_eq!(
             (judged(&own, &free), judged(&own, &taken), judged(&serving, &free)),
             expected,
@@ -76,14 +76,14 @@ fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_
 #[test]
 fn a_stranger_is_judged_by_the_policy() {
     use ApprovalPolicy::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
-    let nobody = asked("system:anonymous", &["system:unauthenticated"]);
-    let token = asked("system:bootstrap:abcdef", &["system:bootstrappers", "system:authenticated"]);
+    let nobody = join("system:anonymous", &["system:unauthenticated"]);
+    let token = join("system:bootstrap:abcdef", &["system:bootstrappers", "system:authenticated"]);
     let bound = |node: &str| {
         let group = format!("system:bootstrappers:node:{node}");
-        asked("system:bootstrap:abcdef", &["system:bootstrappers", &group])
+        join("system:bootstrap:abcdef", &["system:bootstrappers", &group])
     };
-    let pretender = asked("system:bootstrap:abcdef", &["dev"]);
-    for (policy, listed, asked, expected) in [
+    let pretender = join("system:bootstrap:abcdef", &["dev"]);
+    for (policy, listed, join, expected) in [
         (AlwaysReject, &[][..], &nobody, "deny"),
         (AlwaysReject, &[], &token, "deny"),
         (Queue, &[], &nobody, "wait"),
@@ -108,16 +108,16 @@ fn a_stranger_is_judged_by_the_policy() {
         (Token, &[], &bound("n2"), "deny"),
         (Webhook, &[], &nobody, "ask"),
     ] {
-        let verdict = decide(&*by(policy, listed), asked, &Known::default());
-        assert_eq!(word(&verdict), expected, "{policy:?} {listed:?} {asked:?}: {verdict:?}");
+        let verdict = decide(&*by(policy, listed), join, &NodeFacts::default());
+        assert_eq!(word(&verdict), expected, "{policy:?} {listed:?} {join:?}: {verdict:?}");
     }
-    let lost = Asked { peer: None, ..nobody };
-    assert_eq!(word(&decide(&*by(Allowlist, &["0.0.0.0/0"]), &lost, &Known::default())), "deny");
+    let lost = JoinRequest { peer: None, ..nobody };
+    assert_eq!(word(&decide(&*by(Allowlist, &["0.0.0.0/0"]), &lost, &NodeFacts::default())), "deny");
 }
 
 #[test]
 fn a_node_renews_and_serves_by_itself_under_every_policy() {
-    let known = Known {
+    let known = NodeFacts {
         exists: true,
         names: names(&[
             "10.0.0.1",
@@ -134,7 +134,7 @@ fn a_node_renews_and_serves_by_itself_under_every_policy() {
     for user in ["kubelet:n1", "system:node:n1"] {
         for policy in ALL {
             let policy = by(policy, &["n9"]);
-            let own = asked(user, &["system:nodes"]);
+            let own = join(user, &["system:nodes"]);
             assert_eq!(word(&decide(&*policy, &own, &known)), "approve");
             for (under, expected) in [
                 (&["10.0.0.1", "n1.example"][..], "approve"),
@@ -142,19 +142,19 @@ fn a_node_renews_and_serves_by_itself_under_every_policy() {
                 (&["10.0.0.7", "fd00::1"], "approve"),
                 (&["10.0.0.1", "10.0.0.2"], "wait"),
                 (&["n1", "kubernetes.default"], "wait"),
-                // A node may say of itself what it likes.
+                // Names and addresses that only the node itself claims are not approved.
                 (&["10.0.0.9"], "wait"),
                 (&["m1"], "wait"),
                 (&["KUBERNETES"], "wait"),
                 (&["web.shop.svc"], "wait"),
                 (&["*.example"], "wait"),
             ] {
-                let serving = Asked { serving: Some(names(under)), ..own.clone() };
+                let serving = JoinRequest { serving: Some(names(under)), ..own.clone() };
                 assert_eq!(word(&decide(&*policy, &serving, &known)), expected, "{under:?}");
             }
-            let beside = Asked { peer: Some([10, 0, 0, 9].into()), ..own.clone() };
+            let beside = JoinRequest { peer: Some([10, 0, 0, 9].into()), ..own.clone() };
             for (under, expected) in [(&["10.0.0.9", "m1"][..], "approve"), (&["kubernetes"], "wait")] {
-                let serving = Asked { serving: Some(names(under)), ..beside.clone() };
+                let serving = JoinRequest { serving: Some(names(under)), ..beside.clone() };
                 assert_eq!(
                     word(&decide(&*policy, &serving, &known)),
                     expected,
@@ -167,12 +167,12 @@ fn a_node_renews_and_serves_by_itself_under_every_policy() {
 
 #[test]
 fn a_name_that_is_taken_and_a_serving_certificate_are_left_to_people() {
-    let taken = Known { exists: true, ..Known::default() };
-    let token = asked("system:bootstrap:abcdef", &["system:bootstrappers"]);
-    // Another node, or one that only says so.
-    let other = asked("kubelet:n2", &["system:nodes", "system:bootstrappers"]);
-    let pretender = asked("kubelet:n1", &["dev"]);
-    for asked in [token, other, pretender] {
+    let taken = NodeFacts { exists: true, ..NodeFacts::default() };
+    let token = join("system:bootstrap:abcdef", &["system:bootstrappers"]);
+    // Another node, and a user that has the name of the node but not its group.
+    let other = join("kubelet:n2", &["system:nodes", "system:bootstrappers"]);
+    let pretender = join("kubelet:n1", &["dev"]);
+    for join in [token, other, pretender] {
         for (policy, expected) in [
             (ApprovalPolicy::Allowlist, "wait"),
             (ApprovalPolicy::Queue, "wait"),
@@ -180,9 +180,9 @@ fn a_name_that_is_taken_and_a_serving_certificate_are_left_to_people() {
             (ApprovalPolicy::AlwaysReject, "deny"),
         ] {
             let policy = by(policy, &["n1"]);
-            assert_eq!(word(&decide(&*policy, &asked, &taken)), expected, "{asked:?}");
-            let serving = Asked { serving: Some(names(&["n1"])), ..asked.clone() };
-            assert_eq!(word(&decide(&*policy, &serving, &Known::default())), expected, "{serving:?}");
+            assert_eq!(word(&decide(&*policy, &join, &taken)), expected, "{join:?}");
+            let serving = JoinRequest { serving: Some(names(&["n1"])), ..join.clone() };
+            assert_eq!(word(&decide(&*policy, &serving, &NodeFacts::default())), expected, "{serving:?}");
         }
     }
 }
@@ -190,9 +190,9 @@ fn a_name_that_is_taken_and_a_serving_certificate_are_left_to_people() {
 #[test]
 fn the_webhook_is_asked_and_its_answer_read() {
     let policy = by(ApprovalPolicy::Webhook, &[]);
-    let nobody = asked("system:anonymous", &["system:unauthenticated"]);
-    let question = question(&nobody, "UEVN");
-    assert_eq!((&question["node"], &question["peerAddress"]), (&json!("n1"), &json!("10.0.0.7")));
+    let nobody = join("system:anonymous", &["system:unauthenticated"]);
+    let webhook_review = webhook_review(&nobody, "UEVN");
+    assert_eq!((&webhook_review["node"], &webhook_review["peerAddress"]), (&json!("n1"), &json!("10.0.0.7")));
     for (answer, expected) in [
         (json!({"decision": "Approve"}), "approve"),
         (json!({"decision": "Deny", "message": "no such machine"}), "deny"),
@@ -201,29 +201,29 @@ fn the_webhook_is_asked_and_its_answer_read() {
         (json!("Approve"), "wait"),
         (json!({}), "wait"),
     ] {
-        assert_eq!(word(&answered(&answer)), expected, "{answer}");
+        assert_eq!(word(&webhook_verdict(&answer)), expected, "{answer}");
     }
-    let taken = Known { exists: true, ..Known::default() };
-    let verdict = guarded(&*policy, answered(&json!({"decision": "Approve"})), &nobody, &taken);
+    let taken = NodeFacts { exists: true, ..NodeFacts::default() };
+    let verdict = apply_rules(&*policy, webhook_verdict(&json!({"decision": "Approve"})), &nobody, &taken);
     assert_eq!(word(&verdict), "wait");
 }
 
 proptest! {
-    /// Only the node itself, a listed machine or a token's is ever approved; nobody by the queue.
+    /// Only the node itself, a listed machine or the owner of a token is approved; the queue approves only the node itself.
     #[test]
     fn nobody_is_approved_by_accident(user in "(kubelet:|system:node:|system:bootstrap:|)[a-z0-9]{0,4}", group in "(system:nodes|system:bootstrappers|dev)", exists in any::<bool>()) {
-        let asked = asked(&user, &[&group]);
-        let known = Known { exists, ..Known::default() };
+        let join = join(&user, &[&group]);
+        let known = NodeFacts { exists, ..NodeFacts::default() };
         let is_own = group == "system:nodes" && ["kubelet:n1", "system:node:n1"].contains(&user.as_str());
-        let queue = decide(&*by(ApprovalPolicy::Queue, &[]), &asked, &known);
+        let queue = decide(&*by(ApprovalPolicy::Queue, &[]), &join, &known);
         prop_assert_eq!(word(&queue) == "approve", is_own);
-        let token = decide(&*by(ApprovalPolicy::Token, &[]), &asked, &known);
+        let token = decide(&*by(ApprovalPolicy::Token, &[]), &join, &known);
         let has_token = group == "system:bootstrappers" && user.starts_with("system:bootstrap:");
         prop_assert_eq!(word(&token) == "approve", is_own || (has_token && !exists));
     }
 
     #[test]
     fn no_pattern_panics(pattern in "[a-z*ü]{0,8}", name in ".{0,8}") {
-        let _ = decide(&*by(ApprovalPolicy::Allowlist, &[&pattern]), &Asked { node: name, ..asked("", &[]) }, &Known::default());
+        let _ = decide(&*by(ApprovalPolicy::Allowlist, &[&pattern]), &JoinRequest { node: name, ..join("", &[]) }, &NodeFacts::default());
     }
 }

@@ -1,4 +1,4 @@
-//! The socket of a running master, for its owner alone, and the backup that is sent through it.
+//! The Unix socket of a running master, for its owner only, and the backup endpoint on it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -22,28 +22,28 @@ use tokio::sync::Semaphore;
 
 use super::{PATH, REVISION, SOCKET};
 
-/// Read and sent at once.
+/// Chunk size of the response.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Where the socket is made; no longer a name than its own.
+/// Temporary name of the socket. It must not be longer than the final one, because socket paths have a length limit.
 const NEWBORN: &str = ".sock.new";
-/// Where a backup lies while it is made and sent; one that a kill left behind is replaced by the next.
+/// Temporary file of a backup in progress. The next backup replaces a leftover.
 const COPY: &str = "backup.copy";
 
-/// The socket, which goes with the value.
+/// The socket, which is removed on drop.
 #[derive(Debug)]
 pub struct Door {
     path: PathBuf,
 }
 
 impl Door {
-    /// Listens in a directory, in the place of what a master before left behind.
+    /// Listens in a directory and replaces a stale socket.
     ///
     /// # Errors
-    /// When the socket cannot be made; a path that is too long for one says so.
+    /// If the socket cannot be created, for example because its path is too long.
     pub fn open(directory: &Path) -> io::Result<(Self, UnixListener)> {
         let path = directory.join(SOCKET);
-        command::socket_fits(&path, "--data-dir").map_err(io::Error::other)?;
-        // The directory is the owner's alone already, and the socket gets its place only when it is, too.
+        command::check_socket_path(&path, "--data-dir").map_err(io::Error::other)?;
+        // The directory is accessible to its owner only, and so is the socket before it is renamed.
         let newborn = directory.join(NEWBORN);
         match fs::remove_file(&newborn) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -62,9 +62,9 @@ impl Drop for Door {
     }
 }
 
-/// What is served on the socket: `POST /backup`.
+/// The route `POST /backup`.
 pub fn router(store: Arc<dyn Store>, directory: &Path) -> Router {
-    // One copy at a time is what the disk has room for.
+    // The disk may have room for one copy only.
     let (turn, copy) = (Arc::new(Semaphore::new(1)), directory.join(COPY));
     let answer = move || {
         let (store, turn, copy) = (store.clone(), turn.clone(), copy.clone());
@@ -76,7 +76,7 @@ pub fn router(store: Arc<dyn Store>, directory: &Path) -> Router {
     Router::new().route(PATH, post(answer)).fallback(|| async { Status::no_such_path() })
 }
 
-/// Makes a copy and begins to send it; its name goes before it is sent, so that no kill leaves it lying about.
+/// Creates a copy and starts to send it. The file is unlinked before it is sent, so it never outlives the process.
 async fn backup(store: &dyn Store, copy: &Path) -> Result<Response, Error> {
     let failed = |error: io::Error| Error::Failed {
         file: copy.to_owned(),
@@ -89,7 +89,7 @@ async fn backup(store: &dyn Store, copy: &Path) -> Result<Response, Error> {
     let file = File::open(copy).await.map_err(failed)?;
     remove_if_there(copy).await.map_err(failed)?;
     let length = file.metadata().await.map_err(failed)?.len();
-    tracing::info!(bytes = length, revision = before, "a backup is sent");
+    tracing::info!(bytes = length, revision = before, "sending a backup");
     let headers = [(header::CONTENT_LENGTH, length.to_string())];
     Ok((headers, [(REVISION, before.to_string())], body(file)).into_response())
 }

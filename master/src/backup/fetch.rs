@@ -1,4 +1,4 @@
-//! `master backup`: asks the running master for a copy and puts it into a file, whole or not at all.
+//! `master backup`: requests a backup from the running master and writes it to a file atomically.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,27 +7,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use client::transport::{self, Body};
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use http_body_util::{BodyExt as _, Limited};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
 use super::{PATH, REVISION, SOCKET};
 
-/// Longest refusal that is read.
+/// Upper limit of an error response.
 const REFUSAL_BYTES: usize = 64 * 1024;
 
-/// Writes a backup of the master that runs on a directory into a new file; says what it is.
+/// Writes a backup of the master on `data_dir` to a new file and returns a summary.
 ///
 /// # Errors
-/// When no master runs there, the file is there already, or it cannot be written.
+/// If no master is running, the file exists, or it cannot be written.
 pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
     if tokio::fs::try_exists(file).await.with_context(|| file.display().to_string())? {
         bail!(
-            "{} is there already and is never overwritten: move it away, or name another file",
+            "{} already exists and is not overwritten: move it away, or use another file name",
             file.display()
         );
     }
@@ -41,39 +40,40 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
         Err(error) => Err(error),
     };
     if placed.is_err() {
-        // What is there of it is of no use to anybody.
+        // A partial backup is useless.
         let _ = tokio::fs::remove_file(&partial).await;
     }
     let bytes = placed.with_context(|| format!("cannot write {}", file.display()))?;
     Ok(format!(
-        "{}: {bytes} bytes, all objects of revision {revision} or later. Certificates are not in it: keep {} too.\n",
+        "{}: {bytes} bytes, all objects of revision {revision} or later. It does not contain certificates: keep {} too.\n",
         file.display(),
         data_dir.join("pki").display()
     ))
 }
 
-/// Asks the master that runs on a directory for something on its socket.
-pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<Incoming>> {
+/// Sends a POST request to the socket of the running master.
+pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<Body>> {
     let path = data_dir.join(SOCKET);
-    command::socket_fits(&path, "--data-dir").map_err(anyhow::Error::msg)?;
+    command::check_socket_path(&path, "--data-dir").map_err(anyhow::Error::msg)?;
     let stream = match UnixStream::connect(&path).await {
         Ok(stream) => stream,
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => bail!(
-                "no master runs on {}: start one with `master run --data-dir {0}`, or name another --data-dir",
+                "no master runs on {}: start one with `master run --data-dir {0}`, or use another --data-dir",
                 data_dir.display()
             ),
             io::ErrorKind::PermissionDenied => {
-                bail!("{} is for its owner alone: run this as the user the master runs as", path.display())
+                bail!(
+                    "{} is accessible to its owner only: run this command as the user of the master",
+                    path.display()
+                )
             }
             _ => return Err(error).with_context(|| format!("cannot reach the master at {}", path.display())),
         },
     };
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let request = Request::post(of).header(header::HOST, "master").body(Empty::<Bytes>::new())?;
-    let response =
-        sender.send_request(request).await.context("the master did not answer; is it still running?")?;
+    let request = Request::post(of).header(header::HOST, "master").body(Bytes::new())?;
+    let response = transport::send_on(stream, request).await;
+    let response = response.context("the master did not answer; is it still running?")?;
     if response.status() != StatusCode::OK {
         let text = Limited::new(response.into_body(), REFUSAL_BYTES).collect().await;
         let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
@@ -82,13 +82,13 @@ pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<In
     Ok(response)
 }
 
-/// Writes what comes; a body that ends before its length is an error of the connection.
-async fn write(response: Response<Incoming>, partial: &Path) -> anyhow::Result<u64> {
+/// Writes the response body. A body that is shorter than its length is an error.
+async fn write(response: Response<Body>, partial: &Path) -> anyhow::Result<u64> {
     let mut file = create(partial).await?;
     let mut body = response.into_body();
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.context("the master stopped in between")?.into_data() else { continue };
+        let Ok(data) = frame.context("the master stopped during the backup")?.into_data() else { continue };
         file.write_all(&data).await?;
         bytes += data.len() as u64;
     }
@@ -98,12 +98,12 @@ async fn write(response: Response<Incoming>, partial: &Path) -> anyhow::Result<u
 
 async fn create(partial: &Path) -> io::Result<File> {
     let mut options = std::fs::OpenOptions::new();
-    // Secrets lie in it. What a backup that was killed left behind is begun anew.
+    // The backup contains Secrets. A leftover of an interrupted backup is overwritten.
     options.write(true).create(true).truncate(true).mode(0o600);
     OpenOptions::from(options).open(partial).await
 }
 
-/// Gives it its name, unless there is one of that name by now.
+/// Renames the file, unless the target exists by now.
 async fn place(partial: &Path, file: &Path) -> anyhow::Result<()> {
     tokio::fs::hard_link(partial, file).await?;
     tokio::fs::remove_file(partial).await?;

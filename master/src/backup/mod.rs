@@ -1,7 +1,8 @@
-//! Backups: taken from a running master through a socket in its directory, restored where none runs.
+//! Backup and restore of the object store.
 //!
-//! A backup holds the objects and their revision, whichever store they lie in, and nothing of the certificates. It is
-//! read by `restore` into the store in a file.
+//! A running master sends backups through a socket in its data directory; a restore needs the master to be stopped. A
+//! backup contains all objects and the revision, for either storage backend, but no certificates. `restore` writes it
+//! into an embedded store.
 
 mod door;
 mod fetch;
@@ -16,11 +17,11 @@ pub use fetch::fetch;
 pub use reload::{Reloads, reload, reloading};
 pub use restore::restore;
 
-/// The name of the socket in the directory of the master, which is open as long as it runs.
+/// Name of the socket in the data directory. It exists while the master is running.
 pub const SOCKET: &str = "master.sock";
-/// Where on the socket a backup is.
+/// Path of the backup endpoint.
 const PATH: &str = "/backup";
-/// Where the master is told to take up its files anew.
+/// Path of the endpoint that reloads certificates.
 const RELOAD: &str = "/reload";
-/// Tells the revision of a backup.
+/// Response header with the revision of the backup.
 const REVISION: &str = "x-revision";

@@ -1,4 +1,4 @@
-//! Tells a running master that files of its directory are others now.
+//! Makes a running master reload the certificates in its data directory.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use tokio::sync::{mpsc, oneshot};
 use super::fetch::ask;
 use super::{RELOAD, SOCKET};
 
-/// Who asks to look, each with where to say how it went.
+/// Reload requests, each with a channel for the result.
 pub type Reloads = mpsc::Receiver<oneshot::Sender<Result<(), String>>>;
-/// Askers at once; the next waits.
+/// Queued requests; further ones wait.
 const ASKERS: usize = 4;
 
-/// What is served on the socket, `POST /reload`, and who is told of it.
+/// The route `POST /reload`, and the receiver of its requests.
 pub fn reloading() -> (Router, Reloads) {
     let (tell, told) = mpsc::channel(ASKERS);
     let answer = async move || {
@@ -35,10 +35,10 @@ fn refused(why: String) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }
 
-/// Has the master of a directory take up its files; false where none runs.
+/// Makes the master on `data_dir` reload its certificates. Returns false if none is running.
 ///
 /// # Errors
-/// When it cannot, and goes on with those of before.
+/// If the master cannot reload them; it keeps using the old ones.
 pub async fn reload(data_dir: &Path) -> anyhow::Result<bool> {
     if tokio::net::UnixStream::connect(data_dir.join(SOCKET)).await.is_err() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `master restore`: makes the store of a directory from a backup, where no master runs.
+//! `master restore`: creates the store of a stopped master from a backup.
 
 use std::fs;
 use std::io;
@@ -12,24 +12,24 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::data_dir::DataDir;
 use crate::store::DIRECTORY;
 
-/// Where the new store is made before it takes its place.
+/// Temporary directory of the new store.
 const NEW: &str = "store.restored";
 
-/// Restores a backup; says what was done. A store that is there already is put aside only when told so.
+/// Restores a backup and returns a summary. An existing store is only moved aside with `replace`.
 ///
 /// # Errors
-/// When a master runs on the directory, there is a store in it, or the backup cannot be read; nothing was changed then.
+/// If a master is running, a store exists, or the backup cannot be read. Nothing is changed then.
 pub fn restore(data_dir: &Path, file: &Path, replace: bool, now: Timestamp) -> anyhow::Result<String> {
     let _lock = DataDir::at(data_dir).take()?;
     let (store, new) = (data_dir.join(DIRECTORY), data_dir.join(NEW));
     let there = store.try_exists().with_context(|| store.display().to_string())?;
     if there && !replace {
         bail!(
-            "{} holds a store already; nothing was changed: give --replace to put it aside, or name another --data-dir",
+            "{} already contains a store; nothing was changed: add --replace to move it aside, or use another --data-dir",
             data_dir.display()
         );
     }
-    // What was given out must not be given again: the new store goes on behind both.
+    // Revisions must not be reused, so the new store continues after both the backup and the old store.
     let (above, doubt) = if there { last_revision(&store)? } else { (0, None) };
     remove_if_there(&new)?;
     let restored = embedded::restore(file, &new, above).inspect_err(|_| drop(remove_if_there(&new)));
@@ -37,9 +37,9 @@ pub fn restore(data_dir: &Path, file: &Path, replace: bool, now: Timestamp) -> a
     let mut told = format!("{}: restored, revision {revision}; start the master.\n", store.display());
     if there {
         let aside = aside(data_dir, now);
-        exchange(&new, &store).with_context(|| format!("cannot put {} aside", store.display()))?;
-        fs::rename(&new, &aside).with_context(|| format!("the store of before is {}", new.display()))?;
-        told += &format!("The store of before is {}.\n", aside.display());
+        exchange(&new, &store).with_context(|| format!("cannot move {} aside", store.display()))?;
+        fs::rename(&new, &aside).with_context(|| format!("the previous store is {}", new.display()))?;
+        told += &format!("The previous store is {}.\n", aside.display());
     } else {
         fs::rename(&new, &store).with_context(|| format!("cannot make {}", store.display()))?;
     }
@@ -47,19 +47,19 @@ pub fn restore(data_dir: &Path, file: &Path, replace: bool, now: Timestamp) -> a
     Ok(told + &doubt.unwrap_or_default())
 }
 
-/// How far a store had come, and what there is to say when that cannot be known.
+/// The last revision of a store, and a message if it is unknown.
 fn last_revision(store: &Path) -> anyhow::Result<(Revision, Option<String>)> {
     match embedded::revision(store) {
         Ok(revision) => Ok((revision.unwrap_or(0), None)),
         Err(error @ (Error::Damaged { .. } | Error::Newer { .. })) => {
-            let doubt = format!("How far the store of before had come is not known ({error}).\n");
+            let doubt = format!("The last revision of the previous store is unknown ({error}).\n");
             Ok((0, Some(doubt)))
         }
         Err(error) => Err(error).with_context(|| format!("cannot look at {}", store.display())),
     }
 }
 
-/// Puts one in the place of the other in one step, so that no kill leaves the master without a store.
+/// Swaps two directories atomically, so the master is never without a store.
 fn exchange(new: &Path, old: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE)?)
 }

@@ -1,4 +1,4 @@
-//! A backup through the socket, whole or not at all, and a restore that loses no store.
+//! Tests of backups through the socket and of restores.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -20,7 +20,7 @@ async fn put(store: &dyn Store, key: &str, value: &'static str) -> u64 {
     }
 }
 
-/// A backup of a store of one object, in a folder.
+/// A backup of a store with one object.
 async fn backed_up(folder: &Path, value: &'static str) -> std::path::PathBuf {
     let store = Memory::default();
     put(&store, "/registry/a", value).await;
@@ -40,7 +40,7 @@ async fn a_directory_in_which_no_socket_can_be_is_told_of() {
     let folder = tempfile::tempdir().unwrap();
     let of_length =
         |length: usize| folder.path().join("d".repeat(length - folder.path().as_os_str().len() - 1));
-    // With `/master.sock` it has 107 bytes.
+    // With `/master.sock`, the path has 107 bytes.
     let (fits, long) = (of_length(95), of_length(96));
     fs::create_dir(&fits).unwrap();
     fs::create_dir(&long).unwrap();
@@ -71,7 +71,7 @@ async fn a_backup_comes_through_the_socket() {
     assert!(told.contains("revision 2"), "{told}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let again = fetch(&directory, &file).await.unwrap_err();
-    assert!(again.to_string().contains("never overwritten"), "{again}");
+    assert!(again.to_string().contains("not overwritten"), "{again}");
     let elsewhere = fetch(&directory, Path::new("/nowhere/at/all")).await.unwrap_err();
     assert!(elsewhere.to_string().contains("/nowhere/at/all"), "{elsewhere}");
     stop.send_replace(true);
@@ -95,7 +95,7 @@ async fn a_store_is_replaced_only_when_told_and_kept_aside() {
     restore(&directory, &one, false, Timestamp::UNIX_EPOCH).unwrap();
     let (_, first) = value(&directory).await;
     let refused = restore(&directory, &two, false, Timestamp::UNIX_EPOCH).unwrap_err();
-    assert!(refused.to_string().contains("give --replace"), "{refused}");
+    assert!(refused.to_string().contains("add --replace"), "{refused}");
     assert_eq!(value(&directory).await, ("one".to_owned(), first));
     let told = restore(&directory, &two, true, Timestamp::UNIX_EPOCH).unwrap();
     assert!(told.contains("store.19700101T000000Z"), "{told}");
@@ -107,6 +107,6 @@ async fn a_store_is_replaced_only_when_told_and_kept_aside() {
     assert_eq!(value(&directory).await, ("two".to_owned(), second), "a bad backup changes nothing");
     let lock = DataDir::at(&directory).take().unwrap();
     let running = restore(&directory, &one, true, Timestamp::UNIX_EPOCH).unwrap_err();
-    assert!(running.to_string().contains("another master runs on"), "{running}");
+    assert!(running.to_string().contains("another master is running on"), "{running}");
     drop(lock);
 }

@@ -1,7 +1,7 @@
-//! The bootstrap document told by a host outside the cluster, from a file that an administrator made for it.
+//! The cluster-info file that a discovery host outside the cluster serves.
 //!
-//! The file is the document with two fields more, `servingCertificate` and `servingKey` (PEM): what the host shows, signed by the
-//! cluster's authority for its name. It holds nothing else of the cluster's: who takes it can tell the document, and no more.
+//! The file is the cluster-info document with the fields `servingCertificate` and `servingKey` (PEM), signed by the
+//! cluster's CA for the host's name. It holds no other secret: an attacker who steals it can only serve the document.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,43 +9,43 @@ use serde_json::Value;
 use super::ClusterInfo;
 use crate::pki::{self, Credentials, Serving};
 
-/// The fields that are for the host alone.
+/// The fields that are not served.
 const CERTIFICATE: &str = "servingCertificate";
 const KEY: &str = "servingKey";
 
-/// What such a file holds.
+/// The content of the file.
 #[derive(Debug)]
-pub struct Discovery {
-    /// What is told.
+pub struct DiscoveryFile {
+    /// The document to serve.
     pub info: ClusterInfo,
-    /// What is shown.
+    /// The serving certificate and key.
     pub serving: Serving,
-    /// SHA-256 of the public key of the authority, in hex: what join strings pin.
+    /// SHA-256 of the CA's public key in hex, which join strings pin.
     pub hash: String,
-    /// When the certificate ends.
+    /// When the serving certificate expires.
     pub until: Timestamp,
 }
 
-impl Discovery {
-    /// The file.
+impl DiscoveryFile {
+    /// Formats the file.
     pub fn text(info: &ClusterInfo, shown: &Credentials) -> String {
-        let mut document = info.lasting();
+        let mut document = info.static_fields();
         document.insert(CERTIFICATE.to_owned(), shown.certificates.as_str().into());
         document.insert(KEY.to_owned(), shown.key.as_str().into());
         format!("{:#}\n", Value::from(document))
     }
 
-    /// Reads it back.
+    /// Parses the file.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence that begins with the file.
+    /// The problem, worded to follow the file name.
     pub fn read(text: &str, now: Timestamp) -> Result<Self, String> {
         let document: Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
         let info = ClusterInfo::read(&document)?;
         let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let shown = Credentials { certificates: field(CERTIFICATE), key: field(KEY) };
-        let (serving, until) = pki::shown_elsewhere(&shown, &info.authority, now)?;
-        let hash = pki::hash_of(info.authority.as_bytes())?;
+        let (serving, until) = pki::discovery_serving(&shown, &info.authority, now)?;
+        let hash = pki::ca_hash(info.authority.as_bytes())?;
         Ok(Self { info, serving, hash, until })
     }
 }

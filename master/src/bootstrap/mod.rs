@@ -1,52 +1,52 @@
-//! The bootstrap document: what a machine that knows one line learns of a cluster before it asks to join.
+//! The cluster-info document: what a machine with a join string learns about a cluster before it joins.
 //!
-//! It is public, and whoever reads it believes it only when the authority in it is the one that the join string pins.
+//! It is public. A reader trusts it only if its CA matches the hash in the join string.
 
 mod discovery;
 
 use std::net::{IpAddr, SocketAddr};
 
-use apiserver::store::Memory;
+use apiserver::watch_cache::WatchCache;
 use axum::Router;
 use axum::routing::get;
 use http::header;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use self::discovery::Discovery;
+pub use self::discovery::DiscoveryFile;
 use crate::pki::node;
 
-/// Where it is.
+/// The HTTP path.
 pub const PATH: &str = "/bootstrap/v1/cluster-info";
-/// What it is.
+/// API version and kind of the document.
 const API_VERSION: &str = "bootstrap/v1";
 const KIND: &str = "ClusterInfo";
-/// The field that is there while a root is on its way out.
+/// The field that is present during a CA rotation.
 const RETIRING: &str = "retiringAuthority";
-/// The service whose endpoints are the masters of a store, and its namespace.
+/// Namespace and name of the Endpoints that list all masters of a store.
 const MASTERS: (&str, &str) = ("default", "kubernetes");
 
-/// What is told of a cluster.
+/// The cluster-info document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterInfo {
-    /// Where its masters are, `https://HOST:PORT`; the first that answers will do.
+    /// The URLs of the masters, `https://HOST:PORT`; clients use the first that responds.
     pub servers: Vec<String>,
-    /// Its root certificate, PEM.
+    /// The root CA certificate, PEM.
     pub authority: String,
-    /// The root before, PEM, as long as it is believed too; else empty.
+    /// The previous root CA certificate, PEM, during a rotation; otherwise empty.
     pub retiring: String,
 }
 
 impl ClusterInfo {
-    /// The document, with what the server's clock says: a node whose own differs knows why certificates do not hold.
+    /// The document with the server time, which explains certificate errors caused by a wrong clock.
     pub fn document(&self, now: Timestamp) -> Value {
-        let mut document = self.lasting();
+        let mut document = self.static_fields();
         document.insert("serverTime".to_owned(), api::time::seconds(now).into());
         document.into()
     }
 
-    /// What of the document does not change with the clock.
-    pub fn lasting(&self) -> Map<String, Value> {
+    /// The document without the server time.
+    pub fn static_fields(&self) -> Map<String, Value> {
         let document = json!({
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -61,10 +61,10 @@ impl ClusterInfo {
         document
     }
 
-    /// Reads the document back.
+    /// Parses the document.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence that begins with the file.
+    /// The problem, worded to follow the file name.
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
         if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
@@ -76,17 +76,17 @@ impl ClusterInfo {
             return Err("names no servers".to_owned());
         }
         let authority = text("certificateAuthority").to_owned();
-        crate::pki::lives(authority.as_bytes())
+        crate::pki::validities(authority.as_bytes())
             .map_err(|fault| format!("{fault} as certificateAuthority"))?;
         let retiring = text(RETIRING).to_owned();
         if !retiring.is_empty() {
-            crate::pki::lives(retiring.as_bytes()).map_err(|fault| format!("{fault} as {RETIRING}"))?;
+            crate::pki::validities(retiring.as_bytes()).map_err(|fault| format!("{fault} as {RETIRING}"))?;
         }
         Ok(Self { servers, authority, retiring })
     }
 }
 
-/// Answers with the document of the moment; everything else there is, is in it.
+/// Serves the current document.
 pub fn router(info: impl Fn() -> ClusterInfo + Clone + Send + Sync + 'static) -> Router {
     let answer = async move || {
         let headers = [(header::CACHE_CONTROL, "no-store")];
@@ -95,15 +95,15 @@ pub fn router(info: impl Fn() -> ClusterInfo + Clone + Send + Sync + 'static) ->
     Router::new().route(PATH, get(answer))
 }
 
-/// Where the masters are: this one, then those that share its store.
-pub fn servers(cache: &Memory, own: SocketAddr) -> Vec<String> {
+/// The URLs of this master and of those that share its store.
+pub fn servers(cache: &WatchCache, own: SocketAddr) -> Vec<String> {
     let found = cache.get("endpoints", MASTERS.0, MASTERS.1).map(|endpoints| endpoints.decode());
     let others = found.map(|endpoints| addresses(&endpoints)).unwrap_or_default();
     let others = others.into_iter().filter(|other| *other != own);
     std::iter::once(own).chain(others).map(|address| format!("https://{address}")).collect()
 }
 
-/// Every address of an Endpoints object with the port of its subset.
+/// All addresses of an Endpoints object with the port of their subset.
 fn addresses(endpoints: &Map<String, Value>) -> Vec<SocketAddr> {
     let list = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned();
     let subsets = endpoints.get("subsets").and_then(Value::as_array).into_iter().flatten();

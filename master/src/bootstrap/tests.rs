@@ -1,7 +1,7 @@
-//! The document as it is told and read.
+//! The cluster-info document, written and parsed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use apiserver::store::Draft;
+use apiserver::watch_cache::Draft;
 
 use super::*;
 
@@ -40,8 +40,8 @@ fn what_is_no_such_document_is_refused() {
         ("kind", json!("Pod"), "is no ClusterInfo"),
         ("servers", json!([]), "names no servers"),
         ("servers", json!("https://a"), "names no servers"),
-        ("certificateAuthority", json!("PEM"), "holds no certificate"),
-        ("certificateAuthority", json!(7), "holds no certificate"),
+        ("certificateAuthority", json!("PEM"), "contains no certificate"),
+        ("certificateAuthority", json!(7), "contains no certificate"),
     ] {
         let mut document = good.clone();
         document[field] = value;
@@ -53,7 +53,7 @@ fn what_is_no_such_document_is_refused() {
 #[test]
 fn every_master_is_told_this_one_first() {
     let own: SocketAddr = "10.0.0.2:6443".parse().unwrap();
-    let cache = Memory::new(1);
+    let cache = WatchCache::new(1);
     assert_eq!(servers(&cache, own), ["https://10.0.0.2:6443"]);
     let endpoints = json!({
         "metadata": {"name": "kubernetes", "namespace": "default"},

@@ -1,38 +1,31 @@
-//! What was found: of what, what is wrong with it, why, and what to do about it. Pure.
+//! Findings of the diagnostics: subject, fault, cause and remedy. Pure.
 
 use std::fmt;
 
-use crate::controllers::Object;
+use crate::objects::ObjectMeta;
 
-/// Whether a cluster with it is healthy.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It is not: something does not work, or everybody may do what nobody should.
+    /// The cluster is not healthy: something does not work or is not secure.
     Problem,
-    /// It is, and somebody should know all the same.
+    /// The cluster is healthy, but an administrator should know.
     Warning,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A part of the master: its port, a file of its directory, its clock.
+    /// A part of the master: its port, a file in its directory, its clock.
     Part(String),
-    /// An object of the API; the namespace is empty for what lies in none.
-    Object {
-        /// Kind.
-        kind: &'static str,
-        /// Namespace.
-        namespace: String,
-        /// Name.
-        name: String,
-    },
+    /// An API object. The namespace is empty for cluster-scoped objects.
+    Object { kind: &'static str, namespace: String, name: String },
 }
 
 impl Subject {
-    /// An object that was read.
-    pub fn of(kind: &'static str, object: &Object) -> Self {
-        Self::Object { kind, namespace: object.namespace.clone(), name: object.name.clone() }
+    /// The subject for an object.
+    pub fn of<Annotations>(kind: &'static str, object: &ObjectMeta<Annotations>) -> Self {
+        Self::Object { kind, namespace: object.namespace.to_string(), name: object.name.to_string() }
     }
 }
 
@@ -52,45 +45,43 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One thing that is wrong. The texts are parts of one sentence: `SUBJECT: WHAT: CAUSE; REMEDY`.
+/// A finding. The texts form one sentence: `SUBJECT: WHAT: CAUSE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
     pub severity: Severity,
-    /// What it is about.
     pub subject: Subject,
     /// What is wrong.
     pub what: String,
-    /// Why, where that is known; empty otherwise.
+    /// Why, if it is known; empty otherwise.
     pub cause: String,
-    /// What a person can do about it.
+    /// What an administrator can do about it.
     pub remedy: String,
 }
 
 impl Finding {
-    /// Something without which a cluster is not healthy.
+    /// A finding with severity [`Severity::Problem`].
     pub fn problem(subject: impl Into<Subject>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (subject, what, remedy) = (subject.into(), what.into(), remedy.into());
         Self { severity: Severity::Problem, subject, what, cause: String::new(), remedy }
     }
 
-    /// Something that somebody should know.
+    /// A finding with severity [`Severity::Warning`].
     pub fn warning(subject: impl Into<Subject>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::problem(subject, what, remedy) }
     }
 
-    /// The same with its cause.
+    /// Sets the cause.
     pub fn because(self, cause: impl Into<String>) -> Self {
         Self { cause: one_line(&cause.into()), ..self }
     }
 
-    /// The same, that bad.
+    /// Sets the severity.
     pub fn graded(self, severity: Severity) -> Self {
         Self { severity, ..self }
     }
 }
 
-/// Messages of others may have many lines and no end; a finding is a line.
+/// Upper limit in characters. Causes may contain messages of other components.
 const LONGEST_CAUSE: usize = 600;
 
 fn one_line(text: &str) -> String {
@@ -99,38 +90,38 @@ fn one_line(text: &str) -> String {
         line.truncate(at);
         line.push('…');
     }
-    // The cure follows a semicolon of our own.
+    // A semicolon and the remedy follow.
     line.trim_end_matches(['.', ';', ':']).to_owned()
 }
 
-/// So many of that: `1 pod`, `2 pods`.
+/// A count with its noun: `1 pod`, `2 pods`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// One thing that was looked at, and what was found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Its name: `nodes`.
+    /// Name of the check, such as `nodes`.
     pub name: &'static str,
-    /// What is wrong; nothing when all is well.
+    /// Findings; empty if everything is fine.
     pub findings: Vec<Finding>,
 }
 
-/// Everything that was looked at.
+/// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order in which a person would look.
+    /// In the order in which an administrator would look.
     pub checks: Vec<Checked>,
 }
 
 impl Report {
-    /// Adds what was found.
+    /// Adds the result of a check.
     pub fn add(&mut self, name: &'static str, findings: Vec<Finding>) {
         self.checks.push(Checked { name, findings });
     }
 
-    /// Every finding with the name of its check, problems before warnings.
+    /// All findings with the names of their checks, problems first.
     pub fn findings(&self) -> Vec<(&'static str, &Finding)> {
         let mut all: Vec<_> = self
             .checks
@@ -141,17 +132,17 @@ impl Report {
         all
     }
 
-    /// How many findings are that bad.
+    /// Number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.checks.iter().flat_map(|check| &check.findings).filter(|f| f.severity == severity).count()
     }
 
-    /// Checks in which nothing was found.
+    /// Number of checks without findings.
     pub fn fine(&self) -> usize {
         self.checks.iter().filter(|check| check.findings.is_empty()).count()
     }
 
-    /// Whether the cluster is healthy, as far as anybody could look.
+    /// True if there is no problem.
     pub fn is_healthy(&self) -> bool {
         self.count(Severity::Problem) == 0
     }

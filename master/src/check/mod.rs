@@ -1,7 +1,7 @@
-//! `master check`: whether a cluster is healthy; each finding with its cause and its cure.
+//! `master check`: diagnostics of a cluster. Each finding has a cause and a remedy.
 //!
-//! It looks into the directory of a master that is on this machine, knocks at the server that a kubeconfig names, and lists
-//! what there is, as any client could. What was seen is judged by pure functions, a file a family.
+//! It reads the data directory of a local master, connects to the API server of a kubeconfig, and lists objects like
+//! any client. Pure functions turn what was read into findings, one file per subject.
 
 mod finding;
 mod here;
@@ -25,25 +25,25 @@ use self::server::Heard;
 use self::server::refusal::{self, Refusal, Way};
 use self::server::version::Version;
 pub use self::tell::{as_json, as_text};
-use crate::controllers::{Client, Remote};
+use crate::controllers::{Remote, connect};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
-use crate::pki::{self, Life};
+use crate::pki::{self, Validity};
 use crate::server::VERSION;
 
-/// Longest kubeconfig that is read; one with certificates is 10 KiB.
+/// Read limit. A kubeconfig with certificates has about 10 KiB.
 const MOST_KUBECONFIG_BYTES: u64 = 1 << 20;
 
-/// Where to look.
+/// What to check.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The kubeconfig, when it is not that of the directory.
+    /// The kubeconfig, if it is not the one in the data directory.
     pub kubeconfig: Option<PathBuf>,
-    /// The directory of the master, when one is to be looked into.
+    /// The data directory of a local master.
     pub data_dir: Option<PathBuf>,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub async fn run(target: &Target) -> Report {
     let here = target.data_dir.as_deref().map(here::look);
     let own = target.data_dir.as_deref().map(|directory| DataDir::at(directory).admin_kubeconfig());
@@ -82,11 +82,11 @@ pub async fn run(target: &Target) -> Report {
         report.add("certificates", each_once(found));
     }
     if let Some((config, version)) = answers {
-        match Client::outside(&Remote::from(config)) {
+        match connect(&Remote::from(config)) {
             Ok(client) => {
                 let started = heard.and_then(|heard| heard.started);
                 let seen = World::unread(now, version, started);
-                let world = World::read(&client.called("check"), seen).await;
+                let world = World::read(&client.with_agent("check"), seen).await;
                 world.judge(&mut report);
                 let rotating = here.as_ref().filter(|here| here.retiring.is_some());
                 if let Some(here) = rotating.filter(|here| !here.signers.is_empty()) {
@@ -103,11 +103,11 @@ pub async fn run(target: &Target) -> Report {
     report
 }
 
-/// The nodes of the master on that directory that would be shut out if the root of before were retired now, and those of which nobody
-/// can say; none where there is no such root.
+/// Nodes that retiring the old root CA would lock out, and nodes for which this is unknown. Empty if no CA rotation is
+/// in progress.
 ///
 /// # Errors
-/// Why nobody can say so of any, as a sentence.
+/// Why this cannot be determined, as a sentence.
 pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
     let here = here::look(data_dir);
     if here.retiring.is_none() {
@@ -122,13 +122,13 @@ pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
     }
     let file = DataDir::at(data_dir).admin_kubeconfig();
     let config = kubeconfig(&file, Some(&here)).map_err(|finding| tell::line(&finding))?;
-    let client = Client::outside(&Remote::from(&config)).map_err(|error| error.to_string())?;
-    let world = World::of_nodes(&client.called("rotate-ca")).await;
+    let client = connect(&Remote::from(&config)).map_err(|error| error.to_string())?;
+    let world = World::of_nodes(&client.with_agent("rotate-ca")).await;
     let world = world.map_err(|why| format!("the nodes of {} could not be read: {why}", config.server))?;
     Ok(world.unrenewed(&here.signers).iter().map(tell::line).collect())
 }
 
-/// What a server says of itself; its version where it is one whose objects can be read.
+/// Adds the findings about the server. Returns its version if its objects can be read.
 fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Option<Version> {
     let version = match heard {
         Err(refusal) => Err(Box::new(refusal::finding(refusal, way))),
@@ -149,7 +149,7 @@ fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Op
     }
 }
 
-/// Every certificate that was seen: in the directory, in the kubeconfig, in the server's hand.
+/// All certificates: in the data directory, the kubeconfig and the server's chain.
 fn certificates_of(
     here: Option<&Here>,
     file: &Path,
@@ -160,12 +160,12 @@ fn certificates_of(
         all.push((read.clone(), Use::Serving));
     }
     if let Some((config, heard)) = seen {
-        let lives = pki::lives(config.credentials.certificates.as_bytes());
-        let lives = lives.map_err(|fault| format!("it {fault}"));
-        all.push((Read { file: file.display().to_string(), lives }, Use::Client));
+        let validities = pki::validities(config.credentials.certificates.as_bytes());
+        let validities = validities.map_err(|fault| format!("it {fault}"));
+        all.push((Read { file: file.display().to_string(), validities }, Use::Client));
         if let Ok(heard) = heard {
-            let lives = heard.chain.iter().map(|der| Life::of(der)).collect();
-            all.push((Read { file: format!("of {}", config.server), lives }, Use::Serving));
+            let validities = heard.chain.iter().map(|der| Validity::of(der)).collect();
+            all.push((Read { file: format!("of {}", config.server), validities }, Use::Serving));
         }
     }
     all
@@ -220,7 +220,7 @@ fn way(file: &Path, config: &Kubeconfig, here: Option<&Here>) -> Way {
     }
 }
 
-/// A certificate that stands in several files is told of once.
+/// Reports a certificate that is in several files once.
 fn each_once(found: impl Iterator<Item = Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for finding in found {

@@ -1,16 +1,17 @@
-//! A report as text for people, a line a finding as `kubelet check` tells them, and as JSON for programs. Pure.
+//! Renders a report as text, in the format of `kubelet check`, and as JSON. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use command::visible;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Report, Severity, Subject, counted};
 
-/// Lines of one check and severity: when a node is gone, a thousand pods tell the same story.
+/// Lines per check and severity. A single lost node may affect a thousand pods.
 const MOST_LINES: usize = 20;
 
-/// `SUBJECT: WHAT: CAUSE; REMEDY`, problems first, and how much there was of each.
+/// One line per finding (`SUBJECT: WHAT: CAUSE; REMEDY`), problems first, and a summary.
 pub fn as_text(report: &Report) -> String {
     let mut text = String::new();
     let mut told: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
@@ -37,12 +38,12 @@ pub fn as_text(report: &Report) -> String {
     text + "\n"
 }
 
-/// A finding as a line.
 pub fn line(finding: &Finding) -> String {
     let Finding { severity, subject, what, cause, remedy } = finding;
     let mark = if *severity == Severity::Warning { "warning: " } else { "" };
     let why = if cause.is_empty() { String::new() } else { format!(": {cause}") };
-    format!("{subject}: {mark}{what}{why}; {remedy}")
+    // Messages of events and images come from other users, and may contain control sequences.
+    visible(&format!("{subject}: {mark}{what}{why}; {remedy}")).into_owned()
 }
 
 fn noun(severity: Severity) -> &'static str {
@@ -52,7 +53,6 @@ fn noun(severity: Severity) -> &'static str {
     }
 }
 
-/// Everything, for programs.
 pub fn as_json(report: &Report) -> Value {
     let of = |wanted: Severity| -> Value {
         let all = report.findings().into_iter().filter(|(_, finding)| finding.severity == wanted);

@@ -1,4 +1,4 @@
-//! What a server and a directory say, a row a case, and how a report reads.
+//! Tests of the checks of server and data directory, and of reports.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::server::health;
 use super::server::refusal::{self, Refusal, Way};
 use super::server::version::Version;
 use super::{as_json, as_text};
-use crate::pki::Life;
+use crate::pki::Validity;
 
 const GIB: u64 = 1 << 30;
 
@@ -46,40 +46,36 @@ fn every_reason_for_silence_has_its_cure() {
     let here = Way { data_dir: Some("/d".to_owned()), ..way.clone() };
     let elsewhere = Way { runs: true, advertised: Some("10.0.0.1:6443".parse().unwrap()), ..here.clone() };
     for (refusal, way, words) in [
-        (Refusal::Closed, &way, ["nobody listens at https://h:1", "start the master there"]),
-        (Refusal::Closed, &here, ["no master runs on /d", "`master run --data-dir /d`"]),
+        (Refusal::Closed, &way, ["nothing listens at https://h:1", "start the master there"]),
+        (Refusal::Closed, &here, ["no master is running on /d", "`master run --data-dir /d`"]),
         (
             Refusal::Closed,
             &elsewhere,
-            ["a master runs on /d, but at another address", "it told nodes 10.0.0.1:6443"],
+            ["a master is running on /d, but not at the address", "it advertises 10.0.0.1:6443"],
         ),
         (Refusal::NoSuchHost("unknown".to_owned()), &way, ["is not found: unknown", "`server:`"]),
         (Refusal::Unreachable("no route".to_owned()), &way, ["cannot be reached: no route", "firewalls"]),
-        (Refusal::Silent(Duration::from_secs(10)), &way, ["nothing came for 10 s", "firewall"]),
+        (Refusal::Silent(Duration::from_secs(10)), &way, ["there was no response for 10 s", "firewall"]),
         (
             Refusal::Certificate(expired),
             &way,
-            ["good until 1970-01-01T00:00:00Z, and here it is 1970-01-02", "restart"],
+            ["valid until 1970-01-01T00:00:00Z, and the local time is 1970-01-02", "restart"],
         ),
-        (Refusal::Certificate(other_name), &way, ["it is for localhost, kubernetes", "--tls-san"]),
+        (Refusal::Certificate(other_name), &way, ["it is valid for localhost, kubernetes", "--tls-san"]),
         (
             Refusal::Certificate(CertificateError::UnknownIssuer),
             &here,
-            ["an authority that f does not name", "`master --data-dir /d kubeconfig"],
+            ["a CA that is not in f", "`master --data-dir /d kubeconfig"],
         ),
         (
             Refusal::Alert(AlertDescription::CertificateExpired),
             &way,
             ["it has expired", "renews admin.kubeconfig"],
         ),
-        (
-            Refusal::Alert(AlertDescription::UnknownCA),
-            &way,
-            ["does not know whoever signed", "kubeconfig --user"],
-        ),
+        (Refusal::Alert(AlertDescription::UnknownCA), &way, ["does not trust the CA", "kubeconfig --user"]),
         (Refusal::Alert(AlertDescription::InternalError), &way, ["InternalError", "log"]),
         (Refusal::NoTls("garbage".to_owned()), &way, ["does not speak TLS", "port"]),
-        (Refusal::HungUp("reset".to_owned()), &way, ["hung up: reset", "log"]),
+        (Refusal::HungUp("reset".to_owned()), &way, ["closed the connection: reset", "log"]),
         (Refusal::Unusable("no key".to_owned()), &way, ["f cannot be used: no key", "kubeconfig --user"]),
     ] {
         let finding = refusal::finding(&refusal, way);
@@ -111,7 +107,7 @@ fn failed_checks_are_told_once_each() {
             answer(500, "[-]store-file failed: reason withheld\n[-]etcd-quota failed: reason withheld\n"),
             vec!["the check store-file of /readyz fails", "the check etcd-quota of /readyz fails"],
         ),
-        (&answer(502, "<html>"), answer(502, "<html>"), vec!["/livez answers 502"]),
+        (&answer(502, "<html>"), answer(502, "<html>"), vec!["/livez returns 502"]),
     ] {
         let found = health::findings(live, &ready);
         assert_eq!(found.iter().map(|f| f.what.as_str()).collect::<Vec<_>>(), expected);
@@ -131,7 +127,7 @@ fn clocks_and_versions() {
         ("Mon, 01 Jun 2026 12:00:06 GMT", None),
         ("Mon, 01 Jun 2026 11:59:50 GMT", Some((Severity::Warning, "9 s behind"))),
         ("Mon, 01 Jun 2026 12:05:01 GMT", Some((Severity::Problem, "299 s ahead of"))),
-        ("noon", Some((Severity::Warning, "does not tell the time"))),
+        ("noon", Some((Severity::Warning, "sends no valid time"))),
     ] {
         let found = clock::findings(Some(&reading(date)));
         assert_eq!(
@@ -153,29 +149,33 @@ fn clocks_and_versions() {
 #[test]
 fn certificates_are_told_of_in_time() {
     let now = at("2026-06-01T00:00:00Z");
-    let life = |until: &str, is_authority: bool| Life {
+    let validity = |until: &str, is_ca: bool| Validity {
         name: "coracle-root-1".to_owned(),
         from: at("2025-06-01T00:00:00Z"),
         until: at(until),
-        is_authority,
+        is_ca,
     };
-    for (lives, of, expected) in [
-        (Ok(vec![life("2027-01-01T00:00:00Z", false)]), Use::Serving, None),
+    for (validities, of, expected) in [
+        (Ok(vec![validity("2027-01-01T00:00:00Z", false)]), Use::Serving, None),
         (
-            Ok(vec![life("2026-10-01T00:00:00Z", true)]),
+            Ok(vec![validity("2026-10-01T00:00:00Z", true)]),
             Use::Serving,
             Some((Severity::Warning, "in 122 days")),
         ),
-        (Ok(vec![life("2026-10-01T00:00:00Z", false)]), Use::Client, None),
-        (Ok(vec![life("2026-06-11T00:00:00Z", false)]), Use::Client, Some((Severity::Warning, "in 10 days"))),
+        (Ok(vec![validity("2026-10-01T00:00:00Z", false)]), Use::Client, None),
         (
-            Ok(vec![life("2026-05-31T00:00:00Z", false)]),
+            Ok(vec![validity("2026-06-11T00:00:00Z", false)]),
+            Use::Client,
+            Some((Severity::Warning, "in 10 days")),
+        ),
+        (
+            Ok(vec![validity("2026-05-31T00:00:00Z", false)]),
             Use::Serving,
             Some((Severity::Problem, "has expired on 2026-05-31")),
         ),
         (Err("it is damaged".to_owned()), Use::Serving, Some((Severity::Problem, "cannot be read"))),
     ] {
-        let read = Read { file: "f".to_owned(), lives };
+        let read = Read { file: "f".to_owned(), validities };
         let found = certificates::findings(&read, of, now);
         assert_eq!(
             found.first().map(|finding| finding.severity),
@@ -184,7 +184,7 @@ fn certificates_are_told_of_in_time() {
         );
         assert!(expected.is_none_or(|(_, words)| found[0].what.contains(words)), "{found:?}");
     }
-    let early = Read { file: "f".to_owned(), lives: Ok(vec![life("2027-01-01T00:00:00Z", true)]) };
+    let early = Read { file: "f".to_owned(), validities: Ok(vec![validity("2027-01-01T00:00:00Z", true)]) };
     let found = certificates::findings(&early, Use::Serving, at("2025-01-01T00:00:00Z"));
     assert!(found[0].what.contains("not valid before") && found[0].remedy.contains("clock"), "{found:?}");
 }
@@ -229,6 +229,17 @@ fn keys_that_others_may_read_are_told_of() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn control_sequences_of_other_users_reach_no_terminal() {
+    let mut report = Report::default();
+    let message = "\x1b]0;title\x07\x1b[2J\u{9b}31m";
+    report
+        .add("warnings", vec![Finding::warning("Warning Failed", "1 recent event", "look").because(message)]);
+    let text = as_text(&report);
+    assert!(text.contains("^[]0;title^G^[[2J\\u{9b}31m"), "{text:?}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
 
 #[test]

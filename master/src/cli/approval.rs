@@ -1,12 +1,12 @@
-//! The flags that say who becomes a node, and what goes with what.
+//! Parses and validates the flags for CSR approval and node admission.
 
-use command::Wanted;
+use command::InvalidValue;
 
 use super::values;
 use crate::options::{Allowed, Approval, ApprovalPolicy, NodeAdmission, NodeMode};
 use crate::pki::names;
 
-/// What [`check`] looks at together.
+/// The flags that [`check`] validates together.
 pub const FLAGS: &[&str] = &[
     "--csr-approval-policy",
     "--csr-approval-allowlist",
@@ -15,7 +15,7 @@ pub const FLAGS: &[&str] = &[
     "--node-allowlist",
 ];
 
-/// The policies by their names.
+/// Policies by name.
 const POLICIES: [(&str, ApprovalPolicy); 6] = [
     ("always-reject", ApprovalPolicy::AlwaysReject),
     ("queue", ApprovalPolicy::Queue),
@@ -25,36 +25,36 @@ const POLICIES: [(&str, ApprovalPolicy); 6] = [
     ("webhook", ApprovalPolicy::Webhook),
 ];
 
-/// A policy.
-pub fn policy(text: &str) -> Result<ApprovalPolicy, Wanted> {
+/// Parses `--csr-approval-policy`.
+pub fn policy(text: &str) -> Result<ApprovalPolicy, InvalidValue> {
     let found = POLICIES.iter().find(|(name, _)| *name == text).map(|(_, policy)| *policy);
     found.ok_or_else(|| format!("is none of {}", POLICIES.map(|(name, _)| name).join(", ")))
 }
 
-/// A network, or the name of a node with `*` for any letters.
-pub fn allowed(text: &str) -> Result<Allowed, Wanted> {
+/// Parses a network, or a node name in which `*` matches any characters.
+pub fn allowed(text: &str) -> Result<Allowed, InvalidValue> {
     if text.contains('/') {
         return values::network(text).map(|(address, bits)| Allowed::Network(address, bits));
     }
-    // Whatever the stars stand for, the rest are letters of names.
+    // Apart from `*`, only characters of DNS names are allowed.
     if names::is_dns_name(&text.replace('*', "x")) && text == text.to_lowercase() {
         Ok(Allowed::Name(text.to_owned()))
     } else {
-        Err("is neither a network like 10.0.0.0/8 nor the name of a node, like worker-*".to_owned())
+        Err("must be a network like 10.0.0.0/8 or a node name like worker-*".to_owned())
     }
 }
 
-/// The modes by their names.
+/// Modes by name.
 const MODES: [(&str, NodeMode); 3] =
     [("open", NodeMode::Open), ("allowlist", NodeMode::Allowlist), ("certificate", NodeMode::Certificate)];
 
-/// How a node registers.
-pub fn mode(text: &str) -> Result<NodeMode, Wanted> {
+/// Parses `--node-admission`.
+pub fn mode(text: &str) -> Result<NodeMode, InvalidValue> {
     let found = MODES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode);
     found.ok_or_else(|| format!("is none of {}", MODES.map(|(name, _)| name).join(", ")))
 }
 
-/// What is missing of the flags of a policy or mode, or given to another, and what contradicts itself.
+/// Errors for flags that are missing, belong to another policy or mode, or contradict each other.
 pub fn check(approval: &Approval, nodes: &NodeAdmission) -> Vec<String> {
     let listed = (approval.policy == ApprovalPolicy::Allowlist) == approval.allowlist.is_empty();
     let asked = (approval.policy == ApprovalPolicy::Webhook) == approval.webhook.is_none();
@@ -62,18 +62,15 @@ pub fn check(approval: &Approval, nodes: &NodeAdmission) -> Vec<String> {
     let mistakes = [
         (
             (nodes.mode == NodeMode::Allowlist) == nodes.allowlist.is_empty(),
-            "--node-admission allowlist and --node-allowlist go together: give both or none",
+            "--node-admission allowlist needs --node-allowlist and vice versa",
         ),
         (
             nodes.mode == NodeMode::Certificate && everybody,
-            "--node-admission certificate lets in whose certificate was approved, and --csr-approval-policy \
-             insecure-always-approve approves everybody's: choose another policy or mode",
+            "--node-admission certificate admits nodes with an approved certificate, and --csr-approval-policy \
+             insecure-always-approve approves all of them: choose another policy or mode",
         ),
-        (
-            listed,
-            "--csr-approval-policy allowlist and --csr-approval-allowlist go together: give both or none",
-        ),
-        (asked, "--csr-approval-policy webhook and --csr-approval-webhook go together: give both or none"),
+        (listed, "--csr-approval-policy allowlist needs --csr-approval-allowlist and vice versa"),
+        (asked, "--csr-approval-policy webhook needs --csr-approval-webhook and vice versa"),
     ];
     mistakes.into_iter().filter(|(is_one, _)| *is_one).map(|(_, mistake)| mistake.to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! The file of `--config`: a MasterConfiguration, whose fields are the flags of `master run` in camel case.
+//! Reads the `--config` file: a MasterConfiguration, whose fields are the flags of `master run` in camel case.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,23 @@ use serde_json::{Map, Value};
 
 use super::args::RunFlags;
 
-const API_VERSION: &str = "master/v1";
+const API_VERSION: &str = "config.coracle.io/v1";
+/// The name before version 0.2, which files may keep.
+const FORMER_API_VERSION: &str = "master/v1";
 const KIND: &str = "MasterConfiguration";
 
-/// What a file held.
+/// The parsed file.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Its fields as flags, which are read as those are.
+    /// Its fields as flags.
     pub flags: RunFlags,
     /// `dataDir`.
     pub data_dir: Option<PathBuf>,
-    /// Mistakes, a line each.
+    /// Errors, one per line.
     pub mistakes: Vec<String>,
 }
 
-/// Where a field goes.
+/// The flag that a field sets.
 enum Slot<'a> {
     One(&'a mut Option<String>),
     Many(&'a mut Vec<String>),
@@ -28,12 +30,14 @@ enum Slot<'a> {
 
 type Place = for<'a> fn(&'a mut RunFlags) -> Slot<'a>;
 
-/// Every field by its flag.
+/// All fields by flag name.
 const FIELDS: &[(&str, Place)] = &[
     ("--bind-address", |f| Slot::One(&mut f.bind_address)),
     ("--secure-port", |f| Slot::One(&mut f.secure_port)),
     ("--advertise-address", |f| Slot::One(&mut f.advertise_address)),
     ("--tls-san", |f| Slot::Many(&mut f.tls_san)),
+    ("--enable-admission-plugins", |f| Slot::Many(&mut f.enable_admission_plugins)),
+    ("--disable-admission-plugins", |f| Slot::Many(&mut f.disable_admission_plugins)),
     ("--storage", |f| Slot::One(&mut f.storage)),
     ("--etcd-servers", |f| Slot::Many(&mut f.etcd_servers)),
     ("--etcd-cafile", |f| Slot::One(&mut f.etcd_cafile)),
@@ -64,10 +68,10 @@ const FIELDS: &[(&str, Place)] = &[
     ("--log-format", |f| Slot::One(&mut f.log_format)),
 ];
 
-/// The field of the directory, which is everyone's flag and not one of `run`.
+/// The field for `--data-dir`, which is a global flag.
 const DATA_DIR: &str = "dataDir";
 
-/// Reads the text of a file, YAML or JSON.
+/// Parses a file, YAML or JSON.
 pub fn read(file: &[u8]) -> Found {
     let mut found = Found::default();
     match api::decode::value(file) {
@@ -90,7 +94,7 @@ impl Found {
         for (name, value) in object.iter().filter(|(name, value)| *name != "kind" && !value.is_null()) {
             let place = FIELDS.iter().find(|(flag, _)| field(flag) == *name).map(|(_, place)| place);
             let read = match (name.as_str(), place) {
-                ("apiVersion", _) if value == API_VERSION => Ok(()),
+                ("apiVersion", _) if value == API_VERSION || value == FORMER_API_VERSION => Ok(()),
                 ("apiVersion", _) => Err(format!("is not {API_VERSION}")),
                 (DATA_DIR, _) => scalar(value).map(|path| self.data_dir = Some(PathBuf::from(path))),
                 (_, Some(place)) => match place(&mut self.flags) {
@@ -109,7 +113,7 @@ impl Found {
     }
 }
 
-/// The name of a flag in a file: `--secure-port` is `securePort`.
+/// The field name of a flag: `--secure-port` is `securePort`.
 pub fn field(flag: &str) -> String {
     let mut words = flag.trim_start_matches('-').split('-');
     let mut name = words.next().unwrap_or_default().to_owned();

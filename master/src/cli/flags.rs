@@ -1,4 +1,4 @@
-//! The flags of `master run`, made [`Options`]; every mistake is told, not only the first.
+//! Converts the flags of `master run` to [`Options`] and collects all errors.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,18 @@ use super::values;
 use super::{approval, config, pod_addresses, storage};
 use crate::options::{Controllers, NodeLifecycle, Options};
 
-/// What was read.
+/// The parsed flags.
 #[derive(Debug)]
 pub struct Read {
-    /// The settings.
     pub options: Options,
-    /// How the log is written.
+    /// The log settings.
     pub logging: Logging,
 }
 
-/// Reads everything; `file` is the text of `--config`.
+/// Parses the flags and the text of the `--config` file.
 ///
 /// # Errors
-/// All the mistakes, a line each.
+/// All errors, one per line.
 pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
     let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
     let mut is_file_whole = true;
@@ -40,19 +39,26 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
         directory = directory.or(found.data_dir);
     }
     if let Some(directory) = directory {
-        // An absolute path stays what it is should the master ever change its directory.
+        // An absolute path stays valid if the working directory changes.
         match std::path::absolute(&directory) {
             Ok(path) => options.data_dir = path,
             Err(error) => read.mistakes.push(format!("--data-dir: \"{}\" {error}", directory.display())),
         }
     }
     read.apply(flags, &mut options, &mut logging);
-    // What goes with what is judged of flags that were all understood, whatever is wrong with others.
+    // Flags are only validated together if each of them was parsed.
     let are_read =
         |names: &[&str]| is_file_whole && !read.refused.iter().any(|name| names.contains(&name.as_str()));
     let of_storage = are_read(storage::FLAGS).then(|| storage::check(&options));
     let of_approval = are_read(approval::FLAGS).then(|| approval::check(&options.approval, &options.nodes));
     let of_pods = are_read(pod_addresses::FLAGS).then(|| pod_addresses::check(&options.pods));
+    let plugins = &options.admission_plugins;
+    let twice = plugins.enabled.iter().filter(|name| plugins.disabled.contains(name));
+    read.mistakes.extend(
+        twice.map(|name| {
+            format!("--enable-admission-plugins and --disable-admission-plugins both name {name}")
+        }),
+    );
     read.mistakes.extend(of_storage.into_iter().chain(of_approval).chain(of_pods).flatten());
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
@@ -60,10 +66,10 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
     Ok(Read { options, logging })
 }
 
-/// Reads what is set of controllers that run beside a master.
+/// Parses the flags of `master controllers`.
 ///
 /// # Errors
-/// All the mistakes, a line each.
+/// All errors, one per line.
 pub fn of_controllers(flags: &args::Controllers) -> Result<(Controllers, NodeLifecycle), Vec<String>> {
     let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
     let (mut which, mut lifecycle) = (Controllers::default(), NodeLifecycle::default());
@@ -74,9 +80,9 @@ pub fn of_controllers(flags: &args::Controllers) -> Result<(Controllers, NodeLif
 
 struct Flags {
     mistakes: Vec<String>,
-    /// The flags that were not understood.
+    /// Flags with invalid values.
     refused: Vec<String>,
-    /// The file whose fields are read now; the command line otherwise.
+    /// The file that is being parsed; `None` for the command line.
     file: Option<String>,
 }
 
@@ -89,6 +95,11 @@ impl Flags {
         let reachable = |text: &str| values::reachable_ip(text).map(Some);
         self.set("--advertise-address", &flags.advertise_address, reachable, &mut options.advertise_address);
         self.extend("--tls-san", &commas(&flags.tls_san), values::server_name, &mut options.tls_san);
+        let (enabled, disabled) = (&flags.enable_admission_plugins, &flags.disable_admission_plugins);
+        let plugins = &mut options.admission_plugins;
+        let plugin = values::admission_plugin;
+        self.extend("--enable-admission-plugins", &commas(enabled), plugin, &mut plugins.enabled);
+        self.extend("--disable-admission-plugins", &commas(disabled), plugin, &mut plugins.disabled);
         self.extend(
             "--service-cluster-ip-range",
             &commas(&flags.service_cluster_ip_range),
@@ -124,8 +135,8 @@ impl Flags {
         let (grace, rate) = (&flags.node_monitor_grace_period, &flags.node_eviction_rate);
         self.lifecycle(grace, rate, &mut options.lifecycle);
         let (issued, own) = (&flags.cluster_signing_duration, &flags.serving_cert_duration);
-        self.set("--cluster-signing-duration", issued, values::life, &mut options.lives.issued);
-        self.set("--serving-cert-duration", own, values::life, &mut options.lives.serving);
+        self.set("--cluster-signing-duration", issued, values::life, &mut options.lifetimes.issued);
+        self.set("--serving-cert-duration", own, values::life, &mut options.lifetimes.serving);
         self.extend(
             "--kubelet-preferred-address-types",
             &commas(&flags.kubelet_preferred_address_types),

@@ -1,4 +1,4 @@
-//! The command line: flags to options, verbs to what they print.
+//! Entry point: parses the command line and runs the subcommand.
 
 mod approval;
 mod args;
@@ -17,38 +17,38 @@ use crate::backup::SOCKET;
 use crate::check::{self, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use crate::pki::{Names, rotate};
+use crate::pki::{Names, files, rotate};
 use args::{
     Backup, Check, CheckFormat, Cli, ClusterInfo, Controllers, Discovery, Kubeconfig, Restore, RotateCa,
     RunFlags, Scheduler, Verb,
 };
 use command::{Command, Failure, Logging, commas, failed};
 
-/// This command.
+/// Name and directory flag of this command.
 const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
-/// Threads that run tasks: one a core of the machine a small cluster is run from.
+/// Worker threads: one per core of a small control plane host.
 const THREADS: usize = 2;
-/// Threads that read and write files, none while nothing is to be done.
+/// Upper limit of threads for blocking file I/O.
 const FILE_THREADS: usize = 16;
 
-/// Runs the command and says how it ended.
+/// Runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let (cli, mistakes) = match COMMAND.parse::<Cli>(std::env::args_os().skip(1)) {
         Ok(cli) => (cli, Vec::new()),
-        Err(Failure::Answered(answer)) => {
+        Err(Failure::HelpOrVersion(answer)) => {
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }
-        // Flags that exist may be wrong too: `run` tells of them together.
+        // `run` reports unknown flags together with invalid values.
         Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
-        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.misused(&mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.usage_errors(&mistakes),
     };
     let data_dir = cli.data_dir.clone().unwrap_or_else(|| PathBuf::from(DATA_DIR));
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.data_dir, mistakes),
         Verb::Controllers(ref of) => controllers(of),
         Verb::Scheduler(ref of) => scheduler(of),
-        Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
+        Verb::Kubeconfig(ref of) => print(secret(kubeconfig(&data_dir, of), of.output.as_deref())),
         Verb::JoinString => print(join_string(&data_dir)),
         Verb::ClusterInfo(ref of) => cluster_info(&data_dir, of),
         Verb::Discovery(ref of) => discovery(of),
@@ -65,7 +65,7 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
         std::fs::read(path).map_err(unreadable).ok()
     });
     let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
-    let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.misused(&mistakes) };
+    let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.usage_errors(&mistakes) };
     read.logging.start(&COMMAND);
     until_done(crate::wiring::run(read.options))
 }
@@ -73,7 +73,7 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
 fn controllers(of: &Controllers) -> ExitCode {
     let (which, lifecycle) = match flags::of_controllers(of) {
         Ok(read) => read,
-        Err(mistakes) => return COMMAND.misused(&mistakes),
+        Err(mistakes) => return COMMAND.usage_errors(&mistakes),
     };
     Logging::default().start(&COMMAND);
     until_done(crate::wiring::run_controllers(&of.kubeconfig, which, lifecycle))
@@ -100,6 +100,17 @@ fn kubeconfig(data_dir: &Path, of: &Kubeconfig) -> anyhow::Result<String> {
     Ok(DataDir::at(data_dir).kubeconfig(&of.user, &of.group, Timestamp::now())?)
 }
 
+/// Writes a text with a private key to a file atomically, if there is one. Returns the text to print.
+fn secret(text: anyhow::Result<String>, output: Option<&Path>) -> anyhow::Result<String> {
+    match (text, output) {
+        (Ok(text), Some(file)) => {
+            files::write(file, text.as_bytes(), files::SECRET)?;
+            Ok(String::new())
+        }
+        (text, _) => text,
+    }
+}
+
 fn join_string(data_dir: &Path) -> anyhow::Result<String> {
     Ok(DataDir::at(data_dir).join_string(Timestamp::now())? + "\n")
 }
@@ -113,9 +124,10 @@ fn cluster_info(data_dir: &Path, of: &ClusterInfo) -> ExitCode {
         }
     }
     if mistakes.is_empty() {
-        print(DataDir::at(data_dir).cluster_info(&names, Timestamp::now()).map_err(anyhow::Error::from))
+        let printed = DataDir::at(data_dir).cluster_info(&names, Timestamp::now());
+        print(secret(printed.map_err(anyhow::Error::from), of.output.as_deref()))
     } else {
-        COMMAND.misused(&mistakes)
+        COMMAND.usage_errors(&mistakes)
     }
 }
 
@@ -127,43 +139,43 @@ fn discovery(of: &Discovery) -> ExitCode {
 fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
     let (directory, now) = (DataDir::at(data_dir), Timestamp::now());
     let pki = directory.pki();
-    // Whether a master runs whose socket cannot be, nobody would know: better before than after.
-    command::socket_fits(&data_dir.join(SOCKET), COMMAND.directory).map_err(anyhow::Error::msg)?;
+    // A socket path that is too long would hide a running master, so it is checked first.
+    command::check_socket_path(&data_dir.join(SOCKET), COMMAND.directory).map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if how.retire && !how.force {
         rotate::complete(&pki)?;
         let late = runtime.block_on(check::shut_out(data_dir)).unwrap_or_else(|why| vec![why]);
         anyhow::ensure!(
             late.is_empty(),
-            "the root of before is not retired, for nodes may be shut out:\n{}\n`master rotate-ca --retire --force` retires it all the same",
+            "the old root CA is not retired, because nodes may be locked out:\n{}\n`master rotate-ca --retire --force` retires it anyway",
             late.join("\n")
         );
     }
     let done = match how {
         RotateCa { retire: true, .. } if rotate::retire(&pki)? => {
-            "the root of before is retired: what it signed is void".to_owned()
+            "the old root CA is retired: certificates that it signed are invalid".to_owned()
         }
         RotateCa { retire: true, .. } => {
             anyhow::bail!(
-                "there is no root to retire: `master rotate-ca` makes a new one beside the one there is"
+                "there is no root CA to retire: `master rotate-ca` creates a new one beside the current one"
             )
         }
         RotateCa { intermediate: true, .. } => {
             rotate::renew_intermediate(&pki, now)?;
-            "a new intermediate authority signs from now on; nothing else has changed".to_owned()
+            "a new intermediate CA signs certificates from now on; nothing else has changed".to_owned()
         }
         RotateCa { .. } => {
             rotate::begin(&pki, now)?;
             let join = directory.join_string(now)?;
             format!(
-                "a new root signs from now on, and the one before is believed as well. Nodes join by\n{join}\nGive people new \
-                 kubeconfigs (`master kubeconfig`), let nodes renew, then `master rotate-ca --retire`"
+                "a new root CA signs certificates from now on, and the previous one is still trusted. Nodes join with\n{join}\nGive users new \
+                 kubeconfigs (`master kubeconfig`), let nodes renew their certificates, then run `master rotate-ca --retire`"
             )
         }
     };
     let heard = match runtime.block_on(crate::backup::reload(data_dir))? {
-        true => "The master that runs here has taken it up",
-        false => "No master runs here: the next start takes it up",
+        true => "The running master has reloaded it",
+        false => "No master is running here: the next start loads it",
     };
     Ok(format!("{done}.\n{heard}; copy {} to every other master of this store.\n", pki.display()))
 }
@@ -178,7 +190,7 @@ fn restore(data_dir: &Path, from: &Restore) -> anyhow::Result<String> {
 }
 
 fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
-    // The directory that nobody named is that of another master, when a kubeconfig was named.
+    // With --kubeconfig, the default data directory may belong to another master.
     let data_dir = data_dir.or_else(|| of.kubeconfig.is_none().then(|| PathBuf::from(DATA_DIR)));
     let target = Target { kubeconfig: of.kubeconfig.clone(), data_dir };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -190,7 +202,7 @@ fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
         CheckFormat::Text => check::as_text(&report),
         CheckFormat::Json => format!("{:#}\n", check::as_json(&report)),
     };
-    // Whoever closed the pipe has read enough; the code says the rest.
+    // A closed pipe is no error; the exit code has the result.
     let _ = print(Ok(text));
     if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,47 +1,50 @@
-//! The flags of the store: what each may say, and what they must say together.
+//! Parses and validates the flags for the storage backend.
 
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
-use command::Wanted;
+use command::InvalidValue;
 
 use super::values::one_of;
 use crate::options::{Etcd, Options, Storage};
 
-/// What [`check`] looks at together.
+/// The flags that [`check`] validates together.
 pub const FLAGS: &[&str] =
     &["--storage", "--etcd-servers", "--etcd-cafile", "--etcd-certfile", "--etcd-keyfile"];
 
-/// `embedded` or `etcd`.
-pub fn kind(text: &str) -> Result<Storage, Wanted> {
+/// Parses `--storage`.
+pub fn kind(text: &str) -> Result<Storage, InvalidValue> {
     one_of(text, &["embedded", "etcd"])?;
     Ok(if text == "etcd" { Storage::Etcd } else { Storage::Embedded })
 }
 
-/// A file, which is read at the start.
-pub fn file(text: &str) -> Result<Option<PathBuf>, Wanted> {
+/// Parses a file path. The file is read at startup.
+pub fn file(text: &str) -> Result<Option<PathBuf>, InvalidValue> {
     if text.is_empty() { Err("is no file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
 }
 
-/// What the flags of the store say together and should not.
+/// Errors in the combination of the flags.
 pub fn check(options: &Options) -> Vec<String> {
     let etcd = &options.etcd;
     let has_tls = etcd.servers.iter().any(Endpoint::is_tls);
     let mistakes = match options.storage {
         Storage::Embedded => [(
             *etcd != Etcd::default(),
-            "--etcd-servers and its like are of use with --storage etcd alone: give that too, or leave them out",
+            "--etcd-servers and the other etcd flags need --storage etcd: add it, or remove them",
         )]
         .to_vec(),
         Storage::Etcd => [
-            (etcd.servers.is_empty(), "--etcd-servers is missing: --storage etcd needs the URL of one member at least"),
+            (
+                etcd.servers.is_empty(),
+                "--etcd-servers is missing: --storage etcd needs the URL of at least one member",
+            ),
             (
                 etcd.certificate.is_some() != etcd.key.is_some(),
-                "--etcd-certfile and --etcd-keyfile go together: give both or none",
+                "--etcd-certfile and --etcd-keyfile must be used together",
             ),
             (
                 has_tls && etcd.authority.is_none(),
-                "--etcd-cafile is missing: it names the authority of the certificate that an https etcd shows",
+                "--etcd-cafile is missing: https needs the CA certificate of etcd",
             ),
         ]
         .to_vec(),

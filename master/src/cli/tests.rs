@@ -1,4 +1,4 @@
-//! Arguments to verbs.
+//! Tests of the command line.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ fn run_is_the_default() {
     };
     assert_eq!(flags.scheduler.as_deref(), Some("true"));
     assert_eq!(flags.tls_san, ["a,b", "c"]);
-    // As with the stock server, the last one counts.
+    // As in the stock server, the last value wins.
     for line in ["--v 2 --v 4", "-v 2 -v=4", "run --v=2 -v 4"] {
         let Verb::Run(flags) = read(line).unwrap().verb else { panic!("no run") };
         assert_eq!(flags.v.as_deref(), Some("4"), "{line}");
@@ -29,7 +29,7 @@ fn run_is_the_default() {
 
 #[test]
 fn the_help_shows_nothing_that_has_no_effect() {
-    let Err(Failure::Answered(help)) = read("run --help") else { panic!("no help") };
+    let Err(Failure::HelpOrVersion(help)) = read("run --help") else { panic!("no help") };
     let help = help.to_string();
     for shown in [
         "--csr-approval-policy",
@@ -50,9 +50,27 @@ fn verbs_take_the_directory_before_and_behind() {
         assert_eq!(cli.data_dir.unwrap().to_str(), Some("/x"), "{line}");
     }
     let Verb::Kubeconfig(of) = read("kubeconfig --user jane --group a --group b,c").unwrap().verb else {
-        panic!("no kubeconfig")
+        panic!("not a kubeconfig")
     };
     assert_eq!((of.user.as_str(), of.group.len()), ("jane", 2), "a comma may be part of a group's name");
+}
+
+#[test]
+fn a_key_is_written_to_a_file_that_its_owner_alone_reads() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jane.kubeconfig");
+    // As a shell redirection creates it with the usual umask.
+    std::fs::write(&file, "old").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(super::secret(Ok("key".to_owned()), Some(&file)).unwrap(), "", "nothing is printed");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "key");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(super::secret(Ok("key".to_owned()), None).unwrap(), "key");
+    for line in ["kubeconfig --user jane -o f", "cluster-info --tls-san a --output f"] {
+        assert!(read(line).is_ok(), "{line}");
+    }
 }
 
 #[test]
@@ -79,6 +97,6 @@ fn every_mistake_is_one_line() {
         }
     }
     for line in ["--help", "-h", "--version", "run --help", "kubeconfig --help"] {
-        assert!(matches!(read(line), Err(Failure::Answered(_))), "{line}");
+        assert!(matches!(read(line), Err(Failure::HelpOrVersion(_))), "{line}");
     }
 }

@@ -1,44 +1,44 @@
-//! Which resources a server has, read from its discovery documents.
+//! API discovery: lists the resources that a server serves.
 
 use std::collections::BTreeSet;
 
+use client::{Client, Error, Json, Kind};
 use serde_json::Value;
 
-use super::client::{Client, Error, Json, Kind};
 use super::object::text;
 
-/// What aggregated discovery is asked with.
+/// The media type of aggregated discovery.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A resource that is served, and what may be done with it.
+/// A served resource with its verbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The kind, in the version that its group prefers.
+    /// The kind in the preferred version of its group.
     pub kind: Kind,
-    /// Verbs.
+    /// The supported verbs.
     pub verbs: BTreeSet<String>,
 }
 
 impl Served {
-    /// True when all of these may be done with it.
+    /// Whether the resource supports all of these verbs.
     pub fn can(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.contains(*verb))
     }
 }
 
-/// Asks a server for everything it serves.
+/// Discovers all resources of a server.
 ///
 /// # Errors
-/// When it does not answer: then nothing is known, which is not the same as nothing being there.
+/// If the server does not respond. The caller must not conclude that no resources exist.
 pub async fn discover(client: &Client) -> Result<Vec<Served>, Error> {
     let mut served = Vec::new();
     for path in ["/api", "/apis"] {
-        take(&client.document(path, ACCEPT).await?, &mut served);
+        take(&client.get_document(path, ACCEPT).await?, &mut served);
     }
     Ok(served)
 }
 
-/// Takes every resource out of a document, each once: groups name their preferred version first.
+/// Adds each resource of a discovery document once. Groups list their preferred version first.
 fn take(document: &Json, served: &mut Vec<Served>) {
     for group in array(document.get("items")) {
         let name = text(group.pointer("/metadata/name"));
@@ -74,7 +74,7 @@ fn array(value: Option<&Value>) -> impl Iterator<Item = &Value> {
 
 #[cfg(test)]
 mod tests {
-    //! Documents as servers send them.
+    //! Discovery documents of several servers.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

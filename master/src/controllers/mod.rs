@@ -1,236 +1,366 @@
-//! Controllers: plain clients of the API that see what is there and do what has to follow.
+//! Runs the controllers: each watches objects through shared informers and reconciles them through its own API client.
 //!
-//! All of them share one [`World`], which one informer a resource keeps as the server has it. A change puts keys into the
-//! queues of those it concerns; a worker takes a key, looks, and does what a pure plan says. Nobody polls.
+//! All controllers share one [`SharedInformers`] cache, which one reflector per resource keeps current. A change adds
+//! keys to the work queues of the controllers concerned. A worker takes a key and reconciles it. Nothing polls.
 
-mod accounts;
-mod agenda;
-mod awake;
+mod act_as;
 mod certificates;
-mod client;
-mod complaint;
 mod discovery;
 mod disruption;
 mod endpoints;
-mod events;
-mod finished_jobs;
-mod garbage;
-mod informer;
-mod lease;
+mod event_recorder;
+mod event_ttl;
+mod garbage_collector;
+mod informers;
+mod leader_election;
 mod namespace;
+mod node_ipam;
 mod node_lifecycle;
-mod node_ranges;
+mod node_trust;
 mod object;
-mod pod_garbage;
-mod queue;
-mod quotas;
-mod root_ca;
+mod outage;
+mod pod_gc;
+mod problems;
+mod projection;
+mod rate_limited_queue;
+mod reflector;
+mod remote;
+mod resource_quota;
+mod root_ca_publisher;
+mod service_account_tokens;
+mod service_accounts;
+mod suspend;
 mod taint_eviction;
-mod tell;
-mod tokens;
-mod trust;
-mod world;
+mod ttl_after_finished;
+mod work_queue;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use client::{Client, DeleteOptions, Error, Json, Kind};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
-pub use self::certificates::Webhook;
-pub use self::client::{Address, Client, Delete, Error, Json, Kind, Remote, Sieve};
-pub use self::complaint::Complaint;
-pub use self::events::happened;
-use self::informer::InWorld;
-pub use self::informer::{Table, follow};
-pub use self::lease::{FAREWELL, Lease};
+pub use self::act_as::ActAs;
+pub use self::certificates::{NAME_IN_USE, Webhook};
+pub use self::event_ttl::last_occurrence;
+use self::informers::{Change, EventHandler, SharedInformers};
+pub use self::leader_election::{LeaderElector, RELEASE_TIMEOUT};
 pub use self::object::Object;
-use self::queue::{Controller, Queue, Running};
-use self::world::{Change, Hear, World};
+pub use self::problems::ProblemReporter;
+pub use self::projection::Projection;
+use self::reflector::InformerStore;
+pub use self::reflector::{Store, run_reflector};
+pub use self::remote::{Address, Remote, connect};
+use self::work_queue::{Controller, Registered, WorkQueue};
 use crate::options::{Approval, Controllers, NodeAdmission, NodeLifecycle};
 use crate::pki::{Names, Pki};
 
-/// Who reads everything there is, and the lease of masters; what each controller does, it does as its own service account.
-const READER: &str = "kube-controller-manager";
-/// The lease of those that run beside a master: they know less than those inside one, and do not stand in for them.
-const BESIDE: &str = "coracle-controllers";
-/// Resources that nobody follows: another name of `events`.
-const UNFOLLOWED: &[&str] = &["events.events.k8s.io"];
-/// The resource whose objects bring resources, and what it brings them with.
+/// The user that lists and watches all resources, and the name of the stock leader-election lease. Each controller
+/// writes as its own service account.
+pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+/// The leader-election lease of masters that run only [`complementary_names`], beside a stock controller
+/// manager.
+pub const COMPLEMENTARY_LEASE: &str = "coracle-master-controllers";
+/// The leader-election lease of controllers that run outside a master. They cannot sign certificates, so they do not
+/// replace the controllers inside a master.
+pub const EXTERNAL_LEASE: &str = "coracle-controllers";
+const MASTER_PREFIX: &str = "master-";
+/// Resources that are not watched: `events.events.k8s.io` is another name of `events`.
+const IGNORED: &[&str] = &["events.events.k8s.io"];
+/// Resources whose objects define other resources; a change to one triggers discovery.
 const DEFINITIONS: &[&str] =
     &["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
-/// After a definition has changed, until what it defines is served at the latest; asked once more then.
-const SETTLED: Duration = Duration::from_secs(2);
-/// How long controllers wait for all of the first look: one resource that cannot be read holds up none of the others. What
-/// is deleted is asked for again first.
-const READ_WITHIN: Duration = Duration::from_secs(30);
-/// Between two tries to ask a server what it serves.
-const DISCOVER_AGAIN: Duration = Duration::from_secs(2);
+/// Time after a change of a definition until its resource is served at the latest; discovery runs once more then.
+const REDISCOVER_DELAY: Duration = Duration::from_secs(2);
+/// Maximum wait for the initial lists before the workers start. One unreadable resource does not block the others.
+/// Controllers confirm with the API server before they delete.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between two failed discovery requests.
+const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
 
-/// The names of all controllers, as `--controllers` takes them: those of the stock ones where there are such.
-pub const NAMES: &[&str] = &[
-    namespace::NAME,
-    garbage::NAME,
-    accounts::NAME,
-    root_ca::NAME,
-    tokens::NAME,
-    events::NAME,
-    quotas::NAME,
-    pod_garbage::NAME,
-    finished_jobs::NAME,
-    endpoints::legacy::NAME,
-    endpoints::slices::NAME,
-    endpoints::mirror::NAME,
-    certificates::APPROVING,
-    certificates::SIGNING,
-    certificates::CLEANING,
-    trust::NAME,
-    node_ranges::NAME,
-    node_lifecycle::NAME,
-    taint_eviction::NAME,
-    disruption::NAME,
+/// What controllers are built from.
+struct Parts<'a> {
+    client: &'a Client,
+    informers: &'a SharedInformers,
+    context: &'a ControllerContext,
+}
+
+impl Parts<'_> {
+    /// A client that acts as the service account of a stock controller.
+    fn account(&self, name: &str) -> Client {
+        self.client.as_service_account(name)
+    }
+
+    fn manager(&self) -> Client {
+        self.client.as_controller_manager()
+    }
+
+    fn informers(&self) -> SharedInformers {
+        self.informers.clone()
+    }
+}
+
+/// `None` for a controller that this process cannot run, because it has no certificate authority or allocates no pod
+/// CIDRs.
+type Build = fn(&Parts<'_>) -> Option<Arc<dyn Controller>>;
+
+/// A row of the registry.
+struct Row {
+    name: &'static str,
+    /// May run beside a stock controller manager. It lacks this controller, or leaves its objects alone while it has no
+    /// signing key and does not allocate pod CIDRs. All other controllers would duplicate its work.
+    is_complementary: bool,
+    build: Build,
+}
+
+const fn row(name: &'static str, build: Build) -> Row {
+    Row { name, is_complementary: false, build }
+}
+
+const fn complementary(name: &'static str, build: Build) -> Row {
+    Row { name, is_complementary: true, build }
+}
+
+/// All controllers. `docs/contributing/controller.md` shows how to add one.
+const CONTROLLERS: &[Row] = &[
+    row(namespace::NAME, |of| {
+        let account = of.account("namespace-controller");
+        Some(Arc::new(namespace::NamespaceController::new(account, of.informers())))
+    }),
+    row(garbage_collector::NAME, |of| {
+        let account = of.account("generic-garbage-collector");
+        Some(Arc::new(garbage_collector::GarbageCollector::new(account, of.informers())))
+    }),
+    row(service_accounts::NAME, |of| {
+        let account = of.account("service-account-controller");
+        Some(Arc::new(service_accounts::ServiceAccountController::new(account, of.informers())))
+    }),
+    row(root_ca_publisher::NAME, |of| {
+        let (account, root) = (of.account("root-ca-cert-publisher"), of.context.root_ca.clone());
+        Some(Arc::new(root_ca_publisher::RootCaPublisher::new(account, of.manager(), of.informers(), root)))
+    }),
+    // The stock token controller acts as the controller manager's user, too.
+    row(service_account_tokens::NAME, |of| {
+        let root = &of.context.root_ca;
+        Some(Arc::new(service_account_tokens::ServiceAccountTokenController::new(
+            of.manager(),
+            of.informers(),
+            root,
+        )))
+    }),
+    // No stock role exists for this: a stock API server lets etcd expire events.
+    complementary(event_ttl::NAME, |of| {
+        let account = of.account("generic-garbage-collector");
+        Some(Arc::new(event_ttl::EventTtlController::new(account, of.informers())))
+    }),
+    row(resource_quota::NAME, |of| {
+        let account = of.account("resourcequota-controller");
+        Some(Arc::new(resource_quota::ResourceQuotaController::new(account, of.informers())))
+    }),
+    row(pod_gc::NAME, |of| {
+        let account = of.account("pod-garbage-collector");
+        Some(Arc::new(pod_gc::PodGcController::new(account, of.informers())))
+    }),
+    row(ttl_after_finished::NAME, |of| {
+        let account = of.account("ttl-after-finished-controller");
+        Some(Arc::new(ttl_after_finished::TtlAfterFinishedController::new(account)))
+    }),
+    row(endpoints::legacy::NAME, |of| {
+        let account = of.account("endpoint-controller");
+        Some(Arc::new(endpoints::legacy::EndpointsController::new(account, of.informers())))
+    }),
+    row(endpoints::slices::NAME, |of| {
+        let account = of.account("endpointslice-controller");
+        Some(Arc::new(endpoints::slices::EndpointSliceController::new(account, of.informers())))
+    }),
+    row(endpoints::mirroring::NAME, |of| {
+        let account = of.account("endpointslicemirroring-controller");
+        Some(Arc::new(endpoints::mirroring::EndpointSliceMirroringController::new(account)))
+    }),
+    complementary(certificates::APPROVING, |of| {
+        let (authority, account) = (of.context.authority.as_ref()?, of.account(certificates::ACCOUNT));
+        Some(Arc::new(certificates::CsrApprovingController::new(account, of.informers(), authority)))
+    }),
+    complementary(certificates::SIGNING, |of| {
+        let (authority, account) = (of.context.authority.as_ref()?, of.account(certificates::ACCOUNT));
+        Some(Arc::new(certificates::CsrSigningController::new(account, of.client.as_master(), authority)))
+    }),
+    complementary(certificates::CLEANING, |of| {
+        Some(Arc::new(certificates::CsrCleanerController::new(of.account(certificates::ACCOUNT))))
+    }),
+    complementary(node_trust::NAME, |of| {
+        let nodes = of.context.authority.as_ref()?.nodes.clone();
+        Some(Arc::new(node_trust::NodeTrustController::new(of.account("node-controller"), nodes)))
+    }),
+    complementary(node_ipam::NAME, |of| {
+        let account = of.account("node-controller");
+        let allocates = of.context.allocates_pod_cidrs;
+        allocates.then(|| Arc::new(node_ipam::NodeIpamController::new(account, of.informers())) as _)
+    }),
+    row(node_lifecycle::NAME, |of| {
+        let (account, settings) = (of.account("node-controller"), &of.context.lifecycle);
+        Some(Arc::new(node_lifecycle::NodeLifecycleController::new(
+            account,
+            of.manager(),
+            of.informers(),
+            settings,
+        )))
+    }),
+    row(taint_eviction::NAME, |of| {
+        let account = of.account("node-controller");
+        Some(Arc::new(taint_eviction::TaintEvictionController::new(account, of.informers())))
+    }),
+    row(disruption::NAME, |of| {
+        let account = of.account("disruption-controller");
+        Some(Arc::new(disruption::DisruptionController::new(account, of.informers())))
+    }),
 ];
 
-/// What controllers know beyond what the server tells.
+/// The names of all controllers, as `--controllers` takes them: the stock names where a stock controller exists.
+pub fn names() -> Vec<&'static str> {
+    CONTROLLERS.iter().map(|row| row.name).collect()
+}
+
+/// The controllers that may run beside a stock controller manager.
+pub fn complementary_names() -> Vec<&'static str> {
+    CONTROLLERS.iter().filter(|row| row.is_complementary).map(|row| row.name).collect()
+}
+
+/// Configuration that the controllers cannot read from the API.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    /// The root certificate of the cluster, PEM.
+pub struct ControllerContext {
+    /// The cluster's trust bundle, PEM.
     pub root_ca: String,
-    /// Who decides on requests for certificates and signs them; elsewhere than in a master nobody does.
+    /// What approves and signs certificate requests; `None` outside a master.
     pub authority: Option<Authority>,
-    /// Whether nodes get ranges for their pods from the master.
-    pub gives_ranges: bool,
-    /// When nodes that are silent lose their pods.
+    /// Whether this master allocates pod CIDRs to nodes.
+    pub allocates_pod_cidrs: bool,
+    /// Grace period and eviction rate of unreachable nodes.
     pub lifecycle: NodeLifecycle,
 }
 
-/// What signs certificates, and who gets them.
+/// What the certificate controllers sign with, and which requests they approve.
 #[derive(Clone, Debug)]
 pub struct Authority {
-    /// The authorities of the cluster.
+    /// The certificate authorities of the cluster.
     pub pki: Arc<Pki>,
-    /// Who becomes a node.
+    /// The policy that decides which machines become nodes.
     pub approval: Approval,
-    /// Who is asked about that, where somebody is.
+    /// The approval webhook, if the policy is `webhook`.
     pub webhook: Option<Webhook>,
-    /// What the master serves under.
+    /// The DNS names and addresses in the master's serving certificate.
     pub masters: Names,
-    /// How a node registers.
+    /// How nodes register.
     pub nodes: NodeAdmission,
 }
 
-/// The lease by which of all masters of a store one at a time runs controllers, and of all who run them beside masters one, for who
-/// calls themselves so.
-pub fn lease(client: &Client, own: &str, facts: &Facts) -> Lease {
-    let name = if facts.authority.is_some() { READER } else { BESIDE };
-    Lease::new(client.for_reader(), name, own)
+/// The leader elector for these controllers and this identity; one holder at a time runs them.
+pub fn leader_elector(
+    client: &Client,
+    identity: &str,
+    which: &Controllers,
+    context: &ControllerContext,
+) -> LeaderElector {
+    LeaderElector::new(
+        client.as_controller_manager(),
+        lease_name(which, context.authority.is_some()),
+        identity,
+    )
 }
 
-/// Runs these controllers for as long as it is polled.
-pub async fn run(client: Client, which: Controllers, facts: Facts) {
-    let world = World::default();
-    let controllers = chosen(&client, &world, &which, &facts);
+/// The name of the lease, for controllers inside a master or outside.
+fn lease_name(which: &Controllers, is_inside: bool) -> &'static str {
+    let is_complementary =
+        || CONTROLLERS.iter().filter(|row| which.has(row.name)).all(|row| row.is_complementary);
+    if !is_inside {
+        EXTERNAL_LEASE
+    } else if is_complementary() {
+        COMPLEMENTARY_LEASE
+    } else {
+        CONTROLLER_MANAGER
+    }
+}
+
+/// The lease holder identity of a master: its advertised address and the ID of its data directory.
+pub fn master_identity(advertised: SocketAddr, id: &str) -> String {
+    format!("{MASTER_PREFIX}{advertised}_{id}")
+}
+
+/// Whether a lease holder is a master of this project. The identity of a stock component begins with a host name,
+/// which contains no colon.
+pub fn is_master_identity(holder: &str) -> bool {
+    let address = holder.strip_prefix(MASTER_PREFIX).and_then(|rest| rest.split_once('_'));
+    address.is_some_and(|(address, _)| address.parse::<SocketAddr>().is_ok())
+}
+
+/// Runs the selected controllers until the future is dropped.
+pub async fn run(client: Client, which: Controllers, context: ControllerContext) {
+    let informers = SharedInformers::default();
+    let controllers = enabled_controllers(&client, &informers, &which, &context);
     if controllers.is_empty() {
         return;
     }
     let rediscover = Arc::new(Notify::new());
-    world.tell(Arc::new(Definitions(rediscover.clone())));
+    informers.add_handler(Arc::new(RediscoverOnChange(rediscover.clone())));
     let mut tasks = JoinSet::new();
     let mut running = Vec::new();
     for controller in controllers {
-        let one = Arc::new(Running { controller, queue: Arc::new(Queue::default()) });
-        world.tell(one.clone());
+        let one = Arc::new(Registered { controller, queue: Arc::new(WorkQueue::default()) });
+        informers.add_handler(one.clone());
         running.push(one);
     }
-    tasks.spawn(follow_all(client.for_reader(), world.clone(), rediscover));
-    // Until everything has been read once, what is not seen may be there: less is done in vain.
-    if tokio::time::timeout(READ_WITHIN, world.read()).await.is_err() {
-        tracing::warn!("not everything can be read; controllers begin with what can");
+    tasks.spawn(run_informers(client.as_controller_manager(), informers.clone(), rediscover));
+    // Before the caches have synced, a missing object may just not be listed yet.
+    if tokio::time::timeout(SYNC_TIMEOUT, informers.wait_for_sync()).await.is_err() {
+        tracing::warn!(
+            "not all resources could be listed in time; starting the controllers with those that could"
+        );
     }
     for one in running {
         for _ in 0..one.controller.workers() {
-            tasks.spawn(queue::work(one.controller.clone(), one.queue.clone()));
+            tasks.spawn(work_queue::run_worker(one.controller.clone(), one.queue.clone()));
         }
     }
     tracing::info!("controllers are running");
     while tasks.join_next().await.is_some() {}
 }
 
-fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) -> Vec<Arc<dyn Controller>> {
-    let (of, world) = (|account: &str| client.for_account(account), || world.clone());
-    let mut all: Vec<Arc<dyn Controller>> = vec![
-        Arc::new(namespace::Namespaces::new(of("namespace-controller"), world())),
-        Arc::new(garbage::Collector::new(of("generic-garbage-collector"), world())),
-        Arc::new(accounts::Accounts::new(of("service-account-controller"), world())),
-        Arc::new(root_ca::Publisher::new(
-            of("root-ca-cert-publisher"),
-            client.for_reader(),
-            world(),
-            facts.root_ca.clone(),
-        )),
-        // The stock one does it as this user, too.
-        Arc::new(tokens::Filler::new(client.for_reader(), world(), &facts.root_ca)),
-        // No stock role is for this: a stock store expires events by itself.
-        Arc::new(events::Expiry::new(of("generic-garbage-collector"), world())),
-        Arc::new(quotas::Usage::new(of("resourcequota-controller"), world())),
-        Arc::new(pod_garbage::Collector::new(of("pod-garbage-collector"), world())),
-        Arc::new(finished_jobs::Expiry::new(of("ttl-after-finished-controller"))),
-        Arc::new(endpoints::legacy::Addresses::new(of("endpoint-controller"), world())),
-        Arc::new(endpoints::slices::Slices::new(of("endpointslice-controller"), world())),
-        Arc::new(endpoints::mirror::Mirror::new(of("endpointslicemirroring-controller"))),
-        Arc::new(certificates::Cleaner::new(of(certificates::ACCOUNT))),
-        Arc::new(node_lifecycle::Lifecycle::new(
-            of("node-controller"),
-            client.for_reader(),
-            world(),
-            &facts.lifecycle,
-        )),
-        Arc::new(taint_eviction::Evictions::new(of("node-controller"), world())),
-        Arc::new(disruption::Budgets::new(of("disruption-controller"), world())),
-    ];
-    if let Some(authority) = &facts.authority {
-        let account = || of(certificates::ACCOUNT);
-        all.push(Arc::new(certificates::Approver::new(account(), world(), authority)));
-        all.push(Arc::new(certificates::Signing::new(account(), client.for_master(), authority)));
-        all.push(Arc::new(trust::Trust::new(of("node-controller"), authority.nodes.clone())));
-    }
-    if facts.gives_ranges {
-        all.push(Arc::new(node_ranges::Ranges::new(of("node-controller"), world())));
-    }
-    all.into_iter().filter(|controller| which.has(controller.name())).collect()
+fn enabled_controllers(
+    client: &Client,
+    informers: &SharedInformers,
+    which: &Controllers,
+    context: &ControllerContext,
+) -> Vec<Arc<dyn Controller>> {
+    let of = Parts { client, informers, context };
+    CONTROLLERS.iter().filter(|row| which.has(row.name)).filter_map(|row| (row.build)(&of)).collect()
 }
 
-impl Client {
-    /// The same for who reads everything.
-    fn for_reader(&self) -> Self {
-        self.for_user(&format!("system:{READER}"), READER)
-    }
-}
+/// Triggers discovery when a resource may have been added or removed.
+struct RediscoverOnChange(Arc<Notify>);
 
-/// Wakes discovery when resources may come or go.
-struct Definitions(Arc<Notify>);
-
-impl Hear for Definitions {
-    fn hear(&self, change: &Change) {
+impl EventHandler for RediscoverOnChange {
+    fn on_change(&self, change: &Change) {
         if DEFINITIONS.contains(&change.kind.qualified().as_str()) {
             self.0.notify_one();
         }
     }
 }
 
-/// What is followed, by the names of resources; those that follow go with it.
+/// The running reflectors by qualified resource name.
 #[derive(Default)]
-struct Followed {
+struct Reflectors {
     kinds: BTreeMap<String, (Arc<Kind>, AbortHandle)>,
     tasks: JoinSet<()>,
 }
 
-/// Follows every resource that the server has, and those that come.
-async fn follow_all(client: Client, world: World, rediscover: Arc<Notify>) {
-    let mut followed = Followed::default();
-    let mut is_settled = true;
-    let complaint = Complaint::default();
+/// Runs a reflector for every listable and watchable resource, and follows changes of discovery.
+async fn run_informers(client: Client, informers: SharedInformers, rediscover: Arc<Notify>) {
+    let mut reflectors = Reflectors::default();
+    let mut is_quiet = true;
+    let problems = ProblemReporter::default();
     loop {
         let pause = match discovery::discover(&client).await {
             Ok(served) => {
@@ -238,52 +368,52 @@ async fn follow_all(client: Client, world: World, rediscover: Arc<Notify>) {
                     .into_iter()
                     .filter(|served| served.can(&["list", "watch"]))
                     .map(|served| served.kind)
-                    .filter(|kind| !UNFOLLOWED.contains(&kind.qualified().as_str()))
+                    .filter(|kind| !IGNORED.contains(&kind.qualified().as_str()))
                     .collect();
-                follow_these(&client, &world, &complaint, &mut followed, kinds);
-                if is_settled { Duration::MAX } else { SETTLED }
+                update_reflectors(&client, &informers, &problems, &mut reflectors, kinds);
+                if is_quiet { Duration::MAX } else { REDISCOVER_DELAY }
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot ask what is served; trying again");
-                complaint.tell("what is served", &error);
-                DISCOVER_AGAIN
+                tracing::debug!(%error, "cannot discover resources; retrying");
+                problems.report("API discovery", &error);
+                DISCOVERY_RETRY
             }
         };
-        is_settled = tokio::time::timeout(pause, rediscover.notified()).await.is_err();
+        is_quiet = tokio::time::timeout(pause, rediscover.notified()).await.is_err();
     }
 }
 
-fn follow_these(
+fn update_reflectors(
     client: &Client,
-    world: &World,
-    complaint: &Complaint,
-    followed: &mut Followed,
+    informers: &SharedInformers,
+    problems: &ProblemReporter,
+    reflectors: &mut Reflectors,
     kinds: Vec<Kind>,
 ) {
     let names: Vec<String> = kinds.iter().map(Kind::qualified).collect();
-    followed.kinds.retain(|name, (kind, task)| {
+    reflectors.kinds.retain(|name, (kind, task)| {
         let stays = names.contains(name);
         if !stays {
             task.abort();
-            world.close(kind);
+            informers.unregister(kind);
         }
         stays
     });
     let fresh: Vec<Arc<Kind>> = kinds
         .into_iter()
         .zip(&names)
-        .filter(|(_, name)| !followed.kinds.contains_key(*name))
+        .filter(|(_, name)| !reflectors.kinds.contains_key(*name))
         .map(|(kind, _)| Arc::new(kind))
         .collect();
-    // All rooms first: who waits for everything to be read must see all of it.
+    // All caches are registered first: `wait_for_sync` must see each of them.
     for kind in &fresh {
-        world.open(kind);
+        informers.register(kind);
     }
     for kind in fresh {
-        let table = InWorld::of(world.clone(), kind.clone());
-        let following = informer::follow(client.clone(), kind.clone(), table, complaint.clone());
-        let task = followed.tasks.spawn(following);
-        followed.kinds.insert(kind.qualified(), (kind, task));
+        let table = InformerStore::new(informers.clone(), kind.clone());
+        let following = reflector::run_reflector(client.clone(), kind.clone(), table, problems.clone());
+        let task = reflectors.tasks.spawn(following);
+        reflectors.kinds.insert(kind.qualified(), (kind, task));
     }
 }
 

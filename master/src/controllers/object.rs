@@ -1,65 +1,62 @@
-//! What the controllers remember of an object: its metadata, and the few fields they decide by.
+//! The cached part of an object: its metadata, and the few fields that controllers use.
 
+use client::Json;
 use serde_json::{Map, Value};
 
-use super::client::{Json, Sieve};
+use super::projection::Projection;
 
-/// Who owns an object.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Group and version.
+    /// The group and version of the owner.
     pub api_version: String,
-    /// Kind.
+    /// The kind of the owner.
     pub kind: String,
-    /// Name.
     pub name: String,
-    /// Identity.
     pub uid: String,
-    /// The owner waits for this object when it is deleted in the foreground.
-    pub blocks: bool,
-    /// The owner is the one that keeps this object.
-    pub controls: bool,
+    /// `blockOwnerDeletion`: foreground deletion of the owner waits for this object.
+    pub blocks_deletion: bool,
+    /// `controller`: the owner manages this object.
+    pub is_controller: bool,
 }
 
-/// An object, as far as it is remembered.
+/// Partial object: metadata and selected fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    /// Empty for what lies in none.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// Identity.
     pub uid: String,
-    /// The version of it.
-    pub revision: String,
-    /// When it was made, as it is written.
-    pub created: String,
-    /// It is being deleted.
-    pub is_ending: bool,
-    /// What has to be done before it goes.
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.creationTimestamp` as text.
+    pub creation_timestamp: String,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub is_terminating: bool,
+    /// `metadata.finalizers`.
     pub finalizers: Vec<String>,
-    /// Who owns it.
+    /// `metadata.ownerReferences`.
     pub owners: Vec<Owner>,
-    /// The node of a pod, empty while it has none.
+    /// The node of a pod; empty while it is not bound.
     pub node: Box<str>,
-    /// It is a pod that is ready.
+    /// Whether this is a pod whose condition `Ready` is true.
     pub is_ready: bool,
-    /// The fields that are kept of its kind, by their names at the top.
-    pub kept: Json,
+    /// The cached fields of its kind, as a JSON tree.
+    pub fields: Json,
 }
 
-/// What is read of pods and kept in two fields: a cluster has many, and their conditions are long.
-const OF_PODS: &[&str] = &["spec.nodeName", "status.conditions"];
+/// Pod fields that are decoded and reduced to `node` and `is_ready`: a cluster has many pods with long conditions.
+const POD_FIELDS: &[&str] = &["spec.nodeName", "status.conditions"];
 
-/// Fields that are kept, by resource; nothing but metadata of any other.
-const KEPT: &[(&str, &[&str])] = &[
+/// Cached fields by resource; other resources keep only metadata.
+const CACHED_FIELDS: &[(&str, &[&str])] = &[
     ("pods", &["status.phase", "metadata.labels"]),
     ("secrets", &["type"]),
     ("services", &["spec.selector"]),
     ("endpoints", &["metadata.labels"]),
     ("endpointslices.discovery.k8s.io", &["metadata.labels"]),
-    // The labels of a node tell its zone, its addresses what it may serve under, what is noted of it whether it is trusted, and
-    // its conditions what keeps pods off it.
+    // A node's labels give its zone, its addresses the names that it may serve under, its annotations its trust, and
+    // its conditions its taints.
     (
         "nodes",
         &[
@@ -79,8 +76,8 @@ const KEPT: &[(&str, &[&str])] = &[
     ("jobs.batch", &["spec.ttlSecondsAfterFinished", "status.conditions"]),
 ];
 
-/// The metadata that is remembered of every object.
-const METADATA: &[&str] = &[
+/// Metadata fields that are cached of every object.
+const METADATA_FIELDS: &[&str] = &[
     "metadata.namespace",
     "metadata.name",
     "metadata.uid",
@@ -92,16 +89,16 @@ const METADATA: &[&str] = &[
 ];
 
 impl Object {
-    /// What has to be read of an object of that resource for all that is remembered of it.
-    pub fn sieve(resource: &str) -> Sieve {
-        let of_pods = if is_pods(resource) { OF_PODS } else { &[] };
-        let paths = METADATA.iter().chain(kept_of(resource)).chain(of_pods);
-        paths.copied().fold(Sieve::nothing(), Sieve::with)
+    /// The projection that decodes all cached fields of a resource.
+    pub fn projection(resource: &str) -> Projection {
+        let of_pods = if is_pods(resource) { POD_FIELDS } else { &[] };
+        let paths = METADATA_FIELDS.iter().chain(cached_fields(resource)).chain(of_pods);
+        paths.copied().fold(Projection::empty(), Projection::with)
     }
 
-    /// Takes what is remembered out of an object of that resource (`pods`, `jobs.batch`).
+    /// Extracts the cached part of an object of a resource (`pods`, `jobs.batch`).
     pub fn of(resource: &str, object: &Json) -> Self {
-        let found = Self::keeping(kept_of(resource), object);
+        let found = Self::with_fields(cached_fields(resource), object);
         if !is_pods(resource) {
             return found;
         }
@@ -112,8 +109,8 @@ impl Object {
         }
     }
 
-    /// Takes the metadata and the fields of those paths (`status.phase`) out of an object.
-    pub fn keeping(paths: &[&str], object: &Json) -> Self {
+    /// Extracts the metadata and the fields at these paths (`status.phase`).
+    pub fn with_fields(paths: &[&str], object: &Json) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let field = |name: &str| metadata.and_then(|metadata| metadata.get(name));
         let string = |name: &str| text(field(name));
@@ -122,35 +119,35 @@ impl Object {
             namespace: string("namespace"),
             name: string("name"),
             uid: string("uid"),
-            revision: string("resourceVersion"),
-            created: string("creationTimestamp"),
-            is_ending: field("deletionTimestamp").is_some_and(|time| !time.is_null()),
+            resource_version: string("resourceVersion"),
+            creation_timestamp: string("creationTimestamp"),
+            is_terminating: field("deletionTimestamp").is_some_and(|time| !time.is_null()),
             finalizers: list("finalizers").map(|name| text(Some(name))).collect(),
             owners: list("ownerReferences").map(Owner::of).collect(),
             node: Box::default(),
             is_ready: false,
-            kept: keep(object, paths),
+            fields: select_fields(object, paths),
         }
     }
 
-    /// Namespace and name, as queues have them of what lies in a namespace.
+    /// The work queue key, `namespace/name`.
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// A kept field by its path (`/status/phase`).
-    pub fn kept(&self, pointer: &str) -> Option<&Value> {
-        at(&self.kept, pointer)
+    /// A cached field by JSON pointer (`/status/phase`).
+    pub fn field(&self, pointer: &str) -> Option<&Value> {
+        at(&self.fields, pointer)
     }
 
-    /// A label, where labels are kept of its kind; empty when it has none.
+    /// A label, if labels of this kind are cached; empty if it is not set.
     pub fn label(&self, name: &str) -> &str {
-        let labels = self.kept("/metadata/labels");
+        let labels = self.field("/metadata/labels");
         labels.and_then(|labels| labels.get(name)).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// True when it has that finalizer.
-    pub fn awaits(&self, finalizer: &str) -> bool {
+    /// Whether the object has this finalizer.
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|own| own == finalizer)
     }
 }
@@ -162,25 +159,25 @@ impl Owner {
             kind: text(reference.get("kind")),
             name: text(reference.get("name")),
             uid: text(reference.get("uid")),
-            blocks: reference.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
-            controls: reference.get("controller").and_then(Value::as_bool).unwrap_or(false),
+            blocks_deletion: reference.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
+            is_controller: reference.get("controller").and_then(Value::as_bool).unwrap_or(false),
         }
     }
 
-    /// The group of its kind.
+    /// The API group of the owner.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 }
 
-/// A field of an object by its path (`/status/phase`).
+/// A field of an object by JSON pointer (`/status/phase`).
 pub fn at<'a>(object: &'a Json, pointer: &str) -> Option<&'a Value> {
     let (first, rest) = pointer.strip_prefix('/')?.split_once('/').unwrap_or((&pointer[1..], ""));
     let value = object.get(first)?;
     if rest.is_empty() { Some(value) } else { value.pointer(&format!("/{rest}")) }
 }
 
-/// A text, empty when there is none.
+/// A string; empty if the value is missing.
 pub fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -200,11 +197,11 @@ fn is_pods(resource: &str) -> bool {
     resource == "pods"
 }
 
-fn kept_of(resource: &str) -> &'static [&'static str] {
-    KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths)
+fn cached_fields(resource: &str) -> &'static [&'static str] {
+    CACHED_FIELDS.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths)
 }
 
-fn keep(object: &Json, paths: &[&str]) -> Json {
+fn select_fields(object: &Json, paths: &[&str]) -> Json {
     let mut kept = Json::new();
     for path in paths {
         let Some(value) = at(object, &format!("/{}", path.replace('.', "/"))) else { continue };
@@ -227,7 +224,7 @@ fn keep(object: &Json, paths: &[&str]) -> Json {
 
 #[cfg(test)]
 mod tests {
-    //! What is kept, and what is not.
+    //! Fields that are kept and dropped.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use proptest::prelude::*;
     use serde_json::json;
@@ -245,20 +242,20 @@ mod tests {
             "status": {"phase": "Failed", "message": "long", "conditions": [{"type": "Ready", "status": "True"}]},
         });
         let pod = Object::of("pods", json.as_object().unwrap());
-        assert!(pod.is_ending && pod.awaits("x") && pod.owners[0].blocks);
+        assert!(pod.is_terminating && pod.has_finalizer("x") && pod.owners[0].blocks_deletion);
         assert_eq!(pod.owners[0].group(), "apps");
-        assert!(pod.is_ready && !pod.owners[0].controls);
+        assert!(pod.is_ready && !pod.owners[0].is_controller);
         assert_eq!(&*pod.node, "here");
         let labels = json!({"example.com/app": "web"});
         assert_eq!(
-            Value::from(pod.kept.clone()),
+            Value::from(pod.fields.clone()),
             json!({"status": {"phase": "Failed"}, "metadata": {"labels": labels}})
         );
         assert_eq!((pod.label("example.com/app"), pod.label("tier")), ("web", ""));
-        assert_eq!(pod.kept("/status/phase").unwrap(), "Failed");
-        // What the sieve of a kind lets through is all that is remembered.
+        assert_eq!(pod.field("/status/phase").unwrap(), "Failed");
+        // The projection of a kind contains all fields that an object keeps.
         for resource in ["pods", "configmaps"] {
-            let read = Object::sieve(resource).read(json.to_string().as_bytes()).unwrap();
+            let read = Object::projection(resource).read(json.to_string().as_bytes()).unwrap();
             assert!(read.to_string().len() < json.to_string().len());
             assert_eq!(
                 Object::of(resource, read.as_object().unwrap()),

@@ -1,4 +1,4 @@
-//! Controllers over an API in this process, seen through their own client.
+//! Controllers over an in-process API, observed through their client.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod nodes;
@@ -8,30 +8,30 @@ use std::collections::BTreeMap;
 use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
+use client::{Propagation, Scope, Typed};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::client::{Propagation, Sieve};
 use super::object::{at, text};
 use super::*;
 
-/// How long anything may take on a busy machine.
+/// Timeout, sufficient on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A client of a server on which these controllers run.
+/// A client of a server with these controllers.
 async fn running(which: Controllers) -> Client {
     let version = Version { major: "1", minor: "36", git_version: "test" };
     let registry =
         Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
-    let client = Client::inside(Api::writable(registry, Vec::new(), version).router());
+    let client = Client::in_process(Api::writable(registry, Vec::new(), version).router());
     tokio::spawn(run(
         client.clone(),
         which,
-        Facts {
+        ControllerContext {
             root_ca: "PEM".to_owned(),
             authority: None,
-            gives_ranges: false,
+            allocates_pod_cidrs: false,
             lifecycle: NodeLifecycle::default(),
         },
     ));
@@ -56,11 +56,11 @@ async fn config_map(client: &Client, namespace: &str, name: &str, owner: Option<
     text(at(&made, "/metadata/uid"))
 }
 
-/// Waits until what there is of a kind, by `namespace/name`, is as it should be.
+/// Waits until the objects of a kind, by `namespace/name`, satisfy the condition.
 async fn until(client: &Client, kind: &Kind, is_right: impl Fn(&BTreeMap<String, Json>) -> bool) {
     let look = async || loop {
         let mut found = BTreeMap::new();
-        let revision = client
+        let resource_version = client
             .list(kind, "", |object| {
                 let key = [text(at(&object, "/metadata/namespace")), text(at(&object, "/metadata/name"))];
                 found.insert(key.join("/"), object);
@@ -70,7 +70,10 @@ async fn until(client: &Client, kind: &Kind, is_right: impl Fn(&BTreeMap<String,
         if is_right(&found) {
             return;
         }
-        client.watch(kind, &revision, Sieve::Everything).await.unwrap().next().await.unwrap().unwrap();
+        let seed = Typed::<Value>::default();
+        let mut watch =
+            client.watch(kind, &Scope::default(), &resource_version, DEADLINE, seed).await.unwrap();
+        watch.next(DEADLINE).await.unwrap().unwrap();
     };
     tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("{kind:?} is never right"));
 }
@@ -95,21 +98,21 @@ async fn every_namespace_gets_its_account_and_certificate() {
 
 #[tokio::test]
 async fn what_nobody_owns_goes_and_the_rest_stays() {
-    let client = running(Controllers::Only(vec![garbage::NAME.to_owned()])).await;
+    let client = running(Controllers::Only(vec![garbage_collector::NAME.to_owned()])).await;
     namespace(&client, "shop").await;
     namespace(&client, "far").await;
     let owner = config_map(&client, "shop", "owner", None).await;
     let child = config_map(&client, "shop", "child", Some(("owner", &owner))).await;
     config_map(&client, "shop", "grandchild", Some(("child", &child))).await;
     config_map(&client, "shop", "stranger", None).await;
-    // It names an owner that is there, in another namespace.
+    // The owner exists, but in another namespace.
     config_map(&client, "far", "lost", Some(("owner", &owner))).await;
     until(&client, &Kind::CONFIG_MAP, |found| !found.contains_key("far/lost") && found.len() == 4).await;
     until(&client, &Kind::EVENT, |found| {
         found.values().any(|event| event.get("reason") == Some(&"OwnerRefInvalidNamespace".into()))
     })
     .await;
-    let how = Delete { propagation: Some(Propagation::Foreground), ..Delete::default() };
+    let how = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
     client.delete(&Kind::CONFIG_MAP, "shop", "owner", &how).await.unwrap();
     until(&client, &Kind::CONFIG_MAP, |found| found.keys().eq(["shop/stranger"])).await;
 }
@@ -118,19 +121,19 @@ async fn what_nobody_owns_goes_and_the_rest_stays() {
 async fn a_kind_that_is_not_served_is_not_an_object_that_is_not_there() {
     let client = running(Controllers::None).await;
     let missing = client.get(&Kind::CONFIG_MAP, "shop", "a").await.unwrap_err();
-    assert!(missing.is_not_found() && !missing.is_no_such_path(), "{missing}");
+    assert!(missing.is_not_found() && !missing.is_unknown_resource(), "{missing}");
     let odd = Kind { plural: "widgets".into(), ..Kind::CONFIG_MAP };
     let odd = client.get(&odd, "shop", "a").await.unwrap_err();
-    assert!(!odd.is_not_found() && odd.is_no_such_path(), "{odd}");
+    assert!(!odd.is_not_found() && odd.is_unknown_resource(), "{odd}");
 }
 
 #[tokio::test]
 async fn orphans_stay_and_forget() {
-    let client = running(Controllers::Only(vec![garbage::NAME.to_owned()])).await;
+    let client = running(Controllers::Only(vec![garbage_collector::NAME.to_owned()])).await;
     namespace(&client, "shop").await;
     let owner = config_map(&client, "shop", "owner", None).await;
     config_map(&client, "shop", "child", Some(("owner", &owner))).await;
-    let how = Delete { propagation: Some(Propagation::Orphan), ..Delete::default() };
+    let how = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
     client.delete(&Kind::CONFIG_MAP, "shop", "owner", &how).await.unwrap();
     until(&client, &Kind::CONFIG_MAP, |found| {
         let owners = |object: &Json| {
@@ -143,7 +146,7 @@ async fn orphans_stay_and_forget() {
 
 #[tokio::test]
 async fn quotas_are_counted_and_counted_anew() {
-    let client = running(Controllers::Only(vec![quotas::NAME.to_owned()])).await;
+    let client = running(Controllers::Only(vec![resource_quota::NAME.to_owned()])).await;
     namespace(&client, "shop").await;
     config_map(&client, "shop", "a", None).await;
     config_map(&client, "shop", "b", None).await;
@@ -159,7 +162,7 @@ async fn quotas_are_counted_and_counted_anew() {
         used(found, json!({"configmaps": "2", "count/secrets": "0"}))
     })
     .await;
-    client.delete(&Kind::CONFIG_MAP, "shop", "a", &Delete::default()).await.unwrap();
+    client.delete(&Kind::CONFIG_MAP, "shop", "a", &DeleteOptions::default()).await.unwrap();
     until(&client, &Kind::RESOURCE_QUOTA, |found| {
         used(found, json!({"configmaps": "1", "count/secrets": "0"}))
     })
@@ -175,7 +178,7 @@ async fn a_namespace_goes_with_everything_in_it() {
     config_map(&client, "shop", "held", None).await;
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     client.patch(&Kind::CONFIG_MAP, "shop", "held", hold).await.unwrap();
-    client.delete(&Kind::NAMESPACE, "", "shop", &Delete::default()).await.unwrap();
+    client.delete(&Kind::NAMESPACE, "", "shop", &DeleteOptions::default()).await.unwrap();
     until(&client, &Kind::NAMESPACE, |found| {
         let conditions =
             found.get("/shop").and_then(|shop| at(shop, "/status/conditions")).map(Value::to_string);
@@ -207,7 +210,7 @@ async fn ready_pod(client: &Client, number: usize) {
 
 #[tokio::test]
 async fn slices_of_many_pods_are_whole_whoever_meddles() {
-    /// More than one slice holds.
+    /// More than one slice can hold.
     const PODS: usize = 105;
     let names = [endpoints::slices::NAME, endpoints::legacy::NAME].map(str::to_owned);
     let client = running(Controllers::Only(names.to_vec())).await;
@@ -222,7 +225,7 @@ async fn slices_of_many_pods_are_whole_whoever_meddles() {
     until(&client, &Kind::ENDPOINT_SLICE, |found| told(found, 1, 0)).await;
     for number in 0..PODS {
         ready_pod(&client, number).await;
-        // Somebody else writes what the controller is about to write.
+        // Another client changes the slice that the controller is about to write.
         if number % 40 == 7 {
             let meddle = async |slice: Json| {
                 let name = text(at(&slice, "/metadata/name"));
@@ -246,6 +249,25 @@ async fn slices_of_many_pods_are_whole_whoever_meddles() {
         addresses.and_then(Value::as_array).map_or(0, Vec::len) == PODS
     })
     .await;
-    client.delete(&Kind::SERVICE, "shop", "web", &Delete::default()).await.unwrap();
+    client.delete(&Kind::SERVICE, "shop", "web", &DeleteOptions::default()).await.unwrap();
     until(&client, &Kind::ENDPOINTS, |found| found.is_empty()).await;
+}
+
+#[test]
+fn a_master_leaves_its_lease_to_a_stock_controller_manager_that_does_the_rest() {
+    let only = |names: &[&str]| Controllers::Only(names.iter().map(|name| (*name).to_owned()).collect());
+    for (which, is_inside, expected) in [
+        (Controllers::All, true, CONTROLLER_MANAGER),
+        (Controllers::Without(vec!["disruption-controller".to_owned()]), true, CONTROLLER_MANAGER),
+        (only(&complementary_names()), true, COMPLEMENTARY_LEASE),
+        (only(&["certificatesigningrequest-signing-controller"]), true, COMPLEMENTARY_LEASE),
+        (only(&["node-ipam-controller", "garbage-collector-controller"]), true, CONTROLLER_MANAGER),
+        (Controllers::All, false, EXTERNAL_LEASE),
+        (only(&complementary_names()), false, EXTERNAL_LEASE),
+    ] {
+        assert_eq!(lease_name(&which, is_inside), expected, "{which:?} {is_inside}");
+    }
+    let own = master_identity("10.0.0.1:6443".parse().unwrap(), "4f2a");
+    assert_eq!(own, "master-10.0.0.1:6443_4f2a");
+    assert!(is_master_identity(&own) && !is_master_identity("master-1_4f2a"));
 }

@@ -1,4 +1,4 @@
-//! What the directory keeps, renews, and refuses to touch.
+//! Tests of the data directory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -17,7 +17,7 @@ fn one_master_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::at(&folder.path().join("deep/master"));
     let lock = directory.take().unwrap();
-    assert!(directory.take().unwrap_err().to_string().contains("another master runs on"));
+    assert!(directory.take().unwrap_err().to_string().contains("another master is running on"));
     drop(lock);
     directory.take().unwrap();
 }
@@ -55,7 +55,7 @@ fn the_administrators_file_is_kept_until_it_no_longer_holds() {
         fs::read_to_string(&admin).unwrap()
     };
     let first = admit("127.0.0.1:1", 0);
-    // What a person adds to it stays.
+    // Changes by a user are kept.
     fs::write(&admin, format!("# mine\n{first}")).unwrap();
     assert_eq!(admit("127.0.0.1:1", 200), format!("# mine\n{first}"));
     let bootstrap = fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap();
@@ -64,7 +64,7 @@ fn the_administrators_file_is_kept_until_it_no_longer_holds() {
     assert_ne!(fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap(), bootstrap);
     assert_ne!(renewed, first, "less than a third of its life was left");
     assert!(admit("[::1]:1", 300).contains("https://[::1]:1"));
-    // Nobody adds anything to this one, and a master does not stay down for it.
+    // This file is not edited by users, so a damaged one does not prevent the start.
     for damaged in ["", &bootstrap[..bootstrap.len() / 2]] {
         fs::write(folder.path().join(BOOTSTRAP), damaged).unwrap();
         assert_eq!(directory.admit(&pki, address("[::1]:1"), now).unwrap(), [BOOTSTRAP]);

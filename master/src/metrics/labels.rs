@@ -1,4 +1,4 @@
-//! What a request asks for, in a bounded number of labels: what nobody serves has none, however it is called.
+//! Metric labels of a request, with bounded cardinality: unknown resources get empty labels.
 
 use apiserver::catalog::Rows;
 use apiserver::request::{Objects, Target};
@@ -6,7 +6,7 @@ use apiserver::resource::Text;
 use http::{Method, Uri};
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// Parts of objects that have a path of their own.
+/// Known subresources.
 const SUBRESOURCES: [&str; 14] = [
     "approval",
     "attach",
@@ -23,10 +23,10 @@ const SUBRESOURCES: [&str; 14] = [
     "status",
     "token",
 ];
-/// Those that go on for as long as somebody listens.
+/// Subresources with long-running requests.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
-/// What a request asks for.
+/// Labels of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct What {
     pub(super) verb: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct What {
     pub(super) component: &'static str,
 }
 
-/// Events of what.
+/// Labels of watch events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Resource {
     pub(super) group: Text,
@@ -47,24 +47,24 @@ pub(super) struct Resource {
 }
 
 impl What {
-    /// Whether it goes on for as long as somebody listens.
+    /// True for long-running requests.
     pub(super) fn is_long(&self) -> bool {
         matches!(self.verb, "WATCH" | "CONNECT")
     }
 
-    /// Whether it may change something.
+    /// True for requests that may change objects.
     pub(super) fn is_mutating(&self) -> bool {
         !matches!(self.verb, "GET" | "LIST" | "WATCH" | "HEAD" | "OPTIONS")
     }
 
-    /// What it is about.
+    /// The resource labels.
     pub(super) fn resource(&self) -> Resource {
         let (group, version) = (self.group.clone(), self.version.clone());
         Resource { group, version, resource: self.resource.clone() }
     }
 }
 
-/// What a request asks for, and whether it is only a try (`dryRun`).
+/// The labels of a request, and its `dryRun` label.
 pub(super) fn of(method: &Method, uri: &Uri, content_type: &str, rows: &Rows) -> (What, &'static str) {
     let query = uri.query().unwrap_or_default();
     let has = |name: &str, values: &[&str]| {
@@ -89,7 +89,7 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str, rows: &Rows) ->
     };
     let subresource = objects.subresource.as_deref().unwrap_or_default();
     let subresource = SUBRESOURCES.into_iter().find(|known| *known == subresource).unwrap_or_default();
-    let is_watch = has("watch", &["true", "1", "t", "T", "True", "TRUE", ""]);
+    let is_watch = objects.is_watch || has("watch", &["true", "1", "t", "T", "True", "TRUE", ""]);
     let what = What {
         verb: verb(method, &objects, subresource, is_watch, content_type),
         group: row.group.clone(),
@@ -102,7 +102,7 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str, rows: &Rows) ->
     (what, dry_run)
 }
 
-/// Group and resource of a key in the store; nothing of what is not served.
+/// Group and resource of a storage key; empty if the resource is not served.
 pub(super) fn of_key(key: &str, rows: &Rows) -> (String, String) {
     let stored = key.trim_start_matches("/registry/").split('/').next().unwrap_or_default();
     if !rows.holds(stored) {

@@ -1,9 +1,9 @@
-//! Every request on its way in and out, counted.
+//! HTTP middleware that records request metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver::Held;
+use apiserver::GuardedBody;
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
@@ -11,9 +11,9 @@ use axum::response::Response;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 
-use super::{Answered, Counted, InFlight, Metrics, labels, lines};
+use super::{Answered, Counted, InFlight, Metrics, labels};
 
-/// Counts a request and its answer; to be put around everything that is served.
+/// Records a request and its response. It must wrap the whole router.
 pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let (what, dry_run) = {
@@ -29,17 +29,17 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
         let response = next.run(request).await;
         answered(response.status());
         if response.status() != StatusCode::OK || what.verb != "WATCH" || !has_lines(&response) {
-            return response.map(|body| Body::new(Held::new(body, going_on)));
+            return response.map(|body| Body::new(GuardedBody::new(body, going_on)));
         }
         let events = metrics.watch_events.get_or_create_owned(&what.resource());
         return response.map(|body| {
             let counted = body.map_frame(move |frame| {
                 if let Some(data) = frame.data_ref() {
-                    events.inc_by(lines::count(data));
+                    events.inc_by(count_lines(data));
                 }
                 frame
             });
-            Body::new(Held::new(Body::new(counted), going_on))
+            Body::new(GuardedBody::new(Body::new(counted), going_on))
         });
     }
     let request_kind = if what.is_mutating() { "mutating" } else { "readOnly" };
@@ -52,10 +52,15 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
     response
 }
 
-/// Whether an event is a line; in other encodings they are not told apart from here.
+/// True if each watch event is one line. Events in other encodings are not counted.
 fn has_lines(response: &Response) -> bool {
     response
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
+}
+
+/// The number of newlines.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }

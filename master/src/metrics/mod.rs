@@ -1,8 +1,7 @@
-//! What is counted, for Prometheus, by the names of a stock API server.
+//! Prometheus metrics, with the names of the stock API server.
 
 mod labels;
 mod layer;
-mod lines;
 mod store;
 
 #[cfg(test)]
@@ -11,13 +10,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::Catalog;
 use apiserver::registry::Registry as Objects;
-use apiserver::store::Scope;
+use apiserver::watch_cache::Scope;
+use apiserver::{Catalog, exposition};
 use axum::Router;
 use axum::routing::get;
 use command::Process;
-use http::header;
+use http::HeaderMap;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -31,9 +30,7 @@ use self::labels::{Resource, What};
 pub use layer::observe;
 pub use store::Measured;
 
-/// What the text is.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The bounds of a stock server's histograms of requests.
+/// Histogram buckets of the stock API server, in seconds.
 const SECONDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
@@ -41,11 +38,11 @@ const SECONDS: [f64; 23] = [
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Everything that is counted. Each method is cheap enough for every request.
+/// All metrics. Recording is cheap enough for every request.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// What there may be labels of.
+    /// The resources that may occur in labels.
     catalog: Catalog,
     requests: Family<Answered, Counter>,
     durations: Histograms<What>,
@@ -87,7 +84,7 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Nothing counted yet.
+    /// Registers all metrics.
     pub fn new(git_version: &'static str, catalog: Catalog) -> Arc<Self> {
         let mut metrics = Self {
             registry: Registry::default(),
@@ -109,69 +106,69 @@ impl Metrics {
         let build = Family::<Vec<(&str, &str)>, Gauge>::default();
         build.get_or_create(&vec![("git_version", git_version)]).set(1);
         let r = &mut self.registry;
-        r.register("kubernetes_build_info", "The version that runs; always 1", build);
+        r.register("kubernetes_build_info", "Version of the master, in labels; the value is always 1", build);
         r.register(
             "apiserver_request",
-            "Requests by what they asked for and the code of the answer",
+            "Number of requests by verb, resource and response code",
             self.requests.clone(),
         );
         r.register(
             "apiserver_request_duration_seconds",
-            "From a request to its answer, but for those that go on",
+            "Response latency in seconds, without long-running requests",
             self.durations.clone(),
         );
         r.register(
             "apiserver_current_inflight_requests",
-            "Requests being answered, but for those that go on",
+            "Number of requests in progress, without long-running requests",
             self.in_flight.clone(),
         );
         r.register(
             "apiserver_longrunning_requests",
-            "Watches and other requests that go on",
+            "Number of long-running requests in progress, such as watches",
             self.long_running.clone(),
         );
-        r.register("apiserver_watch_events", "Events sent to watches", self.watch_events.clone());
-        r.register("apiserver_storage_objects", "Objects by resource", self.objects.clone());
+        r.register("apiserver_watch_events", "Number of events sent to watches", self.watch_events.clone());
+        r.register("apiserver_storage_objects", "Number of stored objects by resource", self.objects.clone());
         r.register(
             "etcd_request_duration_seconds",
-            "Requests to the store, whichever it is",
+            "Duration in seconds of storage requests, by operation and resource, for the embedded store too",
             self.storage.clone(),
         );
         self.process.register(r);
     }
 
-    /// The store answered.
+    /// Records a storage request.
     fn stored(&self, operation: &'static str, key: &str, took: Duration) {
         let (group, resource) = labels::of_key(key, &self.catalog.rows());
         self.storage.get_or_create(&Operation { operation, group, resource }).observe(took.as_secs_f64());
     }
 
-    /// Everything, as OpenMetrics text.
+    /// All metrics as OpenMetrics text.
     fn text(&self, objects: &Objects) -> String {
-        // What is not served any more is not counted either.
+        // Resources that are not served any more are dropped.
         self.objects.clear();
         for row in self.catalog.rows().all() {
             let count = objects.cache().count(row.stored(), &Scope::All);
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.objects.get_or_create(&Stored { resource: row.stored().to_owned() }).set(count);
         }
-        self.process.look();
+        self.process.update();
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a string takes any text");
         text
     }
 }
 
-/// `/metrics`.
+/// The route `/metrics`.
 pub fn router(metrics: &Arc<Metrics>, objects: &Arc<Objects>) -> Router {
     let (metrics, objects) = (metrics.clone(), objects.clone());
     Router::new().route(
         "/metrics",
-        get(move || async move { ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.text(&objects)) }),
+        get(move |headers: HeaderMap| async move { exposition::respond(&headers, metrics.text(&objects)) }),
     )
 }
 
-/// A gauge that is one higher for as long as this lives.
+/// Increments a gauge until it is dropped.
 #[derive(Debug)]
 struct Counted(Gauge);
 

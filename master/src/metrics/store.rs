@@ -1,4 +1,4 @@
-//! A store that counts how long it takes.
+//! A store wrapper that records request durations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use async_trait::async_trait;
 
 use super::Metrics;
 
-/// A store with its requests counted.
+/// A store whose requests are measured.
 pub struct Measured {
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
 }
 
 impl Measured {
-    /// Counts the requests to a store from now on.
+    /// Wraps a store.
     pub fn new(store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         Self { store, metrics }
     }
@@ -46,13 +46,13 @@ impl Store for Measured {
         self.measure(operation, &key, self.store.commit(transaction)).await
     }
 
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         let (operation, key) = name(&transaction);
-        self.measure(operation, &key, self.store.commit_late(transaction)).await
+        self.measure(operation, &key, self.store.commit_deferred(transaction)).await
     }
 
-    async fn rest(&self) -> Result<(), Error> {
-        self.store.rest().await
+    async fn flush(&self) -> Result<(), Error> {
+        self.store.flush().await
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
@@ -67,8 +67,8 @@ impl Store for Measured {
         self.store.revision().await
     }
 
-    async fn look(&self) -> Result<(), Error> {
-        self.store.look().await
+    async fn check_health(&self) -> Result<(), Error> {
+        self.store.check_health().await
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
@@ -76,7 +76,7 @@ impl Store for Measured {
     }
 }
 
-/// What a transaction is called, and the key it is about.
+/// Operation label and key of a transaction.
 fn name(transaction: &Transaction) -> (&'static str, Arc<str>) {
     let is_new = transaction.compares.iter().any(|compare| compare.expected == Expected::Absent);
     match transaction.writes.first() {

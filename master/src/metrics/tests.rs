@@ -1,4 +1,4 @@
-//! What is counted of which request, and that strangers cannot make the list long.
+//! Tests of request labels and their cardinality.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use proptest::prelude::*;
 use tower::ServiceExt as _;
 
-use super::{Measured, Metrics, labels, lines, observe, router};
+use super::{Measured, Metrics, labels, layer, observe, router};
 
 #[test]
 fn a_request_is_called_as_a_stock_server_calls_it() {
@@ -38,9 +38,9 @@ fn a_request_is_called_as_a_stock_server_calls_it() {
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let (what, _) = labels::of(&method, &uri.parse().unwrap(), content_type, &rows);
-        let told =
+        let joined =
             [what.verb, &what.group, &what.version, &what.resource, what.subresource, what.scope].join(" ");
-        assert_eq!(told, expected, "{method} {uri}");
+        assert_eq!(joined, expected, "{method} {uri}");
     }
     let (_, dry_run) = labels::of(&Method::POST, &"/api/v1/nodes?dryRun=All".parse().unwrap(), "", &rows);
     assert_eq!(dry_run, "All");
@@ -50,13 +50,13 @@ proptest! {
     #[test]
     fn every_line_is_counted(text in "[\\n\u{0}a-c\u{8a}\u{b}]{0,60}") {
         let expected = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
-        prop_assert_eq!(lines::count(text.as_bytes()), expected);
+        prop_assert_eq!(layer::count_lines(text.as_bytes()), expected);
     }
 
     #[test]
     fn every_byte_is_told_from_a_newline(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let expected = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        prop_assert_eq!(lines::count(&bytes), expected);
+        prop_assert_eq!(layer::count_lines(&bytes), expected);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which masters may have a store, and what is told of keys that are not those of before.
+//! Which masters may use a store, and errors for masters with other keys.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use apiserver::storage::Memory;
@@ -40,7 +40,7 @@ fn a_root_that_was_made_anew_takes_its_store_along() {
     ] {
         assert_eq!(judge(Some(&noted), &own, Kept::Shared, false), expected, "{noted:?}");
     }
-    // A master that has not heard of it is not to write over it.
+    // A master that missed a CA rotation must not overwrite the mark.
     assert_eq!(
         judge(Some(&mark("new", "k")), &mark("old", "k"), Kept::Shared, false),
         Verdict::Refuse("root authority")
@@ -60,7 +60,7 @@ async fn the_first_master_notes_it_and_the_last_word_stays() {
     for words in ["another root authority;", "over /m/pki", "etcdctl del /coracle/authority"] {
         assert!(refused.contains(words), "{words} is not in {refused}");
     }
-    // A store of one's own goes along.
+    // A store that only one master uses takes over the mark of that master.
     claim(&store, &two, Kept::Alone, true, pki).await.unwrap();
     claim(&store, &two, Kept::Shared, false, pki).await.unwrap();
     assert!(claim(&store, &one, Kept::Shared, false, pki).await.is_err());

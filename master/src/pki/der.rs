@@ -1,4 +1,4 @@
-//! The little DER that rcgen does not write: names that hold an attribute more than once, put into a certificate.
+//! DER encoding that rcgen lacks: names with repeated attributes.
 
 use rcgen::SigningKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -14,7 +14,7 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const BIT_STRING: u8 = 0x03;
 
-/// A name of every O, in order, and the CN.
+/// A name with these organizations (O), in order, and the common name.
 pub fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
     let attribute = |kind: &[u8], value: &str| {
         let pair = [tagged(OBJECT_IDENTIFIER, kind), tagged(UTF8_STRING, value.as_bytes())].concat();
@@ -25,10 +25,10 @@ pub fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
     tagged(SEQUENCE, &parts)
 }
 
-/// The certificate with other names of issuer and subject, signed anew; both names are DER.
+/// Replaces the issuer and subject of a certificate (both DER) and signs it again.
 ///
 /// # Errors
-/// When the certificate cannot be read or the key does not sign.
+/// If the certificate cannot be parsed or the key cannot sign.
 pub fn rename(
     certificate: &[u8],
     issuer: &[u8],
@@ -51,7 +51,7 @@ pub fn rename(
     .concat();
     let signed_anew = tagged(SEQUENCE, &content);
     let signature = key.sign(&signed_anew).map_err(|error| error.to_string())?;
-    // What stands between the signed part and the signature is the algorithm, and the key is the same.
+    // The signed part is followed by the algorithm, which does not change, since the key is the same.
     let outside = certificate.get(certificate.len() - content_length(certificate).ok_or_else(lost)?..);
     let after = outside.and_then(|outside| outside.get(signed.len()..)).ok_or_else(lost)?;
     let algorithm = first(after).ok_or_else(lost)?;
@@ -59,14 +59,14 @@ pub fn rename(
     Ok(tagged(SEQUENCE, &[signed_anew.as_slice(), algorithm, &tagged(BIT_STRING, &bits)].concat()))
 }
 
-/// Where a part of a text stands in it.
+/// Position of a subslice in a slice.
 fn place(whole: &[u8], part: &[u8]) -> Option<std::ops::Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
     (end <= whole.len()).then_some(start..end)
 }
 
-/// The length of what is inside the outermost element, which fills the text to its end.
+/// Length of the content of the outermost element, which spans the whole slice.
 fn content_length(element: &[u8]) -> Option<usize> {
     let first = usize::from(*element.get(1)?);
     let head = if first < 0x80 { 2 } else { 2 + (first & 0x7f) };
@@ -76,7 +76,7 @@ fn content_length(element: &[u8]) -> Option<usize> {
 /// The first element of several.
 fn first(elements: &[u8]) -> Option<&[u8]> {
     let short = usize::from(*elements.get(1)?);
-    // Algorithms are short: a longer one is none that we sign with.
+    // Algorithm identifiers are short.
     if short < 0x80 { elements.get(..2 + short) } else { None }
 }
 

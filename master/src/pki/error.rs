@@ -1,37 +1,37 @@
-//! Why certificates cannot be made or used, and what a person does about it.
+//! Errors of reading and creating certificates, with their remedies.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A failure that names the file and the remedy.
+/// An error that names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system refuses.
-    #[error("cannot {operation} {path}: {source}; check --data-dir and who may read and write there")]
+    /// An I/O error.
+    #[error("cannot {operation} {path}: {source}; check --data-dir and its file permissions")]
     Io {
-        /// What was tried.
+        /// The failed operation (a verb).
         operation: &'static str,
-        /// With what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file is missing, damaged or does not match the others.
     #[error("{path} {fault}; nothing was changed: {remedy}")]
     Unusable {
         /// The file.
         path: PathBuf,
         /// The end of a sentence that begins with the file.
         fault: String,
-        /// What to do.
+        /// What the user can do.
         remedy: String,
     },
-    /// A certificate could not be made.
-    #[error("cannot make the certificate of {subject}: {fault}")]
+    /// Signing failed.
+    #[error("cannot create the certificate of {subject}: {fault}")]
     Signing {
-        /// For whom.
+        /// Common name of the certificate.
         subject: String,
-        /// What went wrong.
+        /// The cause.
         fault: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Atomic file writes for keys and certificates.
 
 use std::fs::{DirBuilder, File, OpenOptions, rename};
 use std::io::{self, Read as _, Write as _};
@@ -7,21 +7,21 @@ use std::path::Path;
 
 use super::Error;
 
-/// Mode of what holds a key.
+/// Mode of files with private keys.
 pub const SECRET: u32 = 0o600;
-/// Mode of what everybody may know.
+/// Mode of certificate files.
 pub const PUBLIC: u32 = 0o644;
-/// Reading, writing and running, for the group and for everybody: none of it for what holds a key.
+/// Permission bits of group and others, none of which a file with a private key may have.
 pub const OTHERS: u32 = 0o077;
-/// Longest file that is read: a chain of certificates is a few KiB.
-const LONGEST_BYTES: u64 = 1 << 20;
+/// Read limit. A certificate chain has a few KiB.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Makes a directory that only its owner may enter, where there is none.
+/// Creates a directory that only its owner can access, if it does not exist.
 pub fn private_directory(path: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io("make", path))
 }
 
-/// What a file holds; `None` when it is not there.
+/// Reads a file; `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -29,19 +29,19 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
         Err(error) => return Err(Error::io("read", path)(error)),
     };
     let mut bytes = Vec::new();
-    file.take(LONGEST_BYTES).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
     Ok(Some(bytes))
 }
 
-/// Writes a file in one step that survives a kill and a lost power: afterwards it holds this, or still what it held before.
+/// Writes a file atomically and durably: after a crash it has either the new or the old content.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".tmp");
     let partial = Path::new(&partial);
     let failed = Error::io("write", path);
-    let directory = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = || {
-        // A leftover of a kill could have another mode.
+        // A leftover temporary file could have another mode.
         match std::fs::remove_file(partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -55,10 +55,10 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
     sync(directory)
 }
 
-/// Takes a file away, if it is there.
+/// Removes a file if it exists.
 ///
 /// # Errors
-/// When it cannot be.
+/// If it cannot be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
@@ -66,7 +66,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Has a directory keep what its names are now, through a lost power.
+/// Syncs a directory, so that renames in it survive a power loss.
 pub fn sync(directory: &Path) -> Result<(), Error> {
     File::open(directory).and_then(|opened| opened.sync_all()).map_err(Error::io("write", directory))
 }

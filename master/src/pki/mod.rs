@@ -1,15 +1,17 @@
-//! Certificates of a cluster: a root and an intermediate authority, the server's own, and those of people.
+//! Certificates of a cluster: root and intermediate CA, the serving certificate of the API server, and client
+//! certificates.
 //!
-//! Files of the directory, in the order in which they are made: `root.key`, `root.crt`, `intermediate.key`,
-//! `intermediate.crt`, `serving.pem`, `service-account.key`. A kill between any two leaves something the next start completes. Whoever brings
-//! authorities from outside puts the first four there, `root.key` excepted. What is damaged or does not fit is refused,
-//! never overwritten. Knows nothing of the rest of the master.
+//! The directory's files, in the order of their creation: `root.key`, `root.crt`, `intermediate.key`,
+//! `intermediate.crt`, `serving.pem`, `service-account.key`. The next start completes what an interrupted start has
+//! begun. Users with their own CA put the first four files there, without `root.key`. Damaged or mismatching files are
+//! errors and are never overwritten. This module does not depend on the rest of the master.
 
-mod authority;
+mod ca;
 mod der;
-mod elsewhere;
+mod discovery_server;
 mod error;
 pub mod files;
+mod front_proxy;
 pub mod names;
 pub mod node;
 mod read;
@@ -27,45 +29,45 @@ use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest as _, Sha256};
 
-pub use authority::BACKDATED;
-use authority::{Authority, LEAF_LIFE, Purpose, until};
-pub use elsewhere::{hash_of, shown_elsewhere};
+pub use ca::BACKDATED;
+use ca::{Ca, LEAF_LIFETIME, Purpose, until};
+pub use discovery_server::{ca_hash, discovery_serving};
 pub use error::Error;
 pub use names::Names;
-use read::Facts;
-pub use read::Life;
+use read::CertificateInfo;
+pub use read::Validity;
 pub use request::Request;
 use rotate::Retiring;
 pub use signer::{Signer, Usage};
 
-/// What the names of authorities begin with; the rest is of their key, because clients take authorities of one name for one.
+/// Prefixes of the CA names. A hash of the key follows, because clients treat CAs of the same name as one.
 const ROOT_NAME: &str = "coracle-root";
 const INTERMEDIATE_NAME: &str = "coracle-intermediate";
-/// The name of the server's own certificate; clients look at its alternative names only.
+/// Common name of the serving certificate. Clients only check the alternative names.
 const SERVER_NAME: &str = "kube-apiserver";
 
 const ROOT: &str = "root";
 const INTERMEDIATE: &str = "intermediate";
 const SERVING: &str = "serving.pem";
-/// The key that signs tokens of service accounts; no certificate goes with it.
+/// The key that signs service account tokens; it has no certificate.
 const SERVICE_ACCOUNT: &str = "service-account";
 
-/// The files of the directory that hold certificates.
+/// Files with certificates.
 pub const CERTIFICATES: [&str; 3] = ["root.crt", "intermediate.crt", SERVING];
-/// The files of the directory that hold keys.
+/// Files with private keys.
 pub const KEYS: [&str; 4] = ["root.key", "intermediate.key", SERVING, "service-account.key"];
-/// What stands for all that is made together.
-const MADE: [&str; 3] = ["root.crt", INTERMEDIATE_CERTIFICATE, "service-account.key"];
-/// The one of them that the root makes anew without anybody having to know.
+/// Files that show whether the others were generated.
+const GENERATED: [&str; 3] = ["root.crt", INTERMEDIATE_CERTIFICATE, "service-account.key"];
+/// The generated file that can be created again from the root CA without consequences for clients.
 pub const INTERMEDIATE_CERTIFICATE: &str = "intermediate.crt";
 
-/// What [`Pki::open`] and [`Pki::service_account_key`] would make in a directory, by the names of files.
+/// The files that [`Pki::open`] and [`Pki::service_account_key`] would generate.
 ///
 /// # Errors
-/// When nobody can look.
+/// If the directory cannot be read.
 pub fn missing(directory: &Path) -> Result<Vec<&'static str>, Error> {
     let mut missing = Vec::new();
-    for name in MADE {
+    for name in GENERATED {
         if files::read(&directory.join(name))?.is_none() {
             missing.push(name);
         }
@@ -73,70 +75,69 @@ pub fn missing(directory: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(missing)
 }
 
-/// How long certificates live that are signed from now on.
+/// Lifetimes of new certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lives {
-    /// Those that somebody asks for, at most.
+pub struct Lifetimes {
+    /// Upper limit for certificates requested by a CSR.
     pub issued: Duration,
-    /// The server's own.
+    /// The serving certificate of the API server.
     pub serving: Duration,
 }
 
-impl Default for Lives {
+impl Default for Lifetimes {
     fn default() -> Self {
-        Self { issued: LEAF_LIFE, serving: LEAF_LIFE }
+        Self { issued: LEAF_LIFETIME, serving: LEAF_LIFETIME }
     }
 }
 
-/// The authorities of a cluster.
+/// The CAs of a cluster.
 #[derive(Debug)]
 pub struct Pki {
-    lives: Lives,
+    lifetimes: Lifetimes,
     directory: PathBuf,
     root: CertificateDer<'static>,
-    intermediate: Authority,
-    /// From the intermediate towards the root, which is not in it.
+    intermediate: Ca,
+    /// From the intermediate CA towards the root CA, which is not included.
     chain: Vec<CertificateDer<'static>>,
-    /// The root before, as long as it is believed.
+    /// The previous root CA, until it is retired.
     retiring: Option<Retiring>,
 }
 
-/// What a server shows.
+/// The certificate and key of a TLS server.
 #[derive(Debug)]
 pub struct Serving {
-    /// Its certificate and the way to the root.
+    /// The certificate and its intermediates.
     pub chain: Vec<CertificateDer<'static>>,
-    /// Its key.
     pub key: PrivateKeyDer<'static>,
-    /// Whether it was made just now.
+    /// It was created by this call.
     pub is_new: bool,
 }
 
-/// A certificate and its key for a client, both PEM.
+/// A client certificate and its key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The certificate and the way to the root.
+    /// The certificate and its intermediates.
     pub certificates: String,
-    /// The key.
+    /// The private key.
     pub key: String,
 }
 
 impl Pki {
-    /// Reads the authorities, and makes those that are not there yet.
+    /// Reads the CAs and creates those that are missing.
     ///
     /// # Errors
-    /// When a file is damaged, does not fit the others, is out of date, or cannot be written.
+    /// If a file is damaged, does not match the others, has expired, or cannot be written.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         files::private_directory(directory)?;
         rotate::complete(directory)?;
         let root = Pair::read(directory, ROOT)?;
         let intermediate = Pair::read(directory, INTERMEDIATE)?;
-        let is_beginning = intermediate.is_empty() && files::read(&directory.join(SERVING))?.is_none();
+        let is_new_cluster = intermediate.is_empty() && files::read(&directory.join(SERVING))?.is_none();
         let root = match (root.certificates, root.key) {
-            (None, None) if is_beginning => Root::make(directory, make_key(directory, ROOT)?, now)?,
-            // Killed in between: the key has signed nothing yet.
-            (None, Some(key)) if is_beginning => Root::make(directory, key, now)?,
-            (None, _) => return Err(rootless(directory)),
+            (None, None) if is_new_cluster => Root::make(directory, make_key(directory, ROOT)?, now)?,
+            // The previous start was interrupted: the key has signed nothing yet.
+            (None, Some(key)) if is_new_cluster => Root::make(directory, key, now)?,
+            (None, _) => return Err(missing_root(directory)),
             (Some(certificates), key) => Root::check(directory, certificates, key, now)?,
         };
         let chain = match (intermediate.certificates, intermediate.key) {
@@ -150,10 +151,10 @@ impl Pki {
         Self::check(directory, root.certificate, chain, now)
     }
 
-    /// Reads the authorities and makes nothing.
+    /// Reads the CAs without creating any.
     ///
     /// # Errors
-    /// When one is not there or as [`Self::open`].
+    /// If one is missing, or as [`Self::open`].
     pub fn read(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         rotate::complete(directory)?;
         let [root, intermediate] = [Pair::read(directory, ROOT)?, Pair::read(directory, INTERMEDIATE)?];
@@ -177,27 +178,27 @@ impl Pki {
         let path = directory.join(INTERMEDIATE).with_extension("crt");
         let refuse = |fault: &str| {
             let remedy = format!(
-                "put the right one there, or move {INTERMEDIATE}.crt and {INTERMEDIATE}.key away to have new ones made by {ROOT}.key"
+                "restore the right one, or move {INTERMEDIATE}.crt and {INTERMEDIATE}.key away, so that new ones are created with {ROOT}.key"
             );
             Error::unusable(&path, fault, remedy)
         };
         for (signed, signer) in chain.iter().zip(chain.iter().skip(1).chain([&root])) {
-            let facts = Facts::of(signed).map_err(|fault| refuse(&fault))?;
-            if !facts.is_authority {
-                return Err(refuse("holds a certificate that may not sign others"));
+            let info = CertificateInfo::of(signed).map_err(|fault| refuse(&fault))?;
+            if !info.is_ca {
+                return Err(refuse("contains a certificate that is not a CA"));
             }
-            if facts.is_over(now) {
-                return Err(refuse("holds a certificate that has expired"));
+            if info.is_expired(now) {
+                return Err(refuse("contains a certificate that has expired"));
             }
             if !is_signed_by(signed, signer) {
                 return Err(refuse("does not lead to root.crt"));
             }
         }
-        let first = chain.first().cloned().ok_or_else(|| refuse("holds no certificate"))?;
-        let intermediate = Authority::new(first, key).map_err(|fault| refuse(&fault))?;
+        let first = chain.first().cloned().ok_or_else(|| refuse("contains no certificate"))?;
+        let intermediate = Ca::new(first, key).map_err(|fault| refuse(&fault))?;
         let retiring = Retiring::read(directory, &root)?;
         Ok(Self {
-            lives: Lives::default(),
+            lifetimes: Lifetimes::default(),
             directory: directory.to_owned(),
             root,
             intermediate,
@@ -206,69 +207,70 @@ impl Pki {
         })
     }
 
-    /// The same with other lives for what it signs.
+    /// Sets the lifetimes of new certificates.
     #[must_use]
-    pub fn with_lives(self, lives: Lives) -> Self {
-        Self { lives, ..self }
+    pub fn with_lifetimes(self, lifetimes: Lifetimes) -> Self {
+        Self { lifetimes, ..self }
     }
 
-    /// How long what it signs lives.
-    pub fn lives(&self) -> Lives {
-        self.lives
+    /// The lifetimes of new certificates.
+    pub fn lifetimes(&self) -> Lifetimes {
+        self.lifetimes
     }
 
-    /// The server's certificate: the one on disk as long as its names are these, a third of its life is left and no more than is
-    /// given now, else a new one.
+    /// The serving certificate: the one on disk if it has these names, is not due for renewal and does not outlive the
+    /// configured lifetime; else a new one.
     ///
     /// # Errors
-    /// When the file is damaged or cannot be written.
+    /// If the file is damaged or cannot be written.
     pub fn serving(&self, names: &Names, now: Timestamp) -> Result<Serving, Error> {
         let path = self.directory.join(SERVING);
         let refuse = |fault: String| {
-            Error::unusable(&path, fault, "move it away, the next start makes a new one".to_owned())
+            Error::unusable(&path, fault, "move it away, and the next start creates a new one".to_owned())
         };
         if let Some(pem) = files::read(&path)? {
             let chain = read::certificates(&pem).map_err(refuse)?;
             let key = read::key(&pem).map_err(refuse)?;
-            let first = chain.first().ok_or_else(|| refuse("holds no certificate".to_owned()))?;
-            let facts = Facts::of(first).map_err(refuse)?;
-            if !facts.is_of(&key) {
-                return Err(refuse("holds a key and a certificate that do not belong together".to_owned()));
+            let first = chain.first().ok_or_else(|| refuse("contains no certificate".to_owned()))?;
+            let info = CertificateInfo::of(first).map_err(refuse)?;
+            if !info.matches_key(&key) {
+                return Err(refuse("contains a key and a certificate that do not match".to_owned()));
             }
-            // Whoever believes a root that is retired is not to be led to it any more.
-            let is_ours =
-                is_signed_by(first, self.intermediate.certificate()) && chain.iter().skip(1).eq(self.way());
+            // The chain must no longer contain the cross-signed certificate of a retired root.
+            let is_ours = is_signed_by(first, self.intermediate.certificate())
+                && chain.iter().skip(1).eq(self.intermediates());
             let is_now =
-                facts.not_before <= now.as_second() && facts.not_after <= until(now, self.lives.serving);
-            if is_ours && facts.names == *names && !facts.is_old(now) && is_now {
+                info.not_before <= now.as_second() && info.not_after <= until(now, self.lifetimes.serving);
+            if is_ours && info.names == *names && !info.needs_renewal(now) && is_now {
                 return Ok(Serving { chain, key: private(&key), is_new: false });
             }
         }
         let key = generate(SERVER_NAME)?;
         let purpose = Purpose::Server(names.clone());
-        let signed = self.intermediate.sign_for(SERVER_NAME, &[], &purpose, &key, self.lives.serving, now)?;
-        let chain = self.lead(signed);
-        // Key and certificate in one file change in one step.
+        let signed =
+            self.intermediate.sign_for(SERVER_NAME, &[], &purpose, &key, self.lifetimes.serving, now)?;
+        let chain = self.with_chain(signed);
+        // Key and certificate share a file, so both change atomically.
         let text = key.serialize_pem() + &pem_of(&chain);
         files::write(&path, text.as_bytes(), files::SECRET)?;
         Ok(Serving { chain, key: private(&key), is_new: true })
     }
 
-    /// A new key and certificate for a user in these groups, all of which the certificate keeps.
+    /// A new key and client certificate for a user in these groups.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// If a name cannot be encoded.
     pub fn client(&self, user: &str, groups: &[String], now: Timestamp) -> Result<Credentials, Error> {
         let key = generate(user)?;
         let signed = self.intermediate.sign(user, groups, &Purpose::Client, &key, now)?;
-        Ok(Credentials { certificates: pem_of(&self.lead(signed)), key: key.serialize_pem() })
+        Ok(Credentials { certificates: pem_of(&self.with_chain(signed)), key: key.serialize_pem() })
     }
 
-    /// The certificate that a request asks for and the way to the root, PEM, once its signer has agreed to it. It lives for so
-    /// many seconds, where they are asked for, within bounds.
+    /// Issues the certificate for a CSR that a signer has accepted, as PEM with its intermediates. The requested
+    /// lifetime is clamped to the allowed range.
     ///
     /// # Errors
-    /// When something of the request cannot stand in a certificate.
+    /// If a part of the request cannot be encoded.
     pub fn issue(
         &self,
         request: &Request,
@@ -276,20 +278,20 @@ impl Pki {
         asked_seconds: Option<i64>,
         now: Timestamp,
     ) -> Result<String, Error> {
-        let life = signer::life(asked_seconds, self.lives.issued);
-        Ok(pem_of(&self.lead(self.intermediate.issue(request, usages, life, now)?)))
+        let life = signer::life(asked_seconds, self.lifetimes.issued);
+        Ok(pem_of(&self.with_chain(self.intermediate.issue(request, usages, life, now)?)))
     }
 
-    /// The key that signs tokens of service accounts (PKCS #8, DER); made where there is none.
+    /// The key that signs service account tokens (PKCS #8, DER). It is created if it is missing.
     ///
     /// # Errors
-    /// When the file is damaged or cannot be written.
+    /// If the file is damaged or cannot be written.
     pub fn service_account_key(&self) -> Result<Vec<u8>, Error> {
         let path = self.directory.join(SERVICE_ACCOUNT).with_extension("key");
         let key = match files::read(&path)? {
             None => make_key(&self.directory, SERVICE_ACCOUNT)?,
             Some(pem) => read::key(&pem).map_err(|fault| {
-                let remedy = "restore it from a backup, or move it away: the next start makes a new one, and every token of a \
+                let remedy = "restore it from a backup, or move it away: the next start creates a new one, and every service account token \
                               service account is void";
                 Error::unusable(&path, fault, remedy)
             })?,
@@ -297,73 +299,73 @@ impl Pki {
         Ok(key.serialize_der())
     }
 
-    /// Whether a client's certificate (PEM) is of this cluster and lives for a while yet.
-    pub fn is_good_client(&self, certificates: &[u8], now: Timestamp) -> bool {
+    /// True if the client certificate (PEM) was signed by the intermediate CA and is not due for renewal.
+    pub fn is_valid_client(&self, certificates: &[u8], now: Timestamp) -> bool {
         let Ok(chain) = read::certificates(certificates) else { return false };
         chain.first().is_some_and(|first| {
             let signed = is_signed_by(first, self.intermediate.certificate());
-            signed && Facts::of(first).is_ok_and(|facts| !facts.is_old(now))
+            signed && CertificateInfo::of(first).is_ok_and(|info| !info.needs_renewal(now))
         })
     }
 
-    /// The root certificate as PEM: all that a client needs to know us.
+    /// The root certificate as PEM, which clients use to verify the API server.
     pub fn root_pem(&self) -> String {
         pem_of(std::slice::from_ref(&self.root))
     }
 
-    /// SHA-256 of the root's SubjectPublicKeyInfo, in hex: what a join string pins.
+    /// SHA-256 of the root's SubjectPublicKeyInfo in hex, which join strings pin.
     pub fn root_hash(&self) -> String {
-        let info = Facts::of(&self.root).map(|facts| facts.public_key_info).unwrap_or_default();
+        let info = CertificateInfo::of(&self.root).map(|info| info.spki).unwrap_or_default();
         hex::encode(Sha256::digest(info))
     }
 
-    /// The same and the root that is not retired yet, where there is one: what clients that hold certificates are told.
-    pub fn trusted_pem(&self) -> String {
+    /// The trust bundle as PEM: the root, and the previous root until it is retired.
+    pub fn trust_bundle_pem(&self) -> String {
         self.root_pem() + &self.retiring_pem()
     }
 
-    /// The root that is not retired yet, as PEM; empty where there is none.
+    /// The previous root as PEM; empty after it is retired.
     pub fn retiring_pem(&self) -> String {
-        let old = self.retiring.as_ref().and_then(|retiring| retiring.authorities.first());
+        let old = self.retiring.as_ref().and_then(|retiring| retiring.cas.first());
         old.map(|old| pem_of(std::slice::from_ref(old))).unwrap_or_default()
     }
 
-    /// What join strings pinned before, where that root is not retired yet.
+    /// The pinned hash of the previous root, until it is retired.
     pub fn retiring_hash(&self) -> Option<String> {
-        let old = self.retiring.as_ref()?.authorities.first()?;
-        Some(hex::encode(Sha256::digest(Facts::of(old).ok()?.public_key_info)))
+        let old = self.retiring.as_ref()?.cas.first()?;
+        Some(hex::encode(Sha256::digest(CertificateInfo::of(old).ok()?.spki)))
     }
 
-    /// Whether those are the same authorities.
+    /// True if both have the same CAs.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.client_authorities() == other.client_authorities()
+        self.client_cas() == other.client_cas()
     }
 
-    /// Who may have signed a client's certificate. The intermediate is among them for clients that show theirs alone.
-    pub fn client_authorities(&self) -> Vec<CertificateDer<'static>> {
-        let retiring = self.retiring.iter().flat_map(|retiring| &retiring.authorities);
+    /// The client CA bundle. It includes the intermediate CAs, for clients that send their certificate without them.
+    pub fn client_cas(&self) -> Vec<CertificateDer<'static>> {
+        let retiring = self.retiring.iter().flat_map(|retiring| &retiring.cas);
         [&self.root].into_iter().chain(&self.chain).chain(retiring).cloned().collect()
     }
 
-    /// From the intermediate to every root that is believed.
-    fn way(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
-        self.chain.iter().chain(self.retiring.as_ref().map(|retiring| &retiring.bridge))
+    /// Intermediates for all trusted roots: the chain, and the cross-signed certificate during a rotation.
+    fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
+        self.chain.iter().chain(self.retiring.as_ref().map(|retiring| &retiring.cross_signed))
     }
 
-    fn lead(&self, signed: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
-        std::iter::once(signed).chain(self.way().cloned()).collect()
+    fn with_chain(&self, signed: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
+        std::iter::once(signed).chain(self.intermediates().cloned()).collect()
     }
 }
 
-/// When the certificates of a PEM file begin and end, in order.
+/// The validity periods of the certificates in a PEM file, in order.
 ///
 /// # Errors
-/// What is wrong with the file, as the end of a sentence that begins with it.
-pub fn lives(pem: &[u8]) -> Result<Vec<Life>, String> {
-    read::certificates(pem)?.iter().map(|der| Life::of(der)).collect()
+/// The fault, as the end of a sentence that begins with the file.
+pub fn validities(pem: &[u8]) -> Result<Vec<Validity>, String> {
+    read::certificates(pem)?.iter().map(|der| Validity::of(der)).collect()
 }
 
-/// A certificate (or a chain) and a key, either of which may not be there.
+/// A certificate chain and a key. Either may be missing.
 struct Pair {
     certificates: Option<Vec<CertificateDer<'static>>>,
     key: Option<KeyPair>,
@@ -381,10 +383,10 @@ impl Pair {
             .transpose()?;
         let key = files::read(&path("key"))?.map(|pem| read::key(&pem).map_err(refuse("key"))).transpose()?;
         if let (Some([first, ..]), Some(key)) = (certificates.as_deref(), &key)
-            && !Facts::of(first).map_err(refuse("crt"))?.is_of(key)
+            && !CertificateInfo::of(first).map_err(refuse("crt"))?.matches_key(key)
         {
             let fault = format!("is not the key of {name}.crt beside it");
-            return Err(Error::unusable(path("key"), fault, "put the two that belong together there"));
+            return Err(Error::unusable(path("key"), fault, "restore a matching pair"));
         }
         Ok(Self { certificates, key })
     }
@@ -396,13 +398,13 @@ impl Pair {
 
 struct Root {
     certificate: CertificateDer<'static>,
-    /// Absent when whoever brought it keeps the key elsewhere.
-    authority: Option<Authority>,
+    /// `None` if the user keeps the root key elsewhere.
+    authority: Option<Ca>,
 }
 
 impl Root {
     fn make(directory: &Path, key: KeyPair, now: Timestamp) -> Result<Self, Error> {
-        let authority = Authority::root(&own_name(ROOT_NAME, &key), key, now)?;
+        let authority = Ca::root(&name_with_key_hash(ROOT_NAME, &key), key, now)?;
         let certificate = authority.certificate().clone();
         let text = pem_of(std::slice::from_ref(&certificate));
         files::write(&directory.join(ROOT).with_extension("crt"), text.as_bytes(), files::PUBLIC)?;
@@ -417,29 +419,28 @@ impl Root {
     ) -> Result<Self, Error> {
         let path = directory.join(ROOT).with_extension("crt");
         let refuse = |fault: &str| {
-            let remedy =
-                "put the certificate of a root authority there, or begin anew with an empty --data-dir";
+            let remedy = "put the certificate of a root CA there, or start over with an empty --data-dir";
             Error::unusable(&path, fault, remedy)
         };
         let mut certificates = certificates.into_iter();
         let (Some(certificate), None) = (certificates.next(), certificates.next()) else {
-            return Err(refuse("holds more than one certificate"));
+            return Err(refuse("contains more than one certificate"));
         };
-        let facts = Facts::of(&certificate).map_err(|fault| refuse(&fault))?;
-        if !facts.is_authority {
-            return Err(refuse("holds a certificate that may not sign others"));
+        let info = CertificateInfo::of(&certificate).map_err(|fault| refuse(&fault))?;
+        if !info.is_ca {
+            return Err(refuse("contains a certificate that is not a CA"));
         }
-        if facts.is_over(now) {
+        if info.is_expired(now) {
             return Err(refuse("has expired"));
         }
-        let authority = key.map(|key| Authority::new(certificate.clone(), key)).transpose();
+        let authority = key.map(|key| Ca::new(certificate.clone(), key)).transpose();
         Ok(Self { certificate, authority: authority.map_err(|fault| refuse(&fault))? })
     }
 
-    fn check_can_sign(&self, directory: &Path) -> Result<&Authority, Error> {
+    fn check_can_sign(&self, directory: &Path) -> Result<&Ca, Error> {
         self.authority.as_ref().ok_or_else(|| {
             let fault = "is not there, and neither are intermediate.crt and intermediate.key";
-            let remedy = "put an intermediate authority that root.crt signed there, or the root's key";
+            let remedy = "put an intermediate CA that root.crt signed there, or the root's key";
             Error::unusable(directory.join(ROOT).with_extension("key"), fault, remedy)
         })
     }
@@ -451,7 +452,7 @@ impl Root {
         now: Timestamp,
     ) -> Result<(Vec<CertificateDer<'static>>, KeyPair), Error> {
         let root = self.check_can_sign(directory)?;
-        let name = own_name(INTERMEDIATE_NAME, &key);
+        let name = name_with_key_hash(INTERMEDIATE_NAME, &key);
         let chain = vec![root.sign(&name, &[], &Purpose::Intermediate, &key, now)?];
         let path = directory.join(INTERMEDIATE).with_extension("crt");
         files::write(&path, pem_of(&chain).as_bytes(), files::PUBLIC)?;
@@ -462,14 +463,14 @@ impl Root {
 fn need_key(directory: &Path, key: Option<KeyPair>) -> Result<KeyPair, Error> {
     key.ok_or_else(|| {
         let path = directory.join(INTERMEDIATE).with_extension("key");
-        let remedy = "put it back, or move intermediate.crt away to have a new one made by root.key";
+        let remedy = "restore it, or move intermediate.crt away, so that a new one is created with root.key";
         Error::unusable(path, "is not there, but intermediate.crt is", remedy)
     })
 }
 
-fn rootless(directory: &Path) -> Error {
+fn missing_root(directory: &Path) -> Error {
     let path = directory.join(ROOT).with_extension("crt");
-    let remedy = "put it back, or begin anew with an empty --data-dir";
+    let remedy = "restore it, or start over with an empty --data-dir";
     Error::unusable(path, "is not there, but files that depend on it are", remedy)
 }
 
@@ -478,7 +479,7 @@ fn generate(subject: &str) -> Result<KeyPair, Error> {
         .map_err(|error| Error::Signing { subject: subject.to_owned(), fault: error.to_string() })
 }
 
-fn own_name(begin: &str, key: &KeyPair) -> String {
+fn name_with_key_hash(begin: &str, key: &KeyPair) -> String {
     let digest = Sha256::digest(key.public_key_raw());
     format!("{begin}-{}", hex::encode(&digest[..4]))
 }

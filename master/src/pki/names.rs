@@ -1,21 +1,20 @@
-//! The names under which a master is reached, all of which its serving certificate holds. Pure.
+//! DNS names and IP addresses of a server certificate. Pure.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Names and addresses of a server; equal sets are equal whatever order they were given in.
+/// Names and addresses of a server, without order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// DNS names.
     pub dns: BTreeSet<String>,
-    /// Addresses.
     pub addresses: BTreeSet<IpAddr>,
 }
 
 impl Names {
-    /// What every master of a cluster is called: the machine itself, and the `kubernetes` service.
+    /// The names of every master: the host, `localhost` and the `kubernetes` service.
     ///
-    /// A host name that cannot stand in a certificate is left out: nobody could use it in a URL either.
+    /// A host name that is no valid DNS name is left out, since no URL can contain it.
     pub fn of_master(host_name: &str, cluster_domain: &str, service_addresses: &[IpAddr]) -> Self {
         let mut names = Self::default();
         let host_name = host_name.to_lowercase();
@@ -31,7 +30,7 @@ impl Names {
         names
     }
 
-    /// One more, an address or a name.
+    /// Adds an IP address or a DNS name.
     pub fn add(&mut self, name: &str) {
         match name.parse() {
             Ok(address) => self.addresses.insert(address),
@@ -40,7 +39,7 @@ impl Names {
     }
 }
 
-/// Whether that is a name a certificate may hold: labels of letters, digits and `-`, the first of which may be `*`.
+/// True for a valid DNS name; the first label may be `*`.
 pub fn is_dns_name(name: &str) -> bool {
     let label = |label: &str| {
         let inside = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';

@@ -1,14 +1,14 @@
-//! Whose certificate is a node's: its user and its group. Pure.
+//! User and group names in node certificates. Pure.
 
 use apiserver::auth::nodes::name_of;
 pub use apiserver::auth::nodes::{NODES as GROUP, PREFIX};
 
-/// The node that a user is; both spellings are the same one.
+/// The node name of a user; `system:node:` and `kubelet:` prefixes are equivalent.
 pub fn of_user(user: &str) -> Option<&str> {
     name_of(user).filter(|name| is_name(name))
 }
 
-/// Whether a node may be called that: what an object of kind Node may, so that no certificate names one that cannot be.
+/// True for a valid Node name, so that no certificate is issued for an impossible node.
 fn is_name(name: &str) -> bool {
     let is_inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label: &str| {
@@ -21,7 +21,7 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Users that are nodes, and that are not.
+    //! Tests of user names.
     use super::of_user;
 
     #[test]

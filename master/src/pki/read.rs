@@ -1,4 +1,4 @@
-//! Certificates and keys from PEM, and the few facts about them that decide anything. Pure.
+//! Parses certificates and keys from PEM. Pure.
 
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
@@ -10,64 +10,65 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::names::Names;
 use super::request::address;
 
-/// Most certificates in one file: a chain is two or three.
-const MOST_CERTIFICATES: usize = 16;
+/// Upper limit per file. A chain has two or three.
+const MAX_CERTIFICATES: usize = 16;
 
-/// Every certificate of a PEM file, in order, each of which reads.
+/// All certificates of a PEM file, in order.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();
     for found in CertificateDer::pem_slice_iter(pem) {
         let der = found.map_err(|error| format!("is damaged: {error}"))?;
-        X509Certificate::from_der(&der).map_err(|error| format!("holds a damaged certificate: {error}"))?;
+        X509Certificate::from_der(&der)
+            .map_err(|error| format!("contains a damaged certificate: {error}"))?;
         all.push(der);
-        if all.len() > MOST_CERTIFICATES {
-            return Err(format!("holds more than {MOST_CERTIFICATES} certificates"));
+        if all.len() > MAX_CERTIFICATES {
+            return Err(format!("contains more than {MAX_CERTIFICATES} certificates"));
         }
     }
     if all.is_empty() {
-        Err("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned())
+        Err("contains no certificate (-----BEGIN CERTIFICATE-----)".to_owned())
     } else {
         Ok(all)
     }
 }
 
-/// The private key of a PEM file, which may hold certificates too.
+/// The private key of a PEM file, which may contain certificates too.
 pub fn key(pem: &[u8]) -> Result<KeyPair, String> {
     let der = rustls::pki_types::PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_| {
-        "holds no key in PKCS #8 form (-----BEGIN PRIVATE KEY-----; `openssl pkcs8 -topk8 -nodes` makes it of others)"
+        "contains no key in PKCS #8 format (-----BEGIN PRIVATE KEY-----; convert others with `openssl pkcs8 -topk8 -nodes`)"
             .to_owned()
     })?;
-    KeyPair::try_from(&der).map_err(|error| format!("holds a key that cannot be used: {error}"))
+    KeyPair::try_from(&der).map_err(|error| format!("contains an unusable key: {error}"))
 }
 
-/// What decides about a certificate.
+/// The parsed fields of a certificate that this module uses.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    /// The subject, as DER.
+pub struct CertificateInfo {
+    /// Subject (DER).
     pub subject: Vec<u8>,
-    /// Public key with its algorithm, as DER.
-    pub public_key_info: Vec<u8>,
-    /// The bare public key.
+    /// SubjectPublicKeyInfo (DER).
+    pub spki: Vec<u8>,
+    /// The public key without its algorithm.
     public_key: Vec<u8>,
-    /// The identifier of its key, where it has one.
+    /// SubjectKeyIdentifier, if present.
     pub key_id: Option<Vec<u8>>,
-    /// Whether it may sign others.
-    pub is_authority: bool,
-    /// How many authorities may be on a way from it, where that is limited.
+    /// True for CA certificates.
+    pub is_ca: bool,
+    /// Path length constraint, if present.
     pub path_length: Option<u32>,
-    /// The first second of its life, since 1970.
+    /// Start of the validity, as Unix time.
     pub not_before: i64,
-    /// The last second of its life, since 1970.
+    /// End of the validity, as Unix time.
     pub not_after: i64,
-    /// Names of a server.
+    /// DNS and IP alternative names.
     pub names: Names,
 }
 
-impl Facts {
-    /// Reads a certificate.
+impl CertificateInfo {
+    /// Parses a certificate.
     pub fn of(der: &[u8]) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der)
-            .map_err(|error| format!("holds a damaged certificate: {error}"))?;
+            .map_err(|error| format!("contains a damaged certificate: {error}"))?;
         let key_id = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
             ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
             _ => None,
@@ -84,10 +85,10 @@ impl Facts {
         }
         Ok(Self {
             subject: certificate.subject().as_raw().to_vec(),
-            public_key_info: certificate.public_key().raw.to_vec(),
+            spki: certificate.public_key().raw.to_vec(),
             public_key: certificate.public_key().subject_public_key.data.to_vec(),
             key_id,
-            is_authority: certificate.is_ca(),
+            is_ca: certificate.is_ca(),
             path_length: certificate
                 .basic_constraints()
                 .ok()
@@ -99,49 +100,49 @@ impl Facts {
         })
     }
 
-    /// Whether that key is this certificate's.
-    pub fn is_of(&self, key: &KeyPair) -> bool {
+    /// True if the certificate contains this key.
+    pub fn matches_key(&self, key: &KeyPair) -> bool {
         self.public_key == key.der_bytes()
     }
 
-    /// Whether its life has ended.
-    pub fn is_over(&self, now: Timestamp) -> bool {
+    /// True after the end of the validity.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
         now.as_second() > self.not_after
     }
 
-    /// Whether less than a third of its life is left: time for a new one.
-    pub fn is_old(&self, now: Timestamp) -> bool {
+    /// True if less than a third of the lifetime is left.
+    pub fn needs_renewal(&self, now: Timestamp) -> bool {
         let life = self.not_after.saturating_sub(self.not_before);
         self.not_after.saturating_sub(now.as_second()) < life / 3
     }
 }
 
-/// From when to when a certificate is good, and what it is called.
+/// Validity period and name of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life {
-    /// The common name of its subject, or all of the subject where it has none.
+pub struct Validity {
+    /// Common name, or the whole subject if it has none.
     pub name: String,
-    /// Its first second.
+    /// Start of the validity.
     pub from: Timestamp,
-    /// Its last second.
+    /// End of the validity.
     pub until: Timestamp,
-    /// Whether it may sign others.
-    pub is_authority: bool,
+    /// True for CA certificates.
+    pub is_ca: bool,
 }
 
-impl Life {
-    /// When a master makes another of its own: when less than a third of this one is left.
-    pub fn due(&self) -> Timestamp {
+impl Validity {
+    /// When the master renews its own certificates: when a third of the lifetime is left.
+    pub fn renewal_time(&self) -> Timestamp {
         let third = self.until.duration_since(self.from) / 3;
         self.until.checked_sub(third).unwrap_or(self.until)
     }
 
-    /// Reads a certificate.
+    /// Parses a certificate.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If it is damaged.
     pub fn of(der: &[u8]) -> Result<Self, String> {
-        let damaged = |error: &dyn std::fmt::Display| format!("holds a damaged certificate: {error}");
+        let damaged = |error: &dyn std::fmt::Display| format!("contains a damaged certificate: {error}");
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| damaged(&error))?;
         let subject = certificate.subject();
         let common = subject.iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -151,7 +152,7 @@ impl Life {
             name: common.map_or_else(|| subject.to_string(), str::to_owned),
             from: at(validity.not_before.timestamp())?,
             until: at(validity.not_after.timestamp())?,
-            is_authority: certificate.is_ca(),
+            is_ca: certificate.is_ca(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What a certificate request asks for, read once and taken at its word: whatever is signed stands in it. Pure.
+//! Parses certificate signing requests (CSRs). Pure.
 
 use std::net::IpAddr;
 
@@ -12,35 +12,34 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::names::{self, Names};
 
-/// The name of its PEM block.
+/// PEM label.
 const LABEL: &str = "CERTIFICATE REQUEST";
-/// Most alternative names of one request: a server has a few names and an address an interface.
-const MOST_NAMES: usize = 256;
-/// Signatures over SHA-1, which prove nothing any more.
-const WEAK: [&str; 2] = ["1.2.840.113549.1.1.5", "1.3.14.3.2.29"];
+/// Upper limit of alternative names: a server has a few names and one address per interface.
+const MAX_NAMES: usize = 256;
+/// OIDs of SHA-1 signatures, which are insecure.
+const SHA1_ALGORITHMS: [&str; 2] = ["1.2.840.113549.1.1.5", "1.3.14.3.2.29"];
 
-/// A request whose sender has the key that it is for.
+/// A CSR with a verified signature.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The one CN; empty when there is none.
+    /// Common name (CN); empty without one.
     pub common_name: String,
-    /// Every O, in order.
+    /// Organizations (O), in order.
     pub organizations: Vec<String>,
-    /// Alternative names that are names of machines.
+    /// DNS and IP alternative names.
     pub names: Names,
-    /// Alternative names that are addresses of mail.
+    /// Email alternative names.
     pub emails: Vec<String>,
-    /// Alternative names that are URIs.
+    /// URI alternative names.
     pub uris: Vec<String>,
-    /// The whole subject, DER.
+    /// The whole subject (DER).
     pub(super) subject: Vec<u8>,
-    /// The key it is for.
     pub(super) key: PublicKey,
-    /// The same with its algorithm, DER.
-    pub(super) key_info: Vec<u8>,
+    /// SubjectPublicKeyInfo (DER).
+    pub(super) spki: Vec<u8>,
 }
 
-/// Somebody else's key.
+/// The public key of the requester.
 #[derive(Clone, Debug)]
 pub(super) struct PublicKey {
     algorithm: &'static SignatureAlgorithm,
@@ -58,33 +57,34 @@ impl PublicKeyData for PublicKey {
 }
 
 impl Request {
-    /// Reads the PEM of a request.
+    /// Parses a CSR (PEM).
     ///
     /// # Errors
-    /// Why no certificate could be made of it.
+    /// Why no certificate can be issued for it.
     pub fn read(pem: &[u8]) -> Result<Self, String> {
-        let (_, block) = parse_x509_pem(pem).map_err(|error| format!("it is no PEM: {error}"))?;
+        let (_, block) = parse_x509_pem(pem).map_err(|error| format!("it is not PEM: {error}"))?;
         if block.label != LABEL {
             return Err(format!("PEM block type must be {LABEL}"));
         }
         let (rest, request) = X509CertificationRequest::from_der(&block.contents)
             .map_err(|error| format!("it cannot be read: {error}"))?;
         if !rest.is_empty() {
-            return Err("something stands behind it".to_owned());
+            return Err("it has trailing data".to_owned());
         }
-        let is_weak = WEAK.contains(&request.signature_algorithm.algorithm.to_id_string().as_str());
+        let is_weak =
+            SHA1_ALGORITHMS.contains(&request.signature_algorithm.algorithm.to_id_string().as_str());
         if is_weak || request.verify_signature().is_err() {
-            return Err("its signature is not one of its key, or of a kind that is not believed: sign it with RSA of 2048 bits and \
-                        more, ECDSA on P-256 or P-384, or Ed25519, over SHA-256 or better"
+            return Err("its signature does not match its key or is too weak: sign it with RSA of at least 2048 bits, \
+                        ECDSA on P-256 or P-384, or Ed25519, with SHA-256 or better"
                 .to_owned());
         }
         let info = &request.certification_request_info;
-        let unreadable = |_| "its subject has letters that cannot be read".to_owned();
+        let unreadable = |_| "its subject is not valid text".to_owned();
         let mut common: Vec<&str> = Vec::new();
         for name in info.subject.iter_common_name() {
             common.push(name.as_str().map_err(unreadable)?);
         }
-        // Servers differ on which of several counts.
+        // Which of several common names counts differs between servers.
         let common_name = match common.as_slice() {
             [] => String::new(),
             [one] => (*one).to_owned(),
@@ -100,12 +100,12 @@ impl Request {
             uris: Vec::new(),
             subject: info.subject.as_raw().to_vec(),
             key: key(&info.subject_pki)?,
-            key_info: info.subject_pki.raw.to_vec(),
+            spki: info.subject_pki.raw.to_vec(),
         };
         for extension in request.requested_extensions().into_iter().flatten() {
             if let ParsedExtension::SubjectAlternativeName(alternative) = extension {
-                if alternative.general_names.len() > MOST_NAMES {
-                    return Err(format!("it asks for more than {MOST_NAMES} alternative names"));
+                if alternative.general_names.len() > MAX_NAMES {
+                    return Err(format!("it requests more than {MAX_NAMES} alternative names"));
                 }
                 alternative.general_names.iter().try_for_each(|name| read.add(name))?;
             }
@@ -113,9 +113,9 @@ impl Request {
         Ok(read)
     }
 
-    /// SHA-256 of the key it is for (SubjectPublicKeyInfo), in hex.
+    /// SHA-256 of the SubjectPublicKeyInfo, in hex.
     pub fn key_hash(&self) -> String {
-        hex::encode(Sha256::digest(&self.key_info))
+        hex::encode(Sha256::digest(&self.spki))
     }
 
     fn add(&mut self, name: &GeneralName<'_>) -> Result<(), String> {
@@ -125,21 +125,19 @@ impl Request {
             }
             GeneralName::DNSName(name) => return Err(format!("{name:?} is no DNS name")),
             GeneralName::IPAddress(bytes) => {
-                self.names.addresses.insert(address(bytes).ok_or("it asks for an address that is none")?);
+                self.names.addresses.insert(address(bytes).ok_or("it requests an invalid IP address")?);
             }
             GeneralName::RFC822Name(name) => self.emails.push((*name).to_owned()),
             GeneralName::URI(name) => self.uris.push((*name).to_owned()),
             _ => {
-                return Err(
-                    "it asks for an alternative name that is neither DNS, IP, email nor URI".to_owned()
-                );
+                return Err("it requests an alternative name that is not DNS, IP, email or URI".to_owned());
             }
         }
         Ok(())
     }
 }
 
-/// The key, where it is of a kind that is known here.
+/// The public key, if its algorithm is supported.
 fn key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, String> {
     let kind = info.algorithm.algorithm.to_id_string();
     let curve = info.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
@@ -149,12 +147,11 @@ fn key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, String> {
         ("1.2.840.10045.2.1", "1.2.840.10045.3.1.7") => &rcgen::PKCS_ECDSA_P256_SHA256,
         ("1.2.840.10045.2.1", "1.3.132.0.34") => &rcgen::PKCS_ECDSA_P384_SHA384,
         ("1.3.101.112", _) => &rcgen::PKCS_ED25519,
-        _ => return Err("its key is of a kind that is not signed".to_owned()),
+        _ => return Err("its key type is not supported".to_owned()),
     };
     Ok(PublicKey { algorithm, bytes: info.subject_public_key.data.to_vec() })
 }
 
-/// An address as certificates have it.
 pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 4]>::try_from(bytes)
         .map(IpAddr::from)

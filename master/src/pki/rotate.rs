@@ -1,9 +1,9 @@
-//! A new root beside the old one, until that is retired; and a new intermediate alone.
+//! Rotation of the root CA and renewal of the intermediate CA.
 //!
-//! What is new is made aside, in a directory that gets its name `next` once it is whole, and is then moved in place file by file:
-//! a kill in between leaves something that whoever reads the directory next completes. Between the two roots stands a bridge,
-//! the new root's key signed by the old root: whoever believes either believes what is shown. `retiring.crt` holds it, the
-//! old root and the authorities below that; it is all that retiring takes away.
+//! New files are staged in a directory, which is renamed to `next` when it is complete; then they are moved into place
+//! one by one. After an interruption, the next reader completes the move. During a rotation, a cross-signed certificate
+//! (the new root's key, signed by the old root) makes certificates valid for clients that trust either root.
+//! `retiring.crt` contains it, the old root and the old intermediates. Retiring the old root removes only this file.
 
 use std::fs;
 use std::io;
@@ -14,80 +14,82 @@ use jiff::Timestamp;
 use rcgen::KeyPair;
 use rustls::pki_types::CertificateDer;
 
-use super::authority::{Authority, Purpose};
-use super::read::{self, Facts};
+use super::ca::{Ca, Purpose};
+use super::read::{self, CertificateInfo};
 use super::{Error, INTERMEDIATE, INTERMEDIATE_NAME, Pair, ROOT, ROOT_NAME, Root};
-use super::{files, generate, own_name, pem_of};
+use super::{files, generate, name_with_key_hash, pem_of};
 
-/// What of the old root stays until it is retired.
+/// The parts of the old root that are kept until it is retired.
 pub const RETIRING: &str = "retiring.crt";
-/// The latest intermediate authorities that others have taken the place of, below the root there is or an older one: who shows the whole
-/// way to that root stays known, and whoever looks has to know whose certificates those are.
+/// The most recent replaced intermediate CAs, of the current or an older root. Certificates that they signed remain
+/// valid, and the master must be able to tell which they are.
 pub const REPLACED: &str = "replaced.crt";
-/// How many of them: certificates that they signed have ended before so many others came.
-const MOST_REPLACED: usize = 8;
-/// What is new and whole, and what is not whole yet.
+/// Number of them that is kept: older ones have only signed certificates that have expired.
+const MAX_REPLACED: usize = 8;
+/// Directory of complete and of incomplete new files.
 const NEXT: &str = "next";
-const UNFINISHED: &str = "next.tmp";
-/// The files that are made anew, in the order in which they are put in place; the last by [`renew_intermediate`] alone.
+const NEXT_UNFINISHED: &str = "next.tmp";
+/// The moved files, in order. Only [`renew_intermediate`] writes the last one.
 const MOVED: [&str; 6] = [RETIRING, "root.key", "root.crt", "intermediate.key", "intermediate.crt", REPLACED];
-/// How long a path below an old root has to be allowed to be: the bridge and an intermediate authority.
-const BELOW: u32 = 2;
+/// Path length that the old root must allow: the cross-signed root and an intermediate CA.
+const MIN_PATH_LENGTH: u32 = 2;
 
-/// The old root for as long as it is believed.
+/// The old root during a rotation.
 #[derive(Debug)]
 pub(super) struct Retiring {
-    /// The new root, as the old one vouches for it.
-    pub bridge: CertificateDer<'static>,
-    /// The old root, then those that it vouches for.
-    pub authorities: Vec<CertificateDer<'static>>,
+    /// The new root, signed by the old one.
+    pub cross_signed: CertificateDer<'static>,
+    /// The old root and its intermediates.
+    pub cas: Vec<CertificateDer<'static>>,
 }
 
 impl Retiring {
-    /// Reads it, where there is one beside that root.
+    /// Reads the file, if there is one, and checks that it belongs to the root.
     pub(super) fn read(directory: &Path, root: &CertificateDer<'static>) -> Result<Option<Self>, Error> {
         let path = directory.join(RETIRING);
         let refuse = |fault: String| {
-            let remedy = "restore it from a backup, or move it away: the old root is retired then";
+            let remedy = "restore it from a backup, or move it away, which retires the old root";
             Error::unusable(&path, fault, remedy)
         };
         let Some(pem) = files::read(&path)? else { return Ok(None) };
         let mut all = read::certificates(&pem).map_err(refuse)?;
-        let bridge = all.remove(0);
-        let key_of = |der: &[u8]| Facts::of(der).map(|facts| facts.public_key_info).map_err(refuse);
-        let is_bridge = key_of(&bridge)? == key_of(root)?;
-        if !is_bridge || !all.first().is_some_and(|old| is_signed_by(&bridge, old)) {
-            return Err(refuse("holds no old root that vouches for root.crt".to_owned()));
+        let cross_signed = all.remove(0);
+        let key_of = |der: &[u8]| CertificateInfo::of(der).map(|info| info.spki).map_err(refuse);
+        let is_bridge = key_of(&cross_signed)? == key_of(root)?;
+        if !is_bridge || !all.first().is_some_and(|old| is_signed_by(&cross_signed, old)) {
+            return Err(refuse("contains no old root that signed root.crt".to_owned()));
         }
-        Ok(Some(Self { bridge, authorities: all }))
+        Ok(Some(Self { cross_signed, cas: all }))
     }
 }
 
-/// Makes a new root and a new intermediate authority. What the old ones signed holds, and both roots are believed, until
-/// [`retire`].
+/// Creates a new root and intermediate CA. Certificates signed by the old ones stay valid, and both roots are trusted
+/// until [`retire`].
 ///
 /// # Errors
-/// When a rotation is under way, the root's key is not there, or a file cannot be written.
+/// If a rotation is in progress, the root key is missing, or a file cannot be written.
 pub fn begin(directory: &Path, now: Timestamp) -> Result<(), Error> {
     complete(directory)?;
     let path = directory.join(RETIRING);
     if files::read(&path)?.is_some() {
         let remedy = "retire that root first (`master rotate-ca --retire`)";
-        return Err(Error::unusable(path, "holds a root that is not retired yet", remedy));
+        return Err(Error::unusable(path, "contains a root CA that is not retired yet", remedy));
     }
     let (old, below) = signer(directory, now)?;
-    if Facts::of(old.certificate()).is_ok_and(|facts| facts.path_length.is_some_and(|most| most < BELOW)) {
-        let fault = "allows no two authorities below itself, and cannot vouch for another root";
-        let remedy = "bring a new root from outside, and hand it out before it is put there";
+    if CertificateInfo::of(old.certificate())
+        .is_ok_and(|info| info.path_length.is_some_and(|most| most < MIN_PATH_LENGTH))
+    {
+        let fault = "does not allow two CAs below itself, so it cannot sign another root";
+        let remedy = "create a new root outside of the cluster, and distribute it before putting it there";
         return Err(Error::unusable(directory.join(ROOT).with_extension("crt"), fault, remedy));
     }
     let key = generate(ROOT)?;
     let key_pem = key.serialize_pem();
-    let name = own_name(ROOT_NAME, &key);
-    let bridge = old.sign(&name, &[], &Purpose::Bridge, &key, now)?;
-    let root = Authority::root(&name, key, now)?;
+    let name = name_with_key_hash(ROOT_NAME, &key);
+    let cross_signed = old.sign(&name, &[], &Purpose::CrossSignedRoot, &key, now)?;
+    let root = Ca::root(&name, key, now)?;
     let [intermediate_key, intermediate] = intermediate(&root, now)?;
-    let retiring: Vec<_> = [bridge, old.certificate().clone()].into_iter().chain(below).collect();
+    let retiring: Vec<_> = [cross_signed, old.certificate().clone()].into_iter().chain(below).collect();
     let new = [
         pem_of(&retiring),
         key_pem,
@@ -95,10 +97,11 @@ pub fn begin(directory: &Path, now: Timestamp) -> Result<(), Error> {
         intermediate_key,
         intermediate,
     ];
-    put(directory, MOVED.into_iter().zip(new))
+    stage_and_move(directory, MOVED.into_iter().zip(new))
 }
 
-/// Makes a new intermediate authority below the root that is there. Who shows the whole way to the root stays known.
+/// Creates a new intermediate CA below the current root. Certificates signed by the old one stay valid for clients that
+/// send it along.
 ///
 /// # Errors
 /// As [`begin`].
@@ -106,15 +109,14 @@ pub fn renew_intermediate(directory: &Path, now: Timestamp) -> Result<(), Error>
     complete(directory)?;
     let (root, mut replaced) = signer(directory, now)?;
     replaced.extend(self::replaced(directory));
-    replaced.truncate(MOST_REPLACED);
+    replaced.truncate(MAX_REPLACED);
     let [key, certificate] = intermediate(&root, now)?;
     let new = [(REPLACED, pem_of(&replaced)), ("intermediate.key", key), ("intermediate.crt", certificate)];
-    put(directory, new.into_iter())
+    stage_and_move(directory, new.into_iter())
 }
 
-/// The authorities below the root that signed what a directory's nodes may show: the one there is, and those it took the place of. None
-/// where a file does not read.
-pub fn below_root(directory: &Path) -> Vec<CertificateDer<'static>> {
+/// The current and replaced intermediate CAs of the current root. Empty if a file cannot be read.
+pub fn intermediates_below_root(directory: &Path) -> Vec<CertificateDer<'static>> {
     let of = |name: &str| files::read(&directory.join(name)).ok().flatten();
     let of = |name: &str| of(name).and_then(|pem| read::certificates(&pem).ok()).unwrap_or_default();
     let root = of("root.crt").into_iter().next();
@@ -125,16 +127,17 @@ pub fn below_root(directory: &Path) -> Vec<CertificateDer<'static>> {
     all
 }
 
-/// Those that others have taken the place of; what does not read is as if it were not there, for nothing is believed for it.
+/// The replaced intermediate CAs. Unreadable files are ignored, since no trust depends on them.
 fn replaced(directory: &Path) -> Vec<CertificateDer<'static>> {
     let pem = files::read(&directory.join(REPLACED)).ok().flatten();
     pem.and_then(|pem| read::certificates(&pem).ok()).unwrap_or_default()
 }
 
-/// Takes the old root away: what it signed, and who knows it alone, is a stranger from then on. False where there is none.
+/// Retires the old root: certificates that it signed become invalid, and clients that only trust it are locked out.
+/// Returns false if there is none.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// If the file cannot be removed.
 pub fn retire(directory: &Path) -> Result<bool, Error> {
     complete(directory)?;
     let path = directory.join(RETIRING);
@@ -145,10 +148,10 @@ pub fn retire(directory: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Puts in place what was made aside, where a kill or another process has left some of it.
+/// Completes an interrupted move of new files.
 ///
 /// # Errors
-/// When a file cannot be moved.
+/// If a file cannot be moved.
 pub fn complete(directory: &Path) -> Result<(), Error> {
     let next = directory.join(NEXT);
     if !next.is_dir() {
@@ -157,7 +160,7 @@ pub fn complete(directory: &Path) -> Result<(), Error> {
     for name in MOVED {
         let (from, to) = (next.join(name), directory.join(name));
         match fs::rename(&from, &to) {
-            // Moved before, or not made anew.
+            // Moved already, or not part of this change.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("move", from)(error));
             }
@@ -171,8 +174,8 @@ pub fn complete(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// The root with its key, and the authorities below it.
-fn signer(directory: &Path, now: Timestamp) -> Result<(Authority, Vec<CertificateDer<'static>>), Error> {
+/// The root CA with its key, and its intermediates.
+fn signer(directory: &Path, now: Timestamp) -> Result<(Ca, Vec<CertificateDer<'static>>), Error> {
     let [root, intermediate] = [Pair::read(directory, ROOT)?, Pair::read(directory, INTERMEDIATE)?];
     let (Some(certificates), Some(below)) = (root.certificates, intermediate.certificates) else {
         let path = directory.join(ROOT).with_extension("crt");
@@ -185,26 +188,22 @@ fn signer(directory: &Path, now: Timestamp) -> Result<(Authority, Vec<Certificat
     let root = Root::check(directory, certificates, root.key, now)?;
     let authority = root.authority.ok_or_else(|| {
         let path = directory.join(ROOT).with_extension("key");
-        Error::unusable(
-            path,
-            "is not there",
-            "put the key of root.crt there for this, and take it away afterwards",
-        )
+        Error::unusable(path, "is not there", "put the key of root.crt there, and remove it afterwards")
     })?;
     Ok((authority, below))
 }
 
-/// A new intermediate authority below a root: its key and its certificate, PEM.
-fn intermediate(root: &Authority, now: Timestamp) -> Result<[String; 2], Error> {
+/// Creates an intermediate CA: key and certificate, PEM.
+fn intermediate(root: &Ca, now: Timestamp) -> Result<[String; 2], Error> {
     let key: KeyPair = generate(INTERMEDIATE)?;
-    let name = own_name(INTERMEDIATE_NAME, &key);
+    let name = name_with_key_hash(INTERMEDIATE_NAME, &key);
     let signed = root.sign(&name, &[], &Purpose::Intermediate, &key, now)?;
     Ok([key.serialize_pem(), pem_of(&[signed])])
 }
 
-/// Makes files aside, gives all of them their place in one step, and moves them there.
-fn put(directory: &Path, new: impl Iterator<Item = (&'static str, String)>) -> Result<(), Error> {
-    let aside: PathBuf = directory.join(UNFINISHED);
+/// Stages new files, renames the directory to `next`, and moves the files into place.
+fn stage_and_move(directory: &Path, new: impl Iterator<Item = (&'static str, String)>) -> Result<(), Error> {
+    let aside: PathBuf = directory.join(NEXT_UNFINISHED);
     match fs::remove_dir_all(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io("remove", aside)(error));

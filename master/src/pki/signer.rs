@@ -1,4 +1,4 @@
-//! The signers that every cluster has: what each signs, and for how long. Pure.
+//! The stock signers for CSRs: which certificates each signs, and for how long. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use super::node;
 use super::request::Request;
 
-/// The shortest life of a certificate that somebody asks for: twice what it begins before it is signed.
-const SHORTEST: Duration = Duration::from_secs(10 * 60);
+/// Shortest lifetime of a requested certificate: twice its backdating.
+const MIN_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Who signs.
+/// A stock signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signer {
-    /// Certificates by which people and programs are known to the API server.
+    /// `kubernetes.io/kube-apiserver-client`: client certificates of users.
     Client,
-    /// The same for nodes.
+    /// `kubernetes.io/kube-apiserver-client-kubelet`: client certificates of nodes.
     NodeClient,
-    /// Certificates by which nodes are known to the API server that calls them.
+    /// `kubernetes.io/kubelet-serving`: serving certificates of nodes.
     NodeServing,
 }
 
-/// What a certificate is for.
+/// A key usage in a CSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Usage {
-    /// Signing what is said.
+    /// `digital signature`.
     DigitalSignature,
-    /// Sealing keys, as RSA once did.
+    /// `key encipherment`, for RSA key exchange.
     KeyEncipherment,
-    /// Being a client.
+    /// `client auth`.
     ClientAuth,
-    /// Being a server.
+    /// `server auth`.
     ServerAuth,
 }
 
 impl Usage {
-    /// By its name in requests; `None` for those that no signer here gives.
+    /// Parses a usage; `None` if no signer here grants it.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "digital signature" => Some(Self::DigitalSignature),
@@ -45,7 +45,7 @@ impl Usage {
         }
     }
 
-    /// Its name in requests.
+    /// The name in CSRs.
     pub fn name(self) -> &'static str {
         match self {
             Self::DigitalSignature => "digital signature",
@@ -57,7 +57,7 @@ impl Usage {
 }
 
 impl Signer {
-    /// By its name; `None` for those of others.
+    /// Finds a signer by name; `None` for other signers.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "kubernetes.io/kube-apiserver-client" => Some(Self::Client),
@@ -67,10 +67,10 @@ impl Signer {
         }
     }
 
-    /// What the certificate will be for, when this signer signs that request for these usages.
+    /// The usages of the certificate, if this signer accepts the CSR.
     ///
     /// # Errors
-    /// Why it never will, in the words of the stock signers where they have any.
+    /// Why it does not, in the words of the stock signers where they have one.
     pub fn check(self, request: &Request, usages: &[&str]) -> Result<BTreeSet<Usage>, String> {
         match self {
             Self::Client => client_usages(usages),
@@ -97,10 +97,10 @@ impl Signer {
     }
 }
 
-/// How long a certificate is to live when so many seconds are asked for, and at most so long is signed.
+/// The lifetime for a requested number of seconds, clamped to `most`.
 pub fn life(asked_seconds: Option<i64>, most: Duration) -> Duration {
     let asked = asked_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
-    asked.map_or(most, |asked| asked.max(SHORTEST).min(most))
+    asked.map_or(most, |asked| asked.max(MIN_LIFETIME).min(most))
 }
 
 fn of_node(request: &Request) -> Result<(), String> {
@@ -136,7 +136,7 @@ fn client_usages(usages: &[&str]) -> Result<BTreeSet<Usage>, String> {
     }
 }
 
-/// The usages of a node's certificate; that for keys is RSA's, and others may leave it out.
+/// Checks the usages of a node certificate. `key encipherment` is for RSA keys and optional.
 fn node_usages(usages: &[&str], end: Usage) -> Result<BTreeSet<Usage>, String> {
     let found: Option<BTreeSet<Usage>> = usages.iter().map(|usage| Usage::of(usage)).collect();
     let needed = BTreeSet::from([Usage::DigitalSignature, end]);

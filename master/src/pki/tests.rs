@@ -1,4 +1,4 @@
-//! Authorities made, brought, cut off in the middle and damaged; what they sign is what rustls believes.
+//! Tests of CAs that are created, provided, interrupted and damaged, with rustls as verifier.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod broken;
@@ -22,7 +22,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 
 use super::{Credentials, Names, Pki};
 
-/// Every file in the order in which it is made.
+/// All files, in the order of their creation.
 const FILES: [&str; 5] = ["root.key", "root.crt", "intermediate.key", "intermediate.crt", "serving.pem"];
 
 fn now() -> Timestamp {
@@ -37,14 +37,14 @@ fn some_names() -> Names {
     Names::of_master("Host-1", "cluster.local", &[IpAddr::from([10, 96, 0, 1])])
 }
 
-/// A directory with every file in it.
+/// A directory with all files.
 fn whole() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     Pki::open(directory.path(), now()).unwrap().serving(&some_names(), now()).unwrap();
     directory
 }
 
-/// What the directory holds, by file name.
+/// The contents of the directory, by file name.
 fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -59,8 +59,12 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn server(pki: &Pki, names: &Names) -> Arc<ServerConfig> {
     let serving = pki.serving(names, now()).unwrap();
-    let client_authorities = pki.client_authorities();
-    let config = apiserver::tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities });
+    let client_cas = pki.client_cas();
+    let config = apiserver::tls::config(Keys {
+        chain: serving.chain,
+        key: serving.key,
+        client_authorities: client_cas,
+    });
     config.unwrap().server().clone()
 }
 
@@ -83,7 +87,7 @@ fn client(root_pem: &str, credentials: Option<&Credentials>) -> ClientConfig {
     }
 }
 
-/// Shakes hands in memory; says whom the server saw.
+/// Runs a TLS handshake in memory and returns the client's identity.
 fn shake(server: Arc<ServerConfig>, client: ClientConfig, name: &str) -> Result<Identity, String> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut client = ClientConnection::new(Arc::new(client), name).unwrap();

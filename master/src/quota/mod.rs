@@ -1,4 +1,4 @@
-//! What a ResourceQuota counts, of what, and how much is left. Pure.
+//! ResourceQuota arithmetic: what a quota limits, counts and has left. Pure.
 
 mod pod;
 #[cfg(test)]
@@ -11,79 +11,91 @@ use api::quantity::Quantity;
 use serde_json::{Map, Value};
 
 pub use self::usage::usage;
+use crate::objects::pod::PodSpec;
+use crate::objects::quota::{ResourceQuota, ScopeRequirement};
+use crate::objects::resources::quantities;
+use crate::objects::{self, Spec};
 
-/// An object as it is stored.
+/// An object as JSON.
 pub type Json = Map<String, Value>;
-/// Amounts by what is counted: `pods`, `requests.cpu`, `count/deployments.apps`.
+/// Quantities by quota resource name: `pods`, `requests.cpu`, `count/deployments.apps`.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// A quota.
+/// A ResourceQuota.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quota {
-    /// Its name.
     pub name: String,
-    /// How much there may be: `spec.hard`.
+    /// The limits, `spec.hard`.
     pub hard: Amounts,
-    /// How much there is, as far as it has been counted: `status.used`.
+    /// The counted usage, `status.used`.
     pub used: Amounts,
-    scopes: Vec<Value>,
+    scopes: Vec<ScopeRequirement>,
 }
 
 impl Quota {
-    /// Reads a quota; amounts that are none are left out.
+    /// Reads a quota; invalid quantities are left out.
     pub fn of(quota: &Json) -> Self {
-        let at = |pointer: [&str; 2]| quota.get(pointer[0]).and_then(|part| part.get(pointer[1]));
-        let named = |scope: &Value| serde_json::json!({"scopeName": scope, "operator": "Exists"});
-        let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut scopes: Vec<Value> = list(at(["spec", "scopes"])).iter().map(named).collect();
-        scopes.extend(list(at(["spec", "scopeSelector"]).and_then(|of| of.get("matchExpressions"))));
+        let ResourceQuota { metadata, spec, status } = objects::read(quota);
+        let exists = |scope_name| ScopeRequirement {
+            scope_name,
+            operator: "Exists".into(),
+            ..ScopeRequirement::default()
+        };
+        let mut scopes: Vec<ScopeRequirement> = spec.scopes.into_iter().map(exists).collect();
+        scopes.extend(spec.scope_selector.match_expressions);
         Self {
-            name: at(["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned(),
-            hard: amounts(at(["spec", "hard"])),
-            used: amounts(at(["status", "used"])),
+            name: metadata.name.into(),
+            hard: quantities(&spec.hard),
+            used: quantities(&status.used),
             scopes,
         }
     }
 
-    /// True when it limits something of objects of that resource.
+    /// Whether the quota limits objects of this resource.
     pub fn limits(&self, resource: &str) -> bool {
         !usage::names(resource, &self.hard).is_empty()
     }
 
-    /// True when objects like this one count for it.
+    /// Whether this object counts towards the quota.
     pub fn counts(&self, resource: &str, object: &Json) -> bool {
-        self.limits(resource) && self.scopes.iter().all(|scope| usage::is_in_scope(scope, resource, object))
+        if !self.limits(resource) || self.scopes.is_empty() {
+            return self.limits(resource);
+        }
+        // Scopes select only pods.
+        let is_pod = resource == "pods";
+        let spec = if is_pod { objects::read::<Spec<PodSpec>>(object).spec } else { PodSpec::default() };
+        is_pod && self.scopes.iter().all(|scope| pod::is_in_scope(scope, &spec))
     }
 
-    /// What of an object's usage it counts.
+    /// The part of a usage that the quota limits.
     pub fn share(&self, usage: &Amounts) -> Amounts {
         let own = usage.iter().filter(|(name, amount)| self.hard.contains_key(*name) && !amount.is_zero());
         own.map(|(name, amount)| (name.clone(), *amount)).collect()
     }
 
-    /// What of it has not been counted yet, of what these objects use; empty when all has.
-    pub fn unknown(&self, resource: &str) -> Vec<String> {
+    /// The names of limited resources that are not counted yet.
+    pub fn uncounted(&self, resource: &str) -> Vec<String> {
         let names = usage::names(resource, &self.hard);
         names.into_iter().filter(|name| !self.used.contains_key(name)).collect()
     }
 
-    /// What the containers of a pod have to say for it to be counted, and do not; in the stock words.
-    pub fn unsaid(&self, resource: &str, object: &Json) -> Option<String> {
+    /// The stock message if containers lack requests or limits that the quota requires.
+    pub fn missing_requests(&self, resource: &str, object: &Json) -> Option<String> {
         if resource != "pods" {
             return None;
         }
-        let missing = pod::unsaid(object, &self.hard);
+        let missing = pod::missing_requests(&objects::read::<Spec<PodSpec>>(object).spec, &self.hard);
         let one =
             |(name, containers): (&String, &Vec<String>)| format!("{name} for: {}", containers.join(","));
         (!missing.is_empty())
             .then(|| format!("must specify {}", missing.iter().map(one).collect::<Vec<_>>().join("; ")))
     }
 
-    /// How much there will be.
+    /// The usage after adding `share`.
     ///
     /// # Errors
-    /// What there is too little left for, in the stock words.
-    pub fn with(&self, share: &Amounts) -> Result<Amounts, String> {
+    /// The stock message if a limit is exceeded.
+    pub fn add_usage(&self, share: &Amounts) -> Result<Amounts, String> {
         let mut used = self.used.clone();
         let mut exceeded = Vec::new();
         for (name, amount) in share {
@@ -110,44 +122,31 @@ impl Quota {
         ))
     }
 
-    /// Everything that is counted, nothing of it used.
-    pub fn nothing(&self) -> Amounts {
+    /// All limited resources with zero usage.
+    pub fn zero_usage(&self) -> Amounts {
         self.hard.keys().map(|name| (name.clone(), Quantity::ZERO)).collect()
     }
 }
 
-/// The sum of both.
+/// Adds quantities to a total.
 pub fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         total.entry(name.clone()).and_modify(|sum| *sum = sum.plus(*amount)).or_insert(*amount);
     }
 }
 
-/// What is more in the first than in the second.
-pub fn growth(now: &Amounts, before: &Amounts) -> Amounts {
+/// The increase from `before` to `now`.
+pub fn increase(now: &Amounts, before: &Amounts) -> Amounts {
     let more = |(name, amount): (&String, &Quantity)| {
         let old = before.get(name).copied().unwrap_or(Quantity::ZERO);
-        // Amounts have no difference of their own, but they have signs.
+        // Quantities cannot be subtracted, but negative ones can be added.
         let less = format!("-{old}").parse().unwrap_or(Quantity::ZERO);
         (*amount > old).then(|| (name.clone(), amount.plus(less)))
     };
     now.iter().filter_map(more).collect()
 }
 
-/// The amounts of an object's field.
-pub fn amounts(value: Option<&Value>) -> Amounts {
-    let read = |(name, amount): (&String, &Value)| {
-        let text = match amount {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            _ => return None,
-        };
-        Some((name.clone(), text.parse().ok()?))
-    };
-    value.and_then(Value::as_object).into_iter().flatten().filter_map(read).collect()
-}
-
-/// The field of an object.
+/// Formats quantities as a JSON field.
 pub fn texts(amounts: &Amounts) -> Value {
     amounts
         .iter()

@@ -1,17 +1,20 @@
-//! What a pod uses, and which pods a scope means.
+//! Computes the quota usage of pods, and matches quota scopes.
 
 use std::collections::BTreeMap;
 
 use api::qos::{self, QosClass};
 use api::quantity::{Format, Quantity};
-use api::resources::{pod_limits, pod_requests, slim_spec};
+use api::resources::{pod_limits, pod_requests};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
-use super::{Amounts, Json, amounts};
+use super::Amounts;
+use crate::objects::Pod;
+use crate::objects::pod::PodSpec;
+use crate::objects::quota::ScopeRequirement;
+use crate::objects::resources::quantities;
 
-/// What is counted of pods under names of its own.
-const COUNTED: &[&str] = &[
+/// The quota resources that pods use.
+const POD_RESOURCES: &[&str] = &[
     "pods",
     "cpu",
     "memory",
@@ -23,30 +26,31 @@ const COUNTED: &[&str] = &[
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// What every container has to state where it is counted; an old mistake of Kubernetes that is kept to these.
-const STATED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+/// Resources that every container must specify if the quota limits them; the stock rule covers only these.
+const REQUIRED_RESOURCES: &[&str] =
+    &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/// True for names that pods may count under.
+/// Whether pods may use this quota resource.
 pub fn is_counted(name: &str) -> bool {
-    COUNTED.contains(&name)
+    POD_RESOURCES.contains(&name)
         || name.starts_with("hugepages-")
         || name.starts_with("requests.hugepages-")
         // Extended resources: `requests.example.com/gpu`.
         || name.strip_prefix("requests.").is_some_and(|rest| rest.contains('/'))
 }
 
-/// What a pod uses beyond being there; nothing once it has come to its end.
-pub fn usage(pod: &Json, now: Timestamp) -> Amounts {
+/// The usage of a pod; none after it terminated.
+pub fn usage(pod: &Pod, now: Timestamp) -> Amounts {
     if !is_charged(pod, now) {
         return Amounts::new();
     }
-    let spec = spec(pod).map(slim_spec).unwrap_or_default();
+    let spec = pod.spec.resources_only();
     let mut usage = named(&pod_requests(&spec), &pod_limits(&spec));
     usage.insert("pods".to_owned(), Quantity::from_units(1, Format::DecimalSi));
     usage
 }
 
-/// Requests and limits under the names that quotas count them by.
+/// Requests and limits under their quota resource names.
 fn named(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut named = Amounts::new();
     for (name, amount) in requests {
@@ -70,16 +74,16 @@ fn named(requests: &Amounts, limits: &Amounts) -> Amounts {
     named
 }
 
-/// What is counted and not stated, with the containers that do not state it.
-pub fn unsaid(pod: &Json, hard: &Amounts) -> BTreeMap<String, Vec<String>> {
+/// Required resources that containers do not specify, with the container names.
+pub fn missing_requests(pod: &PodSpec, hard: &Amounts) -> BTreeMap<String, Vec<String>> {
     let mut missing = BTreeMap::<String, Vec<String>>::new();
-    let lists = ["containers", "initContainers"].map(|list| spec(pod).and_then(|spec| spec.get(list)));
-    for container in lists.into_iter().flatten().filter_map(Value::as_array).flatten() {
-        let of = |part: &str| amounts(container.get("resources").and_then(|resources| resources.get(part)));
-        let stated = named(&of("requests"), &of("limits"));
-        for name in STATED.iter().filter(|name| hard.contains_key(**name) && !stated.contains_key(**name)) {
-            let name_of = container.get("name").and_then(Value::as_str).unwrap_or_default();
-            missing.entry((*name).to_owned()).or_default().push(name_of.to_owned());
+    for container in pod.containers.iter().chain(&pod.init_containers) {
+        let resources = &container.resources;
+        let stated = named(&quantities(&resources.requests), &quantities(&resources.limits));
+        for name in
+            REQUIRED_RESOURCES.iter().filter(|name| hard.contains_key(**name) && !stated.contains_key(**name))
+        {
+            missing.entry((*name).to_owned()).or_default().push(container.name.to_string());
         }
     }
     for containers in missing.values_mut() {
@@ -89,23 +93,19 @@ pub fn unsaid(pod: &Json, hard: &Amounts) -> BTreeMap<String, Vec<String>> {
     missing
 }
 
-/// True when the pod is one that the scope means.
-pub fn is_in_scope(scope: &Value, pod: &Json) -> bool {
-    let text = |field: &str| scope.get(field).and_then(Value::as_str).unwrap_or_default();
-    let is_best_effort =
-        || spec(pod).map(slim_spec).is_none_or(|spec| qos::class(&spec) == QosClass::BestEffort);
-    let ends = || spec(pod).and_then(|spec| spec.get("activeDeadlineSeconds")).is_some_and(Value::is_number);
-    match text("scopeName") {
+/// Whether a scope selects the pod.
+pub fn is_in_scope(scope: &ScopeRequirement, pod: &PodSpec) -> bool {
+    let is_best_effort = || qos::class(&pod.resources_only()) == QosClass::BestEffort;
+    let ends = || pod.active_deadline_seconds.is_some();
+    match &*scope.scope_name {
         "Terminating" => ends(),
         "NotTerminating" => !ends(),
         "BestEffort" => is_best_effort(),
         "NotBestEffort" => !is_best_effort(),
         "PriorityClass" => {
-            let class = spec(pod).and_then(|spec| spec.get("priorityClassName")).and_then(Value::as_str);
-            let class = class.unwrap_or_default();
-            let values = scope.get("values").and_then(Value::as_array);
-            let is_listed = || values.into_iter().flatten().any(|value| value == class);
-            match text("operator") {
+            let class = &pod.priority_class_name;
+            let is_listed = || scope.values.contains(class);
+            match &*scope.operator {
                 "Exists" => !class.is_empty(),
                 "DoesNotExist" => class.is_empty(),
                 "In" => !class.is_empty() && is_listed(),
@@ -113,41 +113,31 @@ pub fn is_in_scope(scope: &Value, pod: &Json) -> bool {
                 _ => false,
             }
         }
-        "CrossNamespacePodAffinity" => reaches_across(pod),
+        "CrossNamespacePodAffinity" => crosses_namespaces(pod),
         _ => false,
     }
 }
 
-/// True while a pod counts: not once it has ended, nor once it should be gone.
-fn is_charged(pod: &Json, now: Timestamp) -> bool {
-    let at = |part: &str, field: &str| pod.get(part).and_then(|part| part.get(field));
-    if matches!(at("status", "phase").and_then(Value::as_str), Some("Succeeded" | "Failed")) {
+/// Whether a pod counts: not after it terminated, and not long after its deletion deadline.
+fn is_charged(pod: &Pod, now: Timestamp) -> bool {
+    if pod.status.is_terminal() {
         return false;
     }
-    let ends = at("metadata", "deletionTimestamp").and_then(Value::as_str);
-    let grace = at("metadata", "deletionGracePeriodSeconds").and_then(Value::as_i64);
-    let (Some(ends), Some(grace)) = (ends.and_then(|time| time.parse::<Timestamp>().ok()), grace) else {
+    let metadata = &pod.metadata;
+    let (Some(ends), Some(grace)) = (metadata.deletion_timestamp, metadata.deletion_grace_period_seconds)
+    else {
         return true;
     };
-    // A node that does not answer keeps the object; what it takes is charged no longer than its grace twice.
+    // An unreachable node keeps its pods. They count until twice their grace period.
     now.duration_since(ends) <= SignedDuration::from_secs(grace)
 }
 
-/// True when an affinity of the pod looks into other namespaces.
-fn reaches_across(pod: &Json) -> bool {
-    let affinity = spec(pod).and_then(|spec| spec.get("affinity"));
-    let kinds = ["podAffinity", "podAntiAffinity"].map(|kind| affinity.and_then(|of| of.get(kind)));
-    kinds.into_iter().flatten().any(|kind| {
-        let list = |name: &str| kind.get(name).and_then(Value::as_array).into_iter().flatten();
-        let weighted = list("preferredDuringSchedulingIgnoredDuringExecution")
-            .filter_map(|term| term.get("podAffinityTerm"));
-        list("requiredDuringSchedulingIgnoredDuringExecution").chain(weighted).any(|term| {
-            let names = term.get("namespaces").and_then(Value::as_array);
-            names.is_some_and(|names| !names.is_empty()) || term.get("namespaceSelector").is_some()
-        })
+/// Whether a pod affinity refers to other namespaces.
+fn crosses_namespaces(pod: &PodSpec) -> bool {
+    let Some(affinity) = &pod.affinity else { return false };
+    [&affinity.pod_affinity, &affinity.pod_anti_affinity].into_iter().any(|side| {
+        let preferred = side.preferred.iter().map(|weighted| &weighted.pod_affinity_term);
+        let mut terms = side.required.iter().chain(preferred);
+        terms.any(|term| !term.namespaces.is_empty() || term.namespace_selector.is_some())
     })
-}
-
-fn spec(pod: &Json) -> Option<&Json> {
-    pod.get("spec").and_then(Value::as_object)
 }

@@ -1,4 +1,4 @@
-//! Amounts of objects, and what is left for them.
+//! Resource amounts and quota limits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use jiff::Timestamp;
@@ -81,13 +81,13 @@ fn a_quota_says_what_there_is_too_little_of() {
     let wanted = of(&pod(|_| {}));
     assert_eq!(told(&wanted), "pods=1 requests.cpu=500m");
     assert_eq!(
-        quota.with(&wanted).unwrap_err(),
+        quota.add_usage(&wanted).unwrap_err(),
         "exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"
     );
     let small = of(&pod(|pod| pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "400m".into()));
-    assert_eq!(told(&quota.with(&small).unwrap()), "pods=2 requests.cpu=1");
-    assert_eq!(quota.unsaid("pods", &pod(|_| {})).unwrap(), "must specify limits.memory for: c",);
-    assert_eq!(quota.unknown("pods"), ["limits.memory"]);
+    assert_eq!(told(&quota.add_usage(&small).unwrap()), "pods=2 requests.cpu=1");
+    assert_eq!(quota.missing_requests("pods", &pod(|_| {})).unwrap(), "must specify limits.memory for: c",);
+    assert_eq!(quota.uncounted("pods"), ["limits.memory"]);
     assert!(quota.counts("pods", &pod(|_| {})) && !quota.counts("secrets", &map(json!({}))));
 }
 
@@ -120,24 +120,24 @@ fn scopes_choose_pods() {
 }
 
 proptest! {
-    /// What has grown by an amount has grown by that amount, and what shrinks has not grown.
+    /// The increase of a grown amount is the difference; a smaller amount has no increase.
     #[test]
     fn growth_is_the_difference(before in 0..1_000_000_i64, more in 1..1_000_000_i64) {
         let of = |milli: i64| Amounts::from([("cpu".to_owned(), Quantity::from_milli(milli))]);
-        prop_assert_eq!(growth(&of(before + more), &of(before)), of(more));
-        prop_assert_eq!(growth(&of(before), &of(before + more)), Amounts::new());
+        prop_assert_eq!(increase(&of(before + more), &of(before)), of(more));
+        prop_assert_eq!(increase(&of(before), &of(before + more)), Amounts::new());
         let mut sum = of(before);
         add(&mut sum, &of(more));
         prop_assert_eq!(sum, of(before + more));
     }
 
-    /// A quota is never exceeded by what it let pass.
+    /// Admitted usage never exceeds a quota.
     #[test]
     fn nothing_passes_beyond_the_limit(hard in 0..50_i64, wanted in prop::collection::vec(0..10_i64, 0..30)) {
         let mut quota = Quota { hard: Amounts::from([("pods".to_owned(), Quantity::from_units(hard, api::quantity::Format::DecimalSi))]), ..Quota::default() };
         for wanted in wanted {
             let share = quota.share(&Amounts::from([("pods".to_owned(), Quantity::from_units(wanted, api::quantity::Format::DecimalSi))]));
-            if let Ok(used) = quota.with(&share) { quota.used = used; }
+            if let Ok(used) = quota.add_usage(&share) { quota.used = used; }
             prop_assert!(quota.used.get("pods").is_none_or(|used| *used <= quota.hard["pods"]));
         }
     }

@@ -1,108 +1,108 @@
-//! The nodes of a cluster with the pods on them, counted as they come and go. Pure.
+//! Scheduler cache: nodes and the pods on them, with aggregates that are updated incrementally. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::labels::Labels;
-use super::node::{Node, NodeId, Slot};
-use super::nominees::Nominees;
+use super::node::{Node, NodeId, NodeInfo};
+use super::nominated_pods::NominatedPods;
 use super::pod::Pod;
-use super::terms::{Namespaces, Term, Terms};
+use super::topology_counts::{Namespaces, Term, TopologyCounts};
 use super::volumes::Volumes;
 
-/// A pod on a node.
+/// A pod that is assigned to or assumed on a node.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedPod {
     pod: Arc<Pod>,
     node: NodeId,
-    /// So it was decided here, and the server has not said it yet.
+    /// The scheduler chose the node, and no informer has confirmed the binding yet.
     is_assumed: bool,
 }
 
-impl Placed {
-    /// Whether it is that pod.
+impl PlacedPod {
+    /// True if the pod has this UID.
     pub fn is(&self, uid: &str) -> bool {
         self.pod.uid == uid
     }
 }
 
-/// What became of a pod on a node.
+/// How the cache changed when a pod was added or updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It was known to be there as it is.
-    Known,
-    /// It has come.
-    Came,
-    /// It is another one in some way, and takes what it took.
+pub enum PodChange {
+    /// Nothing relevant to scheduling changed.
+    Unchanged,
+    /// The pod was added.
+    Added,
+    /// The pod changed and uses the same resources, ports and claims as before.
     Changed,
-    /// It has given something back: it takes something else, or is elsewhere.
-    Gave,
+    /// The pod freed resources: it uses others now, or moved to another node.
+    Freed,
 }
 
-/// What became of a Node.
+/// How a Node changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeChange {
-    /// It is new.
+    /// The node is new.
     pub is_new: bool,
-    /// There is another amount of something.
-    pub room: bool,
-    /// It has other labels.
+    /// Its allocatable resources or its pod limit changed.
+    pub resources: bool,
+    /// Its labels changed.
     pub labels: bool,
-    /// It has other taints, or is cordoned or not.
+    /// Its taints or `spec.unschedulable` changed.
     pub taints: bool,
 }
 
-/// Nodes, and the pods on them.
+/// The scheduler cache.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    /// By [`NodeId`]; a place of a node that is gone is used again.
-    slots: Vec<Slot>,
+    /// Indexed by [`NodeId`]. The slot of a removed node is reused.
+    node_infos: Vec<NodeInfo>,
     free: Vec<NodeId>,
     by_name: HashMap<String, NodeId>,
-    /// By identity.
-    pods: HashMap<String, Placed>,
-    terms: Terms,
+    /// Pods on nodes, by UID.
+    pods: HashMap<String, PlacedPod>,
+    topology_counts: TopologyCounts,
     namespaces: Namespaces,
-    /// On how many nodes an image is.
+    /// Number of nodes that hold an image, by image name.
     images: HashMap<String, i64>,
-    /// How many Nodes there are.
+    /// Number of Node objects.
     count: usize,
-    /// All Nodes, one of each zone after the other; nothing while that has to be found out anew.
+    /// All nodes, interleaved by zone; `None` until it is recomputed.
     order: Option<Vec<NodeId>>,
-    /// How many pods on nodes are of each priority.
+    /// Number of pods on nodes, by priority.
     priorities: BTreeMap<i64, usize>,
-    nominees: Nominees,
+    nominated_pods: NominatedPods,
     volumes: Volumes,
-    /// How many pods on nodes use a claim, by namespace and name.
+    /// Number of pods on nodes that use a claim, by namespace and name.
     claimed: HashMap<(String, String), usize>,
-    /// Resources that somebody else counts.
-    unheeded: Vec<String>,
+    /// Resources that only extenders check (`ignoredByScheduler`).
+    ignored_resources: Vec<String>,
 }
 
 impl Cluster {
-    /// Nothing yet, where somebody else counts these resources.
-    pub fn without(unheeded: Vec<String>) -> Self {
-        Self { unheeded, ..Self::default() }
+    /// An empty cache that does not check `ignored_resources`.
+    pub fn without(ignored_resources: Vec<String>) -> Self {
+        Self { ignored_resources, ..Self::default() }
     }
 
-    /// Resources that somebody else counts.
-    pub fn unheeded(&self) -> &[String] {
-        &self.unheeded
+    /// Resources that only extenders check (`ignoredByScheduler`).
+    pub fn ignored_resources(&self) -> &[String] {
+        &self.ignored_resources
     }
 
-    /// How many Nodes there are.
+    /// Number of Node objects.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// All Nodes in the order in which they are looked at: one of each zone after the other, as with the stock scheduler, so that
-    /// some of them in a row are of all zones. Nothing before [`Self::arrange`].
+    /// All nodes in search order, interleaved by zone as in the stock scheduler, so that a partial search covers every
+    /// zone. Empty before [`Self::update_node_order`].
     pub fn order(&self) -> &[NodeId] {
         self.order.as_deref().unwrap_or_default()
     }
 
-    /// Sees to the order of Nodes after some came, went or are in another zone.
-    pub fn arrange(&mut self) {
+    /// Recomputes the search order after nodes were added, removed or moved to another zone.
+    pub fn update_node_order(&mut self) {
         if self.order.is_some() {
             return;
         }
@@ -119,93 +119,92 @@ impl Cluster {
         self.order = Some((0..longest).flat_map(round).collect());
     }
 
-    /// The Node in a place, with its counts.
-    pub fn node(&self, id: NodeId) -> Option<(&Slot, &Node)> {
-        let slot = self.slots.get(id as usize)?;
-        Some((slot, slot.node.as_ref()?))
+    /// The node with this id, and its aggregates.
+    pub fn node(&self, id: NodeId) -> Option<(&NodeInfo, &Node)> {
+        let node_info = self.node_infos.get(id as usize)?;
+        Some((node_info, node_info.node.as_ref()?))
     }
 
-    /// The Node of that name, with its counts.
-    pub fn named(&self, name: &str) -> Option<(NodeId, &Slot, &Node)> {
+    /// The node with this name, and its aggregates.
+    pub fn node_named(&self, name: &str) -> Option<(NodeId, &NodeInfo, &Node)> {
         let id = *self.by_name.get(name)?;
-        self.node(id).map(|(slot, node)| (id, slot, node))
+        self.node(id).map(|(node_info, node)| (id, node_info, node))
     }
 
-    /// The lowest priority of a pod on a node that may be ended for another one.
+    /// The lowest priority among pods on nodes, without mirror pods.
     pub fn lowest_priority(&self) -> Option<i64> {
         self.priorities.first_key_value().map(|(lowest, _)| *lowest)
     }
 
-    /// Pods that wait for a node that is promised to them.
-    pub fn nominees(&self) -> &Nominees {
-        &self.nominees
+    /// Pods with a nominated node.
+    pub fn nominated_pods(&self) -> &NominatedPods {
+        &self.nominated_pods
     }
 
-    /// The same, to promise and to take back.
-    pub fn nominees_mut(&mut self) -> &mut Nominees {
-        &mut self.nominees
+    /// Pods with a nominated node, for changes.
+    pub fn nominated_pods_mut(&mut self) -> &mut NominatedPods {
+        &mut self.nominated_pods
     }
 
-    /// Claims and volumes.
+    /// Claims, volumes and storage classes.
     pub fn volumes(&self) -> &Volumes {
         &self.volumes
     }
 
-    /// The same, to be changed.
+    /// Claims, volumes and storage classes, for changes.
     pub fn volumes_mut(&mut self) -> &mut Volumes {
         &mut self.volumes
     }
 
-    /// Whether a pod on a node uses that claim.
+    /// True if a pod on a node uses the claim.
     pub fn is_claimed(&self, namespace: &str, claim: &str) -> bool {
         self.claimed.contains_key(&(namespace.to_owned(), claim.to_owned()))
     }
 
-    /// All Nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Slot, &Node)> {
-        let numbered = (0_u32..).zip(&self.slots);
-        numbered.filter_map(|(id, slot)| Some((id, slot, slot.node.as_ref()?)))
+    /// All nodes, with their aggregates.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeInfo, &Node)> {
+        let numbered = (0_u32..).zip(&self.node_infos);
+        numbered.filter_map(|(id, node_info)| Some((id, node_info, node_info.node.as_ref()?)))
     }
 
-    /// What is counted of pods by terms.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    /// Pod counts per topology term.
+    pub fn topology_counts(&self) -> &TopologyCounts {
+        &self.topology_counts
     }
 
-    /// Labels of namespaces.
+    /// Labels of all namespaces.
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
 
-    /// On how many nodes an image is.
-    pub fn nodes_with(&self, image: &str) -> i64 {
+    /// Number of nodes that hold the image.
+    pub fn nodes_with_image(&self, image: &str) -> i64 {
         self.images.get(image).copied().unwrap_or_default()
     }
 
-    /// Whether a pod is on a node.
+    /// True if the pod is assigned to or assumed on a node.
     pub fn has(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
 
-    /// The identities of all pods on nodes.
+    /// UIDs of all pods on nodes.
     pub fn pods(&self) -> impl Iterator<Item = &str> {
         self.pods.keys().map(String::as_str)
     }
 
-    /// The names of all Nodes.
+    /// Names of all nodes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.nodes().map(|(_, _, node)| node.name.as_str())
     }
 
-    /// The names of namespaces.
     pub fn namespace_names(&self) -> Vec<String> {
         self.namespaces.keys().cloned().collect()
     }
 
-    /// Takes in a Node as it is now; says what is other about it, where anything is.
+    /// Adds or updates a node. Returns what changed, or `None` if nothing relevant did.
     pub fn put_node(&mut self, node: Node) -> Option<NodeChange> {
-        let id = self.place_of(&node.name);
-        let before = self.slots.get(id as usize).and_then(|slot| slot.node.clone());
+        let id = self.node_id_for(&node.name);
+        let before = self.node_infos.get(id as usize).and_then(|node_info| node_info.node.clone());
         if before.as_ref() == Some(&node) {
             return None;
         }
@@ -213,7 +212,7 @@ impl Cluster {
         let before = before.unwrap_or_default();
         let change = NodeChange {
             is_new,
-            room: before.allocatable != node.allocatable || before.most_pods != node.most_pods,
+            resources: before.allocatable != node.allocatable || before.allowed_pods != node.allowed_pods,
             labels: before.labels != node.labels,
             taints: before.taints != node.taints || before.unschedulable != node.unschedulable,
         };
@@ -227,80 +226,87 @@ impl Cluster {
             self.relabel(id, &before.labels, -1);
             self.relabel(id, &node.labels, 1);
         }
-        if let Some(slot) = self.slots.get_mut(id as usize) {
-            slot.node = Some(node);
+        if let Some(node_info) = self.node_infos.get_mut(id as usize) {
+            node_info.node = Some(node);
         }
         Some(change)
     }
 
-    /// Takes a Node out; its pods stay counted for as long as they are there.
+    /// Removes a Node. Its pods stay in the cache until they are deleted.
     pub fn remove_node(&mut self, name: &str) {
         let Some(id) = self.by_name.get(name).copied() else { return };
-        let Some(before) = self.slots.get_mut(id as usize).and_then(|slot| slot.node.take()) else { return };
+        let Some(before) = self.node_infos.get_mut(id as usize).and_then(|node_info| node_info.node.take())
+        else {
+            return;
+        };
         self.order = None;
         self.count -= 1;
         self.count_images(&before, -1);
         self.relabel(id, &before.labels, -1);
-        self.relabel(id, &Labels::new(), 1);
-        self.give_back(name, id);
+        self.relabel(id, &Labels::default(), 1);
+        self.release_id(name, id);
     }
 
-    /// Takes in a pod that is on a node, or was decided to be.
-    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> Put {
-        let mut put = Put::Came;
-        if let Some(known) = self.pods.get_mut(&pod.uid) {
-            let (is_there, before) = (self.by_name.get(node) == Some(&known.node), &known.pod);
-            let is_same = Arc::ptr_eq(&before.wants, &pod.wants) || before.wants == pod.wants;
+    /// Adds or updates a pod on a node. `is_assumed` says that the binding is not confirmed yet.
+    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> PodChange {
+        let mut put = PodChange::Added;
+        if let Some(existing) = self.pods.get_mut(&pod.uid) {
+            let (is_there, before) = (self.by_name.get(node) == Some(&existing.node), &existing.pod);
+            let is_same = Arc::ptr_eq(&before.spec, &pod.spec) || before.spec == pod.spec;
             if is_there && is_same && before.is_mirror == pod.is_mirror {
-                known.pod = pod;
-                if let Some(slot) = self.slots.get_mut(known.node as usize) {
-                    slot.renew(&known.pod);
+                existing.pod = pod;
+                if let Some(node_info) = self.node_infos.get_mut(existing.node as usize) {
+                    node_info.update_pod(&existing.pod);
                 }
-                let was_assumed = std::mem::replace(&mut known.is_assumed, is_assumed);
-                return if was_assumed == is_assumed { Put::Known } else { Put::Came };
+                let was_assumed = std::mem::replace(&mut existing.is_assumed, is_assumed);
+                return if was_assumed == is_assumed { PodChange::Unchanged } else { PodChange::Added };
             }
-            put = if is_there && before.wants.takes_as(&pod.wants) { Put::Changed } else { Put::Gave };
+            put = if is_there && before.spec.has_same_usage(&pod.spec) {
+                PodChange::Changed
+            } else {
+                PodChange::Freed
+            };
         }
         self.remove_pod(&pod.uid);
-        self.learn(&pod);
-        let id = self.place_of(node);
-        self.lay(Placed { pod, node: id, is_assumed });
+        self.count_terms_of(&pod);
+        let id = self.node_id_for(node);
+        self.restore_pod(PlacedPod { pod, node: id, is_assumed });
         put
     }
 
-    /// Puts a pod back that was lifted.
-    pub fn lay(&mut self, placed: Placed) {
-        let Some(slot) = self.slots.get_mut(placed.node as usize) else { return };
-        slot.add(&placed.pod);
-        let none = Labels::new();
-        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
-        self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, 1);
+    /// Puts back a pod that [`Self::take_pod`] removed.
+    pub fn restore_pod(&mut self, placed: PlacedPod) {
+        let Some(node_info) = self.node_infos.get_mut(placed.node as usize) else { return };
+        node_info.add_pod(&placed.pod);
+        let none = Labels::default();
+        let labels = node_info.node.as_ref().map_or(&none, |node| &node.labels);
+        self.topology_counts.count_pod(&placed.pod, &self.namespaces, placed.node, labels, 1);
         if !placed.pod.is_mirror {
-            *self.priorities.entry(placed.pod.wants.priority).or_default() += 1;
+            *self.priorities.entry(placed.pod.spec.priority).or_default() += 1;
         }
-        for claim in &placed.pod.wants.claims {
+        for claim in &placed.pod.spec.claims {
             *self.claimed.entry((placed.pod.namespace.clone(), claim.name.clone())).or_default() += 1;
         }
         self.pods.insert(placed.pod.uid.clone(), placed);
     }
 
-    /// Takes a pod off its node for a trial, whose place stays its own.
-    pub fn lift(&mut self, uid: &str) -> Option<Placed> {
+    /// Removes a pod for a preemption dry run. Its node keeps its id even if it has no pods left.
+    pub fn take_pod(&mut self, uid: &str) -> Option<PlacedPod> {
         let placed = self.pods.remove(uid)?;
-        let slot = self.slots.get_mut(placed.node as usize)?;
-        slot.take(&placed.pod);
-        let none = Labels::new();
-        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
-        self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, -1);
+        let node_info = self.node_infos.get_mut(placed.node as usize)?;
+        node_info.remove_pod(&placed.pod);
+        let none = Labels::default();
+        let labels = node_info.node.as_ref().map_or(&none, |node| &node.labels);
+        self.topology_counts.count_pod(&placed.pod, &self.namespaces, placed.node, labels, -1);
         if !placed.pod.is_mirror
-            && let Some(count) = self.priorities.get_mut(&placed.pod.wants.priority)
+            && let Some(count) = self.priorities.get_mut(&placed.pod.spec.priority)
         {
             *count -= 1;
             if *count == 0 {
-                self.priorities.remove(&placed.pod.wants.priority);
+                self.priorities.remove(&placed.pod.spec.priority);
             }
         }
-        for claim in &placed.pod.wants.claims {
+        for claim in &placed.pod.spec.claims {
             let key = (placed.pod.namespace.clone(), claim.name.clone());
             if let Some(count) = self.claimed.get_mut(&key) {
                 *count -= 1;
@@ -312,25 +318,24 @@ impl Cluster {
         Some(placed)
     }
 
-    /// Takes a pod off its node; the pod, if it was on one.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
-        let Placed { pod, node: id, .. } = self.lift(uid)?;
-        let slot = self.slots.get(id as usize)?;
-        let is_nobodys = slot.node.is_none() && slot.pods == 0;
+        let PlacedPod { pod, node: id, .. } = self.take_pod(uid)?;
+        let node_info = self.node_infos.get(id as usize)?;
+        let is_nobodys = node_info.node.is_none() && node_info.pod_count == 0;
         if is_nobodys {
             let name = self.by_name.iter().find(|(_, other)| **other == id).map(|(name, _)| name.clone());
-            name.iter().for_each(|name| self.give_back(name, id));
+            name.iter().for_each(|name| self.release_id(name, id));
         }
         Some(pod)
     }
 
-    /// Takes a pod off the node that it was decided to be on, unless the server has said by now that it is there.
-    pub fn forget(&mut self, uid: &str) -> bool {
+    /// Removes an assumed pod whose binding failed. Returns false if the API server has confirmed the binding since.
+    pub fn forget_assumed(&mut self, uid: &str) -> bool {
         let is_assumed = self.pods.get(uid).is_some_and(|placed| placed.is_assumed);
         is_assumed && self.remove_pod(uid).is_some()
     }
 
-    /// Takes in the labels of a namespace, or that it is gone.
+    /// Sets the labels of a namespace, or removes it.
     pub fn put_namespace(&mut self, name: &str, labels: Option<Labels>) {
         if self.namespaces.get(name) == labels.as_ref() {
             return;
@@ -339,54 +344,58 @@ impl Cluster {
             Some(labels) => drop(self.namespaces.insert(name.to_owned(), labels)),
             None => drop(self.namespaces.remove(name)),
         }
-        for term in self.terms.forget_by_namespaces() {
-            self.count_all(&term);
+        for term in self.topology_counts.clear_namespace_selected() {
+            self.recount(&term);
         }
     }
 
-    /// Has everything counted that a pod asks of others.
-    pub fn learn(&mut self, pod: &Pod) {
-        let wants = &pod.wants;
-        let weighted = wants.drawn.iter().chain(&wants.draws).map(|(_, term)| term);
-        let spread = wants.spread.iter().map(|spread| &spread.term);
-        let unknown = wants.near.iter().chain(&wants.apart).chain(weighted).chain(spread);
-        self.learn_terms(unknown);
+    /// Starts counting the terms of a pod: its affinity, anti-affinity and topology spread constraints.
+    pub fn count_terms_of(&mut self, pod: &Pod) {
+        let spec = &pod.spec;
+        let weighted = spec.preferred_affinity.iter().chain(&spec.symmetric_terms).map(|(_, term)| term);
+        let spread = spec.topology_spread.iter().map(|spread| &spread.term);
+        let unknown =
+            spec.required_affinity.iter().chain(&spec.required_anti_affinity).chain(weighted).chain(spread);
+        self.count_terms(unknown);
     }
 
-    /// Has these counted.
-    pub fn learn_terms<'a>(&mut self, terms: impl Iterator<Item = &'a Arc<Term>>) {
-        let unknown: Vec<Arc<Term>> = terms.filter(|term| !self.terms.uses(term)).cloned().collect();
+    /// Starts counting those of the terms that are not counted yet.
+    pub fn count_terms<'a>(&mut self, topology_counts: impl Iterator<Item = &'a Arc<Term>>) {
+        let unknown: Vec<Arc<Term>> =
+            topology_counts.filter(|term| !self.topology_counts.touch(term)).cloned().collect();
         for term in unknown {
-            if !self.terms.uses(&term) {
-                self.terms.begin(&term);
-                self.count_all(&term);
+            if !self.topology_counts.touch(&term) {
+                self.topology_counts.insert(&term);
+                self.recount(&term);
             }
         }
     }
 
-    /// Drops what nobody asks any more, once that is much.
-    pub fn make_room(&mut self) {
-        self.terms.make_room();
+    /// Drops terms that no pod uses any more, once there are many.
+    pub fn evict_unused_terms(&mut self) {
+        self.topology_counts.evict_unused();
     }
 
-    fn count_all(&mut self, term: &Arc<Term>) {
-        let none = Labels::new();
+    fn recount(&mut self, term: &Arc<Term>) {
+        let none = Labels::default();
         for placed in self.pods.values() {
-            if term.means(&placed.pod, &self.namespaces) {
-                let slot = self.slots.get(placed.node as usize);
-                let labels = slot.and_then(|slot| slot.node.as_ref()).map_or(&none, |node| &node.labels);
-                self.terms.count(term, placed.node, labels, 1);
+            if term.matches(&placed.pod, &self.namespaces) {
+                let node_info = self.node_infos.get(placed.node as usize);
+                let labels = node_info
+                    .and_then(|node_info| node_info.node.as_ref())
+                    .map_or(&none, |node| &node.labels);
+                self.topology_counts.count(term, placed.node, labels, 1);
             }
         }
     }
 
-    /// Counts all pods of a node in or out, as those of a node with these labels.
+    /// Adds (`change` 1) or removes (-1) the counts of all pods of a node, for a node with these labels.
     fn relabel(&mut self, id: NodeId, labels: &Labels, change: i64) {
-        if self.slots.get(id as usize).is_none_or(|slot| slot.pods == 0) {
+        if self.node_infos.get(id as usize).is_none_or(|node_info| node_info.pod_count == 0) {
             return;
         }
         for placed in self.pods.values().filter(|placed| placed.node == id) {
-            self.terms.place(&placed.pod, &self.namespaces, id, labels, change);
+            self.topology_counts.count_pod(&placed.pod, &self.namespaces, id, labels, change);
         }
     }
 
@@ -400,22 +409,26 @@ impl Cluster {
         }
     }
 
-    /// The place of a node, made where there is none.
-    fn place_of(&mut self, name: &str) -> NodeId {
+    /// The id of the node, allocated if it has none.
+    fn node_id_for(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.by_name.get(name) {
             return *id;
         }
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            // A cluster has far fewer nodes.
-            NodeId::try_from(self.slots.len() - 1).unwrap_or(NodeId::MAX)
+            self.node_infos.push(NodeInfo::default());
+            // Clusters have far fewer than 2^32 nodes.
+            NodeId::try_from(self.node_infos.len() - 1).unwrap_or(NodeId::MAX)
         });
         self.by_name.insert(name.to_owned(), id);
         id
     }
 
-    fn give_back(&mut self, name: &str, id: NodeId) {
-        if self.slots.get(id as usize).is_some_and(|slot| slot.node.is_none() && slot.pods == 0) {
+    fn release_id(&mut self, name: &str, id: NodeId) {
+        if self
+            .node_infos
+            .get(id as usize)
+            .is_some_and(|node_info| node_info.node.is_none() && node_info.pod_count == 0)
+        {
             self.by_name.remove(name);
             self.free.push(id);
         }

@@ -1,4 +1,4 @@
-//! Tells people what became of pods, in events: as many as there is time for, as with the stock scheduler.
+//! Event recorder of the scheduler. Events are dropped when the queue is full, as in the stock scheduler.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,135 +11,137 @@ use tokio::sync::mpsc;
 use super::pod::Pod;
 use crate::controllers::{Client, Kind};
 
-/// Events that wait; more are not told. The stock recorder's.
-const MOST_WAITING: usize = 1000;
-/// Events whose count is remembered; one that is forgotten is counted anew.
-const MOST_KNOWN: usize = 10_000;
-/// The longest name of a pod that a name of an event begins with, which is 17 letters longer.
-const MOST_NAME: usize = 236;
+/// Queued events; further ones are dropped. The stock recorder's limit.
+const MAX_QUEUED: usize = 1000;
+/// Events whose count is remembered. A forgotten event is counted from 1 again.
+const MAX_COUNTED: usize = 10_000;
+/// Longest prefix of the pod name in an event name: the suffix takes 17 of the 253 characters.
+const MAX_NAME_PREFIX: usize = 236;
 
-/// Which pod.
+/// The pod of an event.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub struct PodRef {
     namespace: String,
     name: String,
     uid: String,
-    revision: String,
-    scheduler: String,
+    resource_version: String,
+    scheduler_name: String,
 }
 
-impl Name {
-    /// What tells that pod from all others.
+impl PodRef {
+    /// Copies the fields that an event needs.
     pub fn of(pod: &Pod) -> Self {
-        let Pod { namespace, name, uid, revision, scheduler, .. } = pod;
-        let [namespace, name, uid, revision, scheduler] =
-            [namespace, name, uid, revision, scheduler].map(Clone::clone);
-        Self { namespace, name, uid, revision, scheduler }
+        let Pod { namespace, name, uid, resource_version, scheduler_name, .. } = pod;
+        let [namespace, name, uid, resource_version, scheduler_name] =
+            [namespace, name, uid, resource_version, scheduler_name].map(Clone::clone);
+        Self { namespace, name, uid, resource_version, scheduler_name }
     }
 }
 
-/// What is to be told.
+/// An event to be written.
 #[derive(Clone, Debug)]
-pub struct Told {
-    /// Of whom.
-    pub pod: Name,
-    /// What.
-    pub what: What,
-    /// For people.
+pub struct PodEvent {
+    /// The involved pod.
+    pub pod: PodRef,
+    /// Decides type, reason and action.
+    pub kind: EventKind,
+    /// The event message.
     pub message: String,
 }
 
-/// What becomes of a pod.
+/// The events that the scheduler records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// It has a node.
+pub enum EventKind {
+    /// The pod was bound to a node.
     Scheduled,
-    /// It has none.
-    Refused,
-    /// It is ended for another one.
+    /// No node fits the pod, or scheduling failed.
+    FailedScheduling,
+    /// The pod is a preemption victim.
     Preempted,
 }
 
-impl What {
-    /// The type, the reason and the action of such an event; the stock scheduler's.
-    fn words(self) -> (&'static str, &'static str, &'static str) {
+impl EventKind {
+    /// Type, reason and action of the event; the stock scheduler's.
+    fn type_reason_action(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Scheduled => ("Normal", "Scheduled", "Binding"),
-            Self::Refused => ("Warning", "FailedScheduling", "Scheduling"),
+            Self::FailedScheduling => ("Warning", "FailedScheduling", "Scheduling"),
             Self::Preempted => ("Normal", "Preempted", "Preempting"),
         }
     }
 }
 
-/// The way to who writes events.
+/// Queues events for [`write()`].
 #[derive(Clone, Debug)]
-pub struct Events(mpsc::Sender<Told>);
+pub struct EventRecorder(mpsc::Sender<PodEvent>);
 
-impl Events {
-    /// A way, and its end for `write`.
-    pub fn new() -> (Self, mpsc::Receiver<Told>) {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+impl EventRecorder {
+    /// A recorder, and the receiver for [`write()`].
+    pub fn new() -> (Self, mpsc::Receiver<PodEvent>) {
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         (Self(sender), receiver)
     }
 
-    /// Tells it, unless too much waits.
-    pub fn tell(&self, told: Told) {
-        if self.0.try_send(told).is_err() {
-            tracing::debug!("too many events wait: one is not told");
+    /// Queues an event. Drops it if the queue is full.
+    pub fn record(&self, event: PodEvent) {
+        if self.0.try_send(event).is_err() {
+            tracing::debug!("the event queue is full; dropped an event");
         }
     }
 }
 
-/// Writes events for as long as it is polled.
-pub async fn write(client: Client, mut events: mpsc::Receiver<Told>) {
+/// Writes queued events until all recorders are dropped. A repeated event increments the count of the first one.
+pub async fn write(client: Client, mut events: mpsc::Receiver<PodEvent>) {
     let mut counts = HashMap::<String, u64>::new();
-    while let Some(told) = events.recv().await {
-        let name = name_of(&told);
+    while let Some(event) = events.recv().await {
+        let name = event_name(&event);
         let now = seconds(Timestamp::now());
-        if counts.len() >= MOST_KNOWN {
+        if counts.len() >= MAX_COUNTED {
             counts.clear();
         }
-        let written = match client.create(&Kind::EVENT, &told.pod.namespace, event(&told, &name, &now)).await
+        let written = match client
+            .create(&Kind::EVENT, &event.pod.namespace, event_object(&event, &name, &now))
+            .await
         {
             Err(error) if error.exists() => {
                 let count = counts.entry(name.clone()).or_insert(1);
                 *count += 1;
                 let again = json!({"count": *count, "lastTimestamp": now});
-                client.patch(&Kind::EVENT, &told.pod.namespace, &name, again).await
+                client.patch(&Kind::EVENT, &event.pod.namespace, &name, again).await
             }
             written => written,
         };
         if let Err(error) = written {
-            tracing::debug!(error = error.whole(), "an event is not told");
+            tracing::debug!(error = error.full_message(), "cannot write an event");
         }
     }
 }
 
-/// The same for the same pod and message.
-fn name_of(told: &Told) -> String {
+/// The same name for the same pod and message, so that repeated events are counted.
+fn event_name(event: &PodEvent) -> String {
     let mut hasher = DefaultHasher::new();
-    (&told.pod.uid, &told.message).hash(&mut hasher);
-    let short: String = told.pod.name.chars().take(MOST_NAME).collect();
+    (&event.pod.uid, &event.message).hash(&mut hasher);
+    let short: String = event.pod.name.chars().take(MAX_NAME_PREFIX).collect();
     format!("{}.{:016x}", short.trim_end_matches(['.', '-']), hasher.finish())
 }
 
-fn event(told: &Told, name: &str, now: &str) -> Value {
-    let Told { pod, what, message } = told;
-    let (kind, reason, action) = what.words();
+fn event_object(event: &PodEvent, name: &str, now: &str) -> Value {
+    let PodEvent { pod, kind, message } = event;
+    let (event_type, reason, action) = kind.type_reason_action();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": pod.namespace},
         "involvedObject": {
             "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
-            "resourceVersion": pod.revision,
+            "resourceVersion": pod.resource_version,
         },
-        "type": kind,
+        "type": event_type,
         "reason": reason,
         "action": action,
         "message": message,
-        "source": {"component": pod.scheduler},
-        "reportingComponent": pod.scheduler,
+        "source": {"component": pod.scheduler_name},
+        "reportingComponent": pod.scheduler_name,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,

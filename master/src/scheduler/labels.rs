@@ -1,93 +1,93 @@
-//! Labels, and what selects by them, read once.
+//! Labels and parsed label selectors.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
-use super::read::{labels, list, text, texts};
+use crate::objects::{LabelSelector, StringMap, selector};
 
 /// Labels of an object.
-pub type Labels = BTreeMap<String, String>;
+pub type Labels = StringMap;
 
-/// One requirement on a label.
+/// A requirement of a label selector or a node selector term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
-    /// It has one of these values.
+    /// The value is one of these.
     In(String, Vec<String>),
-    /// It has none of these values.
+    /// The value is none of these, or the label is missing.
     NotIn(String, Vec<String>),
-    /// It is there.
+    /// The label exists.
     Exists(String),
-    /// It is not there.
-    Missing(String),
-    /// It is a larger number.
-    Above(String, i64),
-    /// It is a smaller number.
-    Below(String, i64),
-    /// Something this version does not know, which nothing fulfils.
+    /// The label does not exist.
+    DoesNotExist(String),
+    /// The value is a number greater than this.
+    Gt(String, i64),
+    /// The value is a number less than this.
+    Lt(String, i64),
+    /// An unsupported operator, which matches nothing.
     Unknown,
 }
 
 impl Requirement {
-    /// Reads `key`, `operator` and `values`.
-    pub fn of(expression: &Value) -> Self {
-        let key = || text(expression, "key").to_owned();
-        let values = || texts(expression.get("values"));
-        let number = || values().first().and_then(|first| first.parse::<i64>().ok());
-        match text(expression, "operator") {
+    /// Parses `key`, `operator` and `values`.
+    pub fn of(requirement: &selector::Requirement) -> Self {
+        let key = || requirement.key.to_string();
+        let values = || requirement.values.iter().map(|value| value.to_string()).collect();
+        let number = || requirement.values.first().and_then(|first| first.parse::<i64>().ok());
+        match &*requirement.operator {
             "In" => Self::In(key(), values()),
             "NotIn" => Self::NotIn(key(), values()),
             "Exists" => Self::Exists(key()),
-            "DoesNotExist" => Self::Missing(key()),
-            "Gt" => number().map_or(Self::Unknown, |number| Self::Above(key(), number)),
-            "Lt" => number().map_or(Self::Unknown, |number| Self::Below(key(), number)),
+            "DoesNotExist" => Self::DoesNotExist(key()),
+            "Gt" => number().map_or(Self::Unknown, |number| Self::Gt(key(), number)),
+            "Lt" => number().map_or(Self::Unknown, |number| Self::Lt(key(), number)),
             _ => Self::Unknown,
         }
     }
 
-    /// Whether what has these labels fulfils it.
-    pub fn holds(&self, labels: &Labels) -> bool {
-        self.holds_of(|key| labels.get(key).map(String::as_str))
+    /// True if the labels fulfil the requirement.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.matches_value(|key| labels.get(key))
     }
 
-    /// The same of what has these values.
-    pub fn holds_of<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+    /// True if the requirement holds for the values that `value` returns by key.
+    pub fn matches_value<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         let number = |key: &str| value(key).and_then(|value| value.parse::<i64>().ok());
         let is_one = |values: &[String], value: &str| values.iter().any(|one| one == value);
         match self {
             Self::In(key, values) => value(key).is_some_and(|value| is_one(values, value)),
             Self::NotIn(key, values) => value(key).is_none_or(|value| !is_one(values, value)),
             Self::Exists(key) => value(key).is_some(),
-            Self::Missing(key) => value(key).is_none(),
-            Self::Above(key, than) => number(key).is_some_and(|has| has > *than),
-            Self::Below(key, than) => number(key).is_some_and(|has| has < *than),
+            Self::DoesNotExist(key) => value(key).is_none(),
+            Self::Gt(key, than) => number(key).is_some_and(|has| has > *than),
+            Self::Lt(key, than) => number(key).is_some_and(|has| has < *than),
             Self::Unknown => false,
         }
     }
 }
 
-/// A label selector; all of its requirements hold, and an empty one selects everything.
+/// A label selector. All requirements must match; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector(pub Vec<Requirement>);
 
 impl Selector {
-    /// Reads `matchLabels` and `matchExpressions`; one that is not there selects nothing.
-    pub fn of(selector: Option<&Value>) -> Self {
-        let Some(selector) = selector.filter(|selector| selector.is_object()) else {
-            return Self(vec![Requirement::Unknown]);
-        };
-        let exact = labels(selector.get("matchLabels")).into_iter();
-        let exact = exact.map(|(key, value)| Requirement::In(key, vec![value]));
-        Self(exact.chain(list(selector.get("matchExpressions")).map(Requirement::of)).collect())
+    /// Parses `matchLabels` and `matchExpressions`. A missing selector matches nothing.
+    pub fn of(selector: Option<&LabelSelector>) -> Self {
+        let Some(selector) = selector else { return Self(vec![Requirement::Unknown]) };
+        let Self(mut requirements) = Self::equal(&selector.match_labels);
+        requirements.extend(selector.match_expressions.iter().map(Requirement::of));
+        Self(requirements)
     }
 
-    /// Whether it selects what has these labels.
-    pub fn selects(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|requirement| requirement.holds(labels))
+    /// Requires all of these labels with their values.
+    pub fn equal(labels: &Labels) -> Self {
+        let equal = |(key, value): (&str, &str)| Requirement::In(key.to_owned(), vec![value.to_owned()]);
+        Self(labels.iter().map(equal).collect())
     }
 
-    /// A label without which nothing is selected, where there is such a one.
-    pub fn exact(&self) -> Option<(&str, &str)> {
+    /// True if the selector matches the labels.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// A label (key and value) that every matching object has, if the selector requires one.
+    pub fn exact_label(&self) -> Option<(&str, &str)> {
         self.0.iter().find_map(|requirement| match requirement {
             Requirement::In(key, values) if values.len() == 1 => Some((key.as_str(), values[0].as_str())),
             _ => None,
@@ -97,15 +97,17 @@ impl Selector {
 
 #[cfg(test)]
 mod tests {
-    //! What selectors select.
+    //! Tests of label selectors.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde::Deserialize as _;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn selectors_select_by_all_they_ask_for() {
-        let has: Labels = labels(Some(&json!({"app": "web", "size": "3"})));
-        for (selector, selects) in [
+        let has: Labels = [("app", "web"), ("size", "3")].into_iter().collect();
+        for (selector, matches) in [
             (json!({}), true),
             (json!(null), false),
             (json!({"matchLabels": {"app": "web"}}), true),
@@ -120,8 +122,9 @@ mod tests {
             (json!({"matchExpressions": [{"key": "app", "operator": "Gt", "values": ["2"]}]}), false),
             (json!({"matchExpressions": [{"key": "app", "operator": "Perhaps"}]}), false),
         ] {
-            assert_eq!(Selector::of(Some(&selector)).selects(&has), selects, "{selector}");
+            let parsed = Option::<LabelSelector>::deserialize(&selector).unwrap();
+            assert_eq!(Selector::of(parsed.as_ref()).matches(&has), matches, "{selector}");
         }
-        assert!(!Selector::of(None).selects(&has));
+        assert!(!Selector::of(None).matches(&has));
     }
 }

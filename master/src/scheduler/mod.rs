@@ -1,75 +1,114 @@
-//! The scheduler: a plain client of the API that gives every pod a node.
+//! The scheduler: an API client that assigns each pending pod to a node.
 //!
-//! What there is comes in by one informer a resource and is counted as it changes (`cluster`). A pod at a time is taken off the
-//! `queue`, and the pure core says where it goes (`place`: every `filter`, then every `score`). It is counted there at once, and
-//! `hands` write it while the next one is decided.
+//! Informers feed the scheduler cache (`cluster`). The scheduler takes one pod at a time off the `queue`. `schedule_one` finds
+//! its node: it runs every `filter` plugin, then every `score` plugin. The pod is assumed on that node at once, and the
+//! `binder` writes the binding while the next pod is scheduled.
 
-mod amounts;
+mod binder;
 mod cluster;
 mod config;
+mod event_handlers;
 mod events;
 mod extender;
-mod feeds;
 mod filter;
-mod hands;
-mod keyed;
-mod known;
+#[cfg(test)]
+mod fixtures;
 mod labels;
-mod mind;
 mod node;
-mod nominees;
-mod owners;
-mod place;
+mod nominated_pods;
 mod pod;
 mod preempt;
 mod queue;
-mod read;
-#[cfg(test)]
-mod samples;
+mod resource;
+mod schedule_one;
 mod score;
+mod selector_sources;
+mod spec_cache;
 mod state;
-mod taints;
-mod terms;
+mod store;
+mod topology_counts;
 mod volumes;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use self::binder::Binder;
 pub use self::config::Config;
-use self::events::Events;
+use self::events::EventRecorder;
 use self::extender::Extenders;
-use self::hands::Hands;
-use self::mind::Mind;
-use crate::controllers::{Client, Lease};
+use self::state::{Decision, State};
+use crate::controllers::{ActAs as _, Client, LeaderElector};
 
-/// The user it is, and its name in the server's log and of its lease: the stock one's.
+/// User name of the scheduler; the stock one.
 const USER: &str = "system:kube-scheduler";
+/// User agent and name of the lease; the stock one.
 const AGENT: &str = "kube-scheduler";
 
-/// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
-/// else; who is called as before gets back what it held.
+/// Schedules pods while this instance holds the leader-election lease, until `stopped` changes.
+///
+/// `own` is the lease holder identity. It must be unique among running instances; an instance that restarts with the same identity
+/// resumes its lease.
 pub async fn run(client: Client, own: &str, config: Config, stopped: watch::Receiver<bool>) {
-    let client = client.for_user(USER, AGENT);
-    let lease = Lease::new(client.clone(), AGENT, own);
-    lease.work(|| schedule(client.clone(), &config), stopped).await;
+    let client = client.as_user(USER, AGENT);
+    let lease = LeaderElector::new(client.clone(), AGENT, own);
+    lease.run(|| schedule(client.clone(), &config), stopped).await;
 }
 
-/// Places pods for as long as it is polled.
+/// Schedules pods until the future is dropped.
 async fn schedule(client: Client, config: &Config) {
-    let mind = Arc::new(Mind::of(config));
-    let mut tasks = feeds::follow_all(&client, &mind);
-    let (events, told) = Events::new();
-    tasks.spawn(events::write(client.clone(), told));
+    let state = Arc::new(SharedState::of(config));
+    let mut tasks = event_handlers::start_informers(&client, &state);
+    let (events, receiver) = EventRecorder::new();
+    tasks.spawn(events::write(client.clone(), receiver));
     let extenders = Extenders::new(config.extenders.clone(), client.clone());
-    let hands = Hands::new(client, mind.clone(), events, extenders);
-    // What is under way ends with this: another one may decide by then.
-    let mut under_way = JoinSet::new();
+    let binder = Binder::new(client, state.clone(), events, extenders);
+    // Writes in progress are aborted with this future: another instance may hold the lease by then.
+    let mut in_progress = JoinSet::new();
     loop {
-        let free = hands.free().await;
-        let decision = mind.next().await;
-        while under_way.try_join_next().is_some() {}
-        under_way.spawn(hands.clone().carry_out(decision, free));
+        let permit = binder.acquire().await;
+        let decision = state.next().await;
+        while in_progress.try_join_next().is_some() {}
+        in_progress.spawn(binder.clone().execute(decision, permit));
+    }
+}
+
+/// The scheduler's state, shared by the informers, the scheduling loop and the binder.
+#[derive(Debug)]
+struct SharedState {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+impl SharedState {
+    fn of(config: &Config) -> Self {
+        Self { state: Mutex::new(State::of(config)), wake: Notify::new() }
+    }
+
+    /// Waits for the next decision.
+    async fn next(&self) -> Decision {
+        loop {
+            let decided = self.lock().next(Instant::now());
+            match decided {
+                Ok(decision) => return decision,
+                Err(None) => self.wake.notified().await,
+                Err(Some(at)) => {
+                    let _ = tokio::time::timeout_at(at, self.wake.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// Applies a change to the state and wakes the scheduling loop.
+    fn update<T>(&self, change: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let changed = change(&mut self.lock(), Instant::now());
+        self.wake.notify_one();
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,40 +1,36 @@
-//! A node as the scheduler sees it: what it has, what keeps pods off it, and what its pods ask for.
+//! The scheduler's view of a node: its fields, and the aggregated requests of its pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::amounts::Amounts;
 use super::labels::Labels;
-use super::pod::{Pod, Port};
-use super::read::{at, labels, list, text, text_at};
-use super::taints::Taint;
-use crate::controllers::Json;
+use super::pod::{HostPort, Pod};
+use super::resource::Resource;
+use crate::objects::{self, List, Taint};
 
-/// Which node of a cluster.
+/// Index of a node in the cache.
 pub type NodeId = u32;
 
-/// What a Node says.
+/// The fields of a Node that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its labels.
+    /// `metadata.labels`.
     pub labels: Labels,
-    /// What keeps pods off it.
-    pub taints: Vec<Taint>,
-    /// It is cordoned.
+    /// `spec.taints`.
+    pub taints: List<Taint>,
+    /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// What there is for pods.
-    pub allocatable: Amounts,
-    /// How many pods it takes.
-    pub most_pods: i64,
-    /// Images that it holds, and how large they are in bytes.
+    /// `status.allocatable` without `pods`.
+    pub allocatable: Resource,
+    /// `status.allocatable.pods`.
+    pub allowed_pods: i64,
+    /// Size in bytes by image name.
     pub images: BTreeMap<String, i64>,
 }
 
-/// What is read of a Node.
+/// Field paths that the informer keeps.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.uid",
@@ -47,35 +43,28 @@ pub const FIELDS: &[&str] = &[
 ];
 
 impl Node {
-    /// Reads a Node.
-    pub fn of(object: &Json) -> Self {
-        let (allocatable, most_pods) = Amounts::read(at(object, "status.allocatable"));
-        let taint = |taint: &Value| Taint {
-            key: text(taint, "key").to_owned(),
-            value: text(taint, "value").to_owned(),
-            effect: text(taint, "effect").to_owned(),
-        };
-        let images = list(at(object, "status.images")).flat_map(|image| {
-            let size = image.get("sizeBytes").and_then(Value::as_i64).unwrap_or_default();
-            list(image.get("names")).filter_map(Value::as_str).map(move |name| (name.to_owned(), size))
-        });
+    /// Parses a Node.
+    pub fn of(object: objects::Node) -> Self {
+        let objects::Node { metadata, spec, status } = object;
+        let (allocatable, allowed_pods) = Resource::read(&status.allocatable);
+        let images = status.images.iter();
+        let images =
+            images.flat_map(|image| image.names.iter().map(move |name| (name.to_string(), image.size_bytes)));
         Self {
-            name: text_at(object, "metadata.name"),
-            labels: labels(at(object, "metadata.labels")),
-            taints: list(at(object, "spec.taints")).map(taint).collect(),
-            unschedulable: at(object, "spec.unschedulable").and_then(Value::as_bool).unwrap_or_default(),
+            name: metadata.name.into(),
+            labels: metadata.labels,
+            taints: spec.taints,
+            unschedulable: spec.unschedulable,
             allocatable,
-            most_pods,
+            allowed_pods,
             images: images.collect(),
         }
     }
-}
 
-impl Node {
-    /// Its region and zone, empty where it says nothing of them.
+    /// Region and zone; empty strings if the node has no such labels.
     pub fn zone(&self) -> [&str; 2] {
         let says = |newer: &str, older: &str| {
-            self.labels.get(newer).or_else(|| self.labels.get(older)).map(String::as_str).unwrap_or_default()
+            self.labels.get(newer).or_else(|| self.labels.get(older)).unwrap_or_default()
         };
         [
             says("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
@@ -84,56 +73,55 @@ impl Node {
     }
 }
 
-/// A node with its pods, counted. One of which only pods are known so far has no `node`.
+/// A node with its aggregated pods. `node` is `None` while only its pods are known.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
-    /// What the Node says, where there is one.
+pub struct NodeInfo {
+    /// The Node, if it exists.
     pub node: Option<Node>,
-    /// What its pods ask for.
-    pub used: Amounts,
-    /// The same for scores, where a container that asks for nothing counts a little.
-    pub scored: Amounts,
-    /// How many pods it has.
-    pub pods: i64,
-    /// The ports of the host that they take, and how often.
-    pub ports: HashMap<Port, u32>,
-    /// Its pods.
-    pub who: Vec<Arc<Pod>>,
+    /// Sum of the pods' requests.
+    pub requested: Resource,
+    /// Sum of the pods' requests for scoring, with defaults for containers that request nothing.
+    pub non_zero_requested: Resource,
+    /// Number of pods.
+    pub pod_count: i64,
+    /// Host ports in use, each with the number of pods that use it.
+    pub host_ports: HashMap<HostPort, u32>,
+    pub pods: Vec<Arc<Pod>>,
 }
 
-impl Slot {
-    /// Counts a pod in.
-    pub fn add(&mut self, pod: &Arc<Pod>) {
-        self.who.push(pod.clone());
-        self.used.add(&pod.wants.requests);
-        self.scored.add(&pod.wants.scored);
-        self.pods += 1;
-        for port in &pod.wants.ports {
-            *self.ports.entry(port.clone()).or_default() += 1;
+impl NodeInfo {
+    /// Adds a pod to the sums.
+    pub fn add_pod(&mut self, pod: &Arc<Pod>) {
+        self.pods.push(pod.clone());
+        self.requested.add(&pod.spec.requests);
+        self.non_zero_requested.add(&pod.spec.non_zero_requested);
+        self.pod_count += 1;
+        for port in &pod.spec.host_ports {
+            *self.host_ports.entry(port.clone()).or_default() += 1;
         }
     }
 
-    /// Counts a pod out.
-    pub fn take(&mut self, pod: &Pod) {
-        if let Some(at) = self.who.iter().position(|other| other.uid == pod.uid) {
-            self.who.swap_remove(at);
+    /// Removes a pod from the sums.
+    pub fn remove_pod(&mut self, pod: &Pod) {
+        if let Some(at) = self.pods.iter().position(|other| other.uid == pod.uid) {
+            self.pods.swap_remove(at);
         }
-        self.used.take(&pod.wants.requests);
-        self.scored.take(&pod.wants.scored);
-        self.pods -= 1;
-        for port in &pod.wants.ports {
-            if let Some(count) = self.ports.get_mut(port) {
+        self.requested.subtract(&pod.spec.requests);
+        self.non_zero_requested.subtract(&pod.spec.non_zero_requested);
+        self.pod_count -= 1;
+        for port in &pod.spec.host_ports {
+            if let Some(count) = self.host_ports.get_mut(port) {
                 *count -= 1;
                 if *count == 0 {
-                    self.ports.remove(port);
+                    self.host_ports.remove(port);
                 }
             }
         }
     }
 
-    /// Takes in a pod that it has, as it is now.
-    pub fn renew(&mut self, pod: &Arc<Pod>) {
-        if let Some(known) = self.who.iter_mut().find(|other| other.uid == pod.uid) {
+    /// Replaces a pod by its new version, which has the same requests.
+    pub fn update_pod(&mut self, pod: &Arc<Pod>) {
+        if let Some(known) = self.pods.iter_mut().find(|other| other.uid == pod.uid) {
             *known = pod.clone();
         }
     }

@@ -1,4 +1,4 @@
-//! A pod as the scheduler sees it: what it asks of a node, read once.
+//! The scheduler's view of a pod, parsed once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,31 +6,30 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
-use api::resources::{pod_requests, slim_spec};
-use apiserver::auth::nodes::names::MIRROR;
+use api::resources::pod_requests;
 use jiff::Timestamp;
-use serde_json::Value;
 
-use super::amounts::Amounts;
 use super::labels::{Labels, Requirement, Selector};
-use super::read::{at, labels, list, text, text_at, texts};
-use super::taints::Toleration;
-use super::terms::{Clause, Term};
-use crate::controllers::Json;
+use super::resource::Resource;
+use super::topology_counts::{PodSelector, Term};
+use crate::objects::node::Toleration;
+use crate::objects::pod::{self, PodAffinityTerm, TopologySpreadConstraint};
+use crate::objects::resources::quantities;
+use crate::objects::{self, List, selector};
 
-/// What a container without a request counts for in scores, as with the stock scheduler: a tenth of a core, and 200 MiB.
-const UNSAID_CPU_MILLI: i64 = 100;
-const UNSAID_MEMORY: i64 = 200 * 1024 * 1024;
-/// The weight that a required affinity of a pod that is there has in scores; the stock `hardPodAffinityWeight`.
-const HARD_WEIGHT: i64 = 1;
-/// Who places pods that name nobody.
+/// Requests that scoring assumes for a container without any: 0.1 CPU and 200 MiB, as in the stock scheduler.
+const DEFAULT_CPU_MILLI: i64 = 100;
+const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+/// Weight of an existing pod's required affinity in scores; the stock `hardPodAffinityWeight`.
+const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
+/// Scheduler name of pods that do not set `spec.schedulerName`.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// The condition of a pod that is ended by the cluster, and its reason where that is for another pod.
+/// Condition type of pods that the control plane terminates, and its reason for preemption.
 pub const DISRUPTED: &str = "DisruptionTarget";
 pub const PREEMPTED: &str = "PreemptionByScheduler";
 
-/// What is read of a Pod.
+/// Field paths that the informer keeps.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -75,140 +74,144 @@ pub const FIELDS: &[&str] = &[
     "status.startTime",
 ];
 
-/// A pod.
+/// The fields of a Pod that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
-    /// Identity.
+    /// `metadata.uid`.
     pub uid: String,
-    /// Namespace.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name`.
     pub name: String,
-    /// The version of it.
-    pub revision: String,
-    /// Its node, empty while it has none.
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `spec.nodeName`; empty for a pending pod.
     pub node: String,
-    /// Who is to place it.
-    pub scheduler: String,
-    /// It has come to its end and needs nothing any more.
-    pub is_over: bool,
-    /// Why it could not be placed, as it says itself: reason and message.
-    pub told: Option<(String, String)>,
-    /// The node that it is promised, as it says itself.
-    pub nominated: String,
-    /// Nobody is ended for it.
+    /// `spec.schedulerName`, or the default.
+    pub scheduler_name: String,
+    /// The phase is Succeeded or Failed, so the pod uses no resources.
+    pub is_terminal: bool,
+    /// Reason and message of the PodScheduled condition, if its status is False.
+    pub unschedulable_condition: Option<(String, String)>,
+    /// `status.nominatedNodeName`.
+    pub nominated_node: String,
+    /// `spec.preemptionPolicy` is Never.
     pub never_preempts: bool,
-    /// It is ended for another one.
+    /// The scheduler has preempted the pod.
     pub is_preempted: bool,
-    /// Its node has it from elsewhere: to delete it frees nothing.
+    /// A mirror pod of a static pod. Deleting it frees no resources.
     pub is_mirror: bool,
-    /// When its node took it on.
-    pub started: Option<Timestamp>,
-    /// The identity of who made it, empty where that is nobody.
+    /// `status.startTime`.
+    pub start_time: Option<Timestamp>,
+    /// UID of the controlling owner; empty without one.
     pub owner: String,
-    /// What decides where it may run.
-    pub wants: Arc<Wants>,
+    /// The part that decides where the pod may run.
+    pub spec: Arc<SchedulingSpec>,
 }
 
-/// What decides where a pod may run: when it changes, it is looked at anew.
+/// The part of a pod that decides where it may run. When it changes, a pending pod is scheduled again.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wants {
-    /// It is being deleted.
-    pub is_ending: bool,
-    /// Somebody has yet to let it be placed.
+pub struct SchedulingSpec {
+    /// `metadata.deletionTimestamp` is set.
+    pub is_terminating: bool,
+    /// `spec.schedulingGates` is not empty.
     pub is_gated: bool,
-    /// Who comes first; the largest does.
+    /// `spec.priority`; the highest is scheduled first.
     pub priority: i64,
-    /// Its labels.
+    /// `metadata.labels`.
     pub labels: Labels,
-    /// What it asks for.
-    pub requests: Amounts,
-    /// The same for scores.
-    pub scored: Amounts,
-    /// Ports of the host.
-    pub ports: Vec<Port>,
-    /// Labels that its node must have.
-    pub node_labels: Labels,
-    /// One of these its node must be, where there are any to choose from.
-    pub node_terms: Option<Vec<NodeTerm>>,
-    /// What its node should rather be, and how much that counts.
-    pub preferred_nodes: Vec<(i64, NodeTerm)>,
-    /// The taints that it bears.
-    pub tolerations: Vec<Toleration>,
-    /// Pods that must be where it is: a term a topology key, of pods that fulfil all of its terms.
-    pub near: Vec<Arc<Term>>,
-    /// Pods that must not be where it is.
-    pub apart: Vec<Arc<Term>>,
-    /// Pods that should be where it is; less than nothing for those that should not.
-    pub drawn: Vec<(i64, Arc<Term>)>,
-    /// The same as others are to count it: with what it requires.
-    pub draws: Vec<(i64, Arc<Term>)>,
-    /// How its like is spread.
-    pub spread: Vec<Spread>,
-    /// The images of its containers, as nodes name them.
+    /// Effective resource requests.
+    pub requests: Resource,
+    /// Requests for scoring, with defaults for containers that request nothing.
+    pub non_zero_requested: Resource,
+    /// Host ports of all containers.
+    pub host_ports: Vec<HostPort>,
+    /// `spec.nodeSelector`.
+    pub node_selector: Labels,
+    /// Required node affinity: one of the terms must match. `None` if there is no requirement.
+    pub required_node_terms: Option<Vec<NodeSelectorTerm>>,
+    /// Preferred node affinity, with weights.
+    pub preferred_node_terms: Vec<(i64, NodeSelectorTerm)>,
+    /// `spec.tolerations`.
+    pub tolerations: List<Toleration>,
+    /// Required pod affinity: one term per topology key, for pods that match the selectors of all required terms.
+    pub required_affinity: Vec<Arc<Term>>,
+    /// Required pod anti-affinity.
+    pub required_anti_affinity: Vec<Arc<Term>>,
+    /// Preferred pod affinity with weights; the weights of anti-affinity are negative.
+    pub preferred_affinity: Vec<(i64, Arc<Term>)>,
+    /// Terms that add to the scores of other pods: the preferred ones, and the required affinity.
+    pub symmetric_terms: Vec<(i64, Arc<Term>)>,
+    /// `spec.topologySpreadConstraints`.
+    pub topology_spread: Vec<SpreadConstraint>,
+    /// Images of all containers, with a tag, as nodes report them.
     pub images: Vec<String>,
-    /// The claims that it uses.
-    pub claims: Vec<ClaimName>,
+    /// Claims that the volumes use.
+    pub claims: Vec<ClaimRef>,
 }
 
-/// A claim that a pod uses.
+/// A PersistentVolumeClaim that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimName {
-    /// Its name, in the namespace of the pod.
+pub struct ClaimRef {
+    /// Name, in the namespace of the pod.
     pub name: String,
-    /// It is made for the pod and goes with it.
+    /// A generic ephemeral volume: the claim is created for the pod and owned by it.
     pub is_ephemeral: bool,
 }
 
-impl ClaimName {
-    /// Reads a volume of a pod of that name.
-    fn of(volume: &Value, pod: &str) -> Option<Self> {
-        let is = |field: &str| volume.get(field).filter(|of| of.is_object());
-        if let Some(claim) = is("persistentVolumeClaim") {
-            return Some(Self { name: text(claim, "claimName").to_owned(), is_ephemeral: false });
+impl ClaimRef {
+    /// The claim of a volume; `pod` is the name of the pod.
+    fn of(volume: &pod::Volume, pod: &str) -> Option<Self> {
+        if let Some(claim) = &volume.persistent_volume_claim {
+            return Some(Self { name: claim.claim_name.to_string(), is_ephemeral: false });
         }
-        is("ephemeral").map(|_| Self { name: format!("{pod}-{}", text(volume, "name")), is_ephemeral: true })
+        let name = || format!("{pod}-{}", volume.name);
+        volume.ephemeral.as_ref().map(|_| Self { name: name(), is_ephemeral: true })
     }
 }
 
-/// A port of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Port {
+pub struct HostPort {
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
-    /// The address it is taken on; `0.0.0.0` is all of them.
+    /// Host IP; `0.0.0.0` means all addresses.
     pub address: String,
-    /// Its number.
+    /// Port number.
     pub number: i64,
 }
 
-/// The field of a node that is its name.
+/// The only node field that `matchFields` supports.
 const NODE_NAME: &str = "metadata.name";
 
-/// What a node may be asked to be: all of it holds, and an empty one never does.
+/// A node selector term. All requirements must match; an empty term matches nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeTerm {
+pub struct NodeSelectorTerm {
     labels: Vec<Requirement>,
     fields: Vec<Requirement>,
 }
 
-impl NodeTerm {
-    /// Reads one.
-    pub fn of(term: &Value) -> Self {
-        let read = |field: &str| list(term.get(field)).map(Requirement::of).collect();
-        Self { labels: read("matchExpressions"), fields: read("matchFields") }
+impl NodeSelectorTerm {
+    /// Parses `matchExpressions` and `matchFields`.
+    pub fn of(term: &selector::NodeSelectorTerm) -> Self {
+        let parse = |all: &List<selector::Requirement>| all.iter().map(Requirement::of).collect();
+        Self { labels: parse(&term.match_expressions), fields: parse(&term.match_fields) }
     }
 
-    /// Whether a node of that name and these labels is one.
-    pub fn holds(&self, name: &str, labels: &Labels) -> bool {
+    /// Parses all terms of a node selector.
+    pub fn all_of(selector: &selector::NodeSelector) -> Vec<Self> {
+        selector.node_selector_terms.iter().map(Self::of).collect()
+    }
+
+    /// True if a node with this name and these labels matches.
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let is_empty = self.labels.is_empty() && self.fields.is_empty();
         let field = |key: &str| (key == NODE_NAME).then_some(name);
         !is_empty
-            && self.fields.iter().all(|requirement| requirement.holds_of(field))
-            && self.labels.iter().all(|requirement| requirement.holds(labels))
+            && self.fields.iter().all(|requirement| requirement.matches_value(field))
+            && self.labels.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// The names of the nodes that it is for, where it names them.
+    /// The node names that `matchFields` requires; `None` if it requires none.
     fn names(&self) -> Option<BTreeSet<&str>> {
         let names = self.fields.iter().filter_map(|requirement| match requirement {
             Requirement::In(key, names) if key == NODE_NAME => {
@@ -220,188 +223,177 @@ impl NodeTerm {
     }
 }
 
-/// How pods like this one are spread over the values of a label of nodes.
+/// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spread {
-    /// Which pods, and over the values of which label.
+pub struct SpreadConstraint {
+    /// The pods that count, and the topology key.
     pub term: Arc<Term>,
-    /// By how many a value may have more than the one that has least.
+    /// `maxSkew`: the largest difference to the topology value with the fewest pods.
     pub max_skew: i64,
-    /// How many values there must be, else the least counts as none.
+    /// `minDomains`: with fewer topology values, the smallest count is taken as 0.
     pub min_domains: i64,
-    /// The pod waits when no node keeps the skew; otherwise it only would be better.
+    /// `whenUnsatisfiable: DoNotSchedule`. Soft constraints only affect scores.
     pub is_hard: bool,
-    /// Only nodes count that the pod's selector and affinity let through.
+    /// `nodeAffinityPolicy: Honor`: only nodes that match the pod's node affinity count.
     pub honors_affinity: bool,
-    /// Only nodes count whose taints the pod bears.
+    /// `nodeTaintsPolicy: Honor`: only nodes whose taints the pod tolerates count.
     pub honors_taints: bool,
-    /// The pod is itself one of those that are spread.
+    /// The pod matches the selector itself.
     pub selects_itself: bool,
 }
 
 impl Pod {
-    /// Reads a Pod.
-    pub fn of(object: &Json) -> Self {
-        Self::with(object, Arc::new(Wants::of(object)))
+    /// Parses a Pod.
+    pub fn of(object: objects::Pod) -> Self {
+        let spec = Arc::new(SchedulingSpec::of(&object));
+        Self::with(object, spec)
     }
 
-    /// Reads a Pod that wants this.
-    pub fn with(object: &Json, wants: Arc<Wants>) -> Self {
-        let conditions = |kind| {
-            list(at(object, "status.conditions")).filter(move |condition| text(condition, "type") == kind)
-        };
-        let scheduled = conditions("PodScheduled");
-        let is_controller =
-            |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or_default();
-        let owner = list(at(object, "metadata.ownerReferences")).find(is_controller);
-        let mut disrupted = conditions(DISRUPTED);
-        let refused = scheduled.filter(|condition| text(condition, "status") == "False");
-        let told = refused.map(|said| (text(said, "reason").to_owned(), text(said, "message").to_owned()));
-        let scheduler = match text_at(object, "spec.schedulerName") {
-            none if none.is_empty() => DEFAULT_SCHEDULER.to_owned(),
-            scheduler => scheduler,
+    /// Parses a Pod whose scheduling spec is known.
+    pub fn with(object: objects::Pod, spec: Arc<SchedulingSpec>) -> Self {
+        let objects::Pod { metadata, spec: object, status } = object;
+        let unschedulable =
+            status.conditions.of_type("PodScheduled").filter(|found| &*found.status == "False");
+        let is_preempted = |found: &objects::Condition| found.is_true() && &*found.reason == PREEMPTED;
+        let scheduler_name = match &*object.scheduler_name {
+            "" => DEFAULT_SCHEDULER.to_owned(),
+            name => name.to_owned(),
         };
         Self {
-            uid: text_at(object, "metadata.uid"),
-            namespace: text_at(object, "metadata.namespace"),
-            name: text_at(object, "metadata.name"),
-            revision: text_at(object, "metadata.resourceVersion"),
-            node: text_at(object, "spec.nodeName"),
-            scheduler,
-            is_over: matches!(text_at(object, "status.phase").as_str(), "Succeeded" | "Failed"),
-            told: told.last(),
-            nominated: text_at(object, "status.nominatedNodeName"),
-            never_preempts: text_at(object, "spec.preemptionPolicy") == "Never",
-            is_preempted: disrupted
-                .any(|said| text(said, "status") == "True" && text(said, "reason") == PREEMPTED),
-            is_mirror: at(object, "metadata.annotations").is_some_and(|all| all.get(MIRROR).is_some()),
-            started: text_at(object, "status.startTime").parse().ok(),
-            owner: owner.map(|owner| text(owner, "uid").to_owned()).unwrap_or_default(),
-            wants,
+            owner: metadata.controller().map(|owner| owner.uid.to_string()).unwrap_or_default(),
+            uid: metadata.uid.into(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+            resource_version: metadata.resource_version.into(),
+            node: object.node_name.into(),
+            scheduler_name,
+            is_terminal: status.is_terminal(),
+            unschedulable_condition: unschedulable
+                .map(|found| (found.reason.to_string(), found.message.to_string())),
+            never_preempts: &*object.preemption_policy == "Never",
+            is_preempted: status.conditions.of_type(DISRUPTED).is_some_and(is_preempted),
+            is_mirror: metadata.annotations.mirror.is_some(),
+            start_time: status.start_time,
+            nominated_node: status.nominated_node_name.into(),
+            spec,
         }
     }
 
-    /// When it began; one that has not yet has done so last.
-    pub fn began(&self) -> Timestamp {
-        self.started.unwrap_or(Timestamp::MAX)
+    /// The start time; pods that have not started come last.
+    pub fn start_time_or_max(&self) -> Timestamp {
+        self.start_time.unwrap_or(Timestamp::MAX)
     }
 
-    /// The order of those who are spared: a high priority first, then who began first.
+    /// Sort key, most important first: higher priority, then earlier start.
     pub fn importance(&self) -> (Reverse<i64>, Timestamp) {
-        (Reverse(self.wants.priority), self.began())
+        (Reverse(self.spec.priority), self.start_time_or_max())
     }
 
-    /// Namespace and name, as a log has them.
+    /// `namespace/name`, for logs.
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
 
-impl Wants {
-    /// The names of the nodes that its required affinity is for, where each of its terms names them.
+impl SchedulingSpec {
+    /// The nodes that the required node affinity names by `metadata.name`, if all of its terms name some.
     pub fn named_nodes(&self) -> Option<BTreeSet<&str>> {
-        let terms = self.node_terms.as_ref()?.iter();
-        let names: Vec<_> = terms.map(NodeTerm::names).collect::<Option<_>>()?;
+        let terms = self.required_node_terms.as_ref()?.iter();
+        let names: Vec<_> = terms.map(NodeSelectorTerm::names).collect::<Option<_>>()?;
         let names: BTreeSet<&str> = names.into_iter().flatten().collect();
         (!names.is_empty()).then_some(names)
     }
 
-    /// Whether it takes the same of a node as that one.
-    pub fn takes_as(&self, other: &Self) -> bool {
-        self.requests == other.requests && self.ports == other.ports && self.claims == other.claims
+    /// True if both use the same resources, host ports and claims.
+    pub fn has_same_usage(&self, other: &Self) -> bool {
+        self.requests == other.requests && self.host_ports == other.host_ports && self.claims == other.claims
     }
 
-    /// A number that is another one when anything is that [`Self::of`] reads; nobody outside can tell which.
-    pub fn mark(object: &Json, hashes: &RandomState) -> u64 {
+    /// A hash of all fields that [`Self::of`] reads. It is keyed, so users cannot provoke collisions.
+    pub fn fingerprint(object: &mut objects::Pod, hashes: &RandomState) -> u64 {
+        let objects::Pod { metadata, spec, status } = object;
         let mut hasher = hashes.build_hasher();
-        for path in ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.deletionTimestamp"] {
-            at(object, path).hash(&mut hasher);
+        (&metadata.name, &metadata.namespace, &metadata.labels, metadata.is_terminating()).hash(&mut hasher);
+        // `spec.nodeName` is the result of scheduling, not an input.
+        let node_name = std::mem::take(&mut spec.node_name);
+        spec.hash(&mut hasher);
+        spec.node_name = node_name;
+        for container in container_statuses(status).filter(|container| container.resources.is_some()) {
+            container.hash(&mut hasher);
         }
-        // A node is not what it wants, but what it gets.
-        let spec = object.get("spec").and_then(Value::as_object).into_iter().flatten();
-        spec.filter(|(field, _)| *field != "nodeName").for_each(|field| field.hash(&mut hasher));
-        for path in STATUSES {
-            for status in list(at(object, path)).filter(|status| status.get("resources").is_some()) {
-                status.hash(&mut hasher);
-            }
-        }
-        is_in_vain(object).hash(&mut hasher);
+        is_resize_infeasible(status).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Reads what a Pod wants.
-    pub fn of(object: &Json) -> Self {
-        let namespace = text_at(object, "metadata.namespace");
-        let own = labels(at(object, "metadata.labels"));
-        let spec = |field: &str| object.get("spec").and_then(|spec| spec.get(field));
-        let affinity = |path: &str| {
-            spec("affinity").and_then(|of| path.split('.').try_fold(of, |at, name| at.get(name)))
-        };
-        const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-        const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-        let pods = |side: &str| -> Vec<(Clause, String)> {
-            let terms = list(affinity(&format!("{side}.{REQUIRED}")));
-            terms
-                .map(|term| (Clause::of(term, &namespace, &own), text(term, "topologyKey").to_owned()))
-                .collect()
-        };
-        let (near, apart) = (pods("podAffinity"), pods("podAntiAffinity"));
-        let all: Vec<Clause> = near.iter().map(|(clause, _)| clause.clone()).collect();
-        let mut drawn = Vec::new();
-        for (side, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
-            for weighted in list(affinity(&format!("{side}.{PREFERRED}"))) {
-                let weight = weighted.get("weight").and_then(Value::as_i64).unwrap_or_default();
-                let Some(term) = weighted.get("podAffinityTerm") else { continue };
-                let clause = Clause::of(term, &namespace, &own);
-                drawn.push((sign * weight, Arc::new(Term::of(clause, text(term, "topologyKey")))));
-            }
-        }
-        let single = |(clause, key): &(Clause, String)| Arc::new(Term::of(clause.clone(), key));
-        let required = near.iter().map(|term| (HARD_WEIGHT, single(term)));
-        let draws = required.chain(drawn.iter().cloned()).collect();
-        let preferred = list(affinity(&format!("nodeAffinity.{PREFERRED}"))).map(|preference| {
-            let weight = preference.get("weight").and_then(Value::as_i64).unwrap_or_default();
-            (weight, preference.get("preference").map(NodeTerm::of).unwrap_or_default())
-        });
-        let terms = affinity(&format!("nodeAffinity.{REQUIRED}.nodeSelectorTerms"));
-        let containers = || list(spec("containers")).chain(list(spec("initContainers")));
-        let (requests, scored) = amounts(object);
-        Self {
-            is_ending: at(object, "metadata.deletionTimestamp").is_some_and(|time| !time.is_null()),
-            is_gated: list(spec("schedulingGates")).next().is_some(),
-            priority: spec("priority").and_then(Value::as_i64).unwrap_or_default(),
+    /// Parses the scheduling spec of a Pod.
+    pub fn of(object: &objects::Pod) -> Self {
+        let objects::Pod { metadata, spec, .. } = object;
+        let (requests, non_zero_requested) = pod_resources(object);
+        let sidecars = spec.init_containers.iter().filter(|container| container.is_sidecar());
+        let ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+        let containers = spec.containers.iter().chain(&spec.init_containers);
+        let parsed = Self {
+            is_terminating: metadata.is_terminating(),
+            is_gated: !spec.scheduling_gates.is_empty(),
+            priority: spec.priority,
+            labels: metadata.labels.clone(),
             requests,
-            scored,
-            ports: list(spec("containers"))
-                .chain(list(spec("initContainers")).filter(|of| text(of, "restartPolicy") == "Always"))
-                .flat_map(|container| list(container.get("ports")).filter_map(Port::of))
-                .collect(),
-            node_labels: labels(spec("nodeSelector")),
-            node_terms: terms.map(|terms| list(Some(terms)).map(NodeTerm::of).collect()),
-            preferred_nodes: preferred.collect(),
-            tolerations: list(spec("tolerations")).map(Toleration::of).collect(),
-            near: near
+            non_zero_requested,
+            host_ports: ports.filter_map(HostPort::of).collect(),
+            node_selector: spec.node_selector.clone(),
+            tolerations: spec.tolerations.clone(),
+            topology_spread: spec
+                .topology_spread_constraints
                 .iter()
-                .map(|(_, key)| Arc::new(Term { clauses: all.clone(), ..Term::of(Clause::default(), key) }))
+                .map(|constraint| SpreadConstraint::of(constraint, metadata))
                 .collect(),
-            apart: apart.iter().map(single).collect(),
-            drawn,
-            draws,
-            spread: list(spec("topologySpreadConstraints"))
-                .map(|spread| Spread::of(spread, &namespace, &own))
-                .collect(),
-            claims: list(spec("volumes"))
-                .filter_map(|volume| ClaimName::of(volume, &text_at(object, "metadata.name")))
-                .collect(),
-            images: containers().map(|container| image_name(text(container, "image"))).collect(),
-            labels: own,
+            images: containers.map(|container| image_name(&container.image)).collect(),
+            claims: spec.volumes.iter().filter_map(|volume| ClaimRef::of(volume, &metadata.name)).collect(),
+            ..Self::default()
+        };
+        match &spec.affinity {
+            Some(affinity) => parsed.with_affinity(affinity, metadata),
+            None => parsed,
         }
+    }
+
+    /// Adds the terms of `spec.affinity`.
+    fn with_affinity(mut self, affinity: &pod::Affinity, own: &PodMeta) -> Self {
+        let single =
+            |term: &PodAffinityTerm| Arc::new(Term::of(PodSelector::of(term, own), &term.topology_key));
+        let weighted = |sign: i64, side: &pod::PodAffinity| -> Vec<(i64, Arc<Term>)> {
+            let preferred = side.preferred.iter();
+            preferred.map(|one| (sign * one.weight, single(&one.pod_affinity_term))).collect()
+        };
+        let pod::Affinity { node_affinity, pod_affinity, pod_anti_affinity } = affinity;
+        self.required_node_terms = node_affinity.required.as_ref().map(NodeSelectorTerm::all_of);
+        let preferred = node_affinity.preferred.iter();
+        self.preferred_node_terms =
+            preferred.map(|one| (one.weight, NodeSelectorTerm::of(&one.preference))).collect();
+        let required = &pod_affinity.required;
+        let pod_selectors: Vec<PodSelector> =
+            required.iter().map(|term| PodSelector::of(term, own)).collect();
+        let of_all = |term: &PodAffinityTerm| Term {
+            pod_selectors: pod_selectors.clone(),
+            key: term.topology_key.to_string(),
+            skips_terminating: false,
+        };
+        self.required_affinity = required.iter().map(|term| Arc::new(of_all(term))).collect();
+        self.required_anti_affinity = pod_anti_affinity.required.iter().map(single).collect();
+        self.preferred_affinity = weighted(1, pod_affinity);
+        self.preferred_affinity.extend(weighted(-1, pod_anti_affinity));
+        let required = required.iter().map(|term| (HARD_POD_AFFINITY_WEIGHT, single(term)));
+        self.symmetric_terms = required.chain(self.preferred_affinity.iter().cloned()).collect();
+        self
     }
 }
 
-impl Spread {
-    /// One that need not be kept, of a pod that its term means.
-    pub fn rather(term: Arc<Term>, max_skew: i64) -> Self {
+/// Metadata of the pod whose terms are parsed.
+type PodMeta = objects::ObjectMeta<pod::PodAnnotations>;
+
+impl SpreadConstraint {
+    /// A soft constraint of a pod that matches its own selector.
+    pub fn soft(term: Arc<Term>, max_skew: i64) -> Self {
         Self {
             term,
             max_skew,
@@ -413,132 +405,129 @@ impl Spread {
         }
     }
 
-    fn of(constraint: &Value, namespace: &str, own: &Labels) -> Self {
-        let number = |field: &str| constraint.get(field).and_then(Value::as_i64).unwrap_or(1);
-        let mut selector = Selector::of(constraint.get("labelSelector"));
-        pin(&mut selector, &texts(constraint.get("matchLabelKeys")), own);
-        let selects_itself = selector.selects(own);
-        let clause = Clause { namespaces: vec![namespace.to_owned()], in_namespaces: None, selector };
-        let term = Term { skips_ending: true, ..Term::of(clause, text(constraint, "topologyKey")) };
+    fn of(constraint: &TopologySpreadConstraint, own: &PodMeta) -> Self {
+        let mut selector = Selector::of(constraint.label_selector.as_ref());
+        add_match_label_keys(&mut selector, &constraint.match_label_keys, &own.labels);
+        let selects_itself = selector.matches(&own.labels);
+        let clause =
+            PodSelector { namespaces: vec![own.namespace.to_string()], namespace_selector: None, selector };
+        let term = Term { skips_terminating: true, ..Term::of(clause, &constraint.topology_key) };
         Self {
             term: Arc::new(term),
-            max_skew: number("maxSkew"),
-            min_domains: number("minDomains"),
-            is_hard: text(constraint, "whenUnsatisfiable") != "ScheduleAnyway",
-            honors_affinity: text(constraint, "nodeAffinityPolicy") != "Ignore",
-            honors_taints: text(constraint, "nodeTaintsPolicy") == "Honor",
+            max_skew: constraint.max_skew.unwrap_or(1),
+            min_domains: constraint.min_domains.unwrap_or(1),
+            is_hard: &*constraint.when_unsatisfiable != "ScheduleAnyway",
+            honors_affinity: &*constraint.node_affinity_policy != "Ignore",
+            honors_taints: &*constraint.node_taints_policy == "Honor",
             selects_itself,
         }
     }
 }
 
-impl Clause {
-    fn of(term: &Value, namespace: &str, own: &Labels) -> Self {
-        let mut selector = Selector::of(term.get("labelSelector"));
-        pin(&mut selector, &texts(term.get("matchLabelKeys")), own);
-        for key in texts(term.get("mismatchLabelKeys")) {
-            if let Some(value) = own.get(&key) {
-                selector.0.push(Requirement::NotIn(key, vec![value.clone()]));
+impl PodSelector {
+    fn of(term: &PodAffinityTerm, own: &PodMeta) -> Self {
+        let mut selector = Selector::of(term.label_selector.as_ref());
+        add_match_label_keys(&mut selector, &term.match_label_keys, &own.labels);
+        for key in &term.mismatch_label_keys {
+            if let Some(value) = own.labels.get(key) {
+                selector.0.push(Requirement::NotIn(key.to_string(), vec![value.to_owned()]));
             }
         }
-        let in_namespaces = term.get("namespaceSelector").filter(|selector| selector.is_object());
-        let in_namespaces = in_namespaces.map(|selector| Selector::of(Some(selector)));
-        let mut namespaces = texts(term.get("namespaces"));
-        if namespaces.is_empty() && in_namespaces.is_none() {
-            namespaces.push(namespace.to_owned());
+        let namespace_selector = term.namespace_selector.as_ref();
+        let namespace_selector = namespace_selector.map(|selector| Selector::of(Some(selector)));
+        let mut namespaces: Vec<String> = term.namespaces.iter().map(|name| name.to_string()).collect();
+        if namespaces.is_empty() && namespace_selector.is_none() {
+            namespaces.push(own.namespace.to_string());
         }
-        Self { namespaces, in_namespaces, selector }
+        Self { namespaces, namespace_selector, selector }
     }
 }
 
-/// Pods of the same revision alone: those with the same values of these labels. Servers that have written it into the selector
-/// already change nothing by it.
-fn pin(selector: &mut Selector, keys: &[String], own: &Labels) {
+/// Adds the requirements of `matchLabelKeys`: only pods with the same values of these labels match. Changes nothing if
+/// the API server has merged them into the selector already.
+fn add_match_label_keys(selector: &mut Selector, keys: &[Box<str>], own: &Labels) {
     for key in keys {
         let Some(value) = own.get(key) else { continue };
-        let same = Requirement::In(key.clone(), vec![value.clone()]);
+        let same = Requirement::In(key.to_string(), vec![value.to_owned()]);
         if !selector.0.contains(&same) {
             selector.0.push(same);
         }
     }
 }
 
-impl Port {
-    fn of(port: &Value) -> Option<Self> {
-        let number = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number > 0)?;
-        let or = |field: &str, usual: &str| match text(port, field) {
-            "" => usual.to_owned(),
-            given => given.to_owned(),
-        };
-        Some(Self { protocol: or("protocol", "TCP"), address: or("hostIP", ANY), number })
+impl HostPort {
+    fn of(port: &pod::ContainerPort) -> Option<Self> {
+        let or =
+            |given: &str, default: &str| if given.is_empty() { default.to_owned() } else { given.to_owned() };
+        (port.host_port > 0).then(|| Self {
+            protocol: or(&port.protocol, "TCP"),
+            address: or(&port.host_ip, ANY_ADDRESS),
+            number: port.host_port,
+        })
     }
 
-    /// Whether nobody else can have it beside that one.
+    /// True if both ports cannot be used on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.number == other.number
             && self.protocol == other.protocol
-            && (self.address == other.address || self.address == ANY || other.address == ANY)
+            && (self.address == other.address || self.address == ANY_ADDRESS || other.address == ANY_ADDRESS)
     }
 }
 
-/// Every address of a node.
-const ANY: &str = "0.0.0.0";
+/// All addresses of a node.
+const ANY_ADDRESS: &str = "0.0.0.0";
 
-/// What a pod asks for, and what it counts for in scores.
-fn amounts(object: &Json) -> (Amounts, Amounts) {
-    let Some(spec) = object.get("spec").and_then(Value::as_object) else { return Default::default() };
-    let mut slim = slim_spec(spec);
-    let is_in_vain = is_in_vain(object);
+/// The effective requests of a pod, and its requests for scoring.
+fn pod_resources(object: &objects::Pod) -> (Resource, Resource) {
+    let mut slim = object.spec.resources_only();
+    let is_resize_infeasible = is_resize_infeasible(&object.status);
     for container in slim.containers.iter_mut().chain(slim.init_containers.iter_mut().flatten()) {
-        let Some(had) = had(object, &container.name) else { continue };
+        let Some(amounts) = allocated(&object.status, &container.name) else { continue };
         let own = container.resources.get_or_insert_default().requests.get_or_insert_default();
-        if is_in_vain {
+        if is_resize_infeasible {
             own.clear();
         }
-        for (name, amount) in had {
+        for (name, amount) in amounts {
             let asked = own.get(&name).and_then(|asked| Quantity::of(asked).ok());
             own.insert(name, asked.unwrap_or_default().max(amount).to_text());
         }
     }
-    let requests = Amounts::of(&pod_requests(&slim));
+    let requests = Resource::of(&pod_requests(&slim));
     for container in slim.containers.iter_mut().chain(slim.init_containers.iter_mut().flatten()) {
         let resources = container.resources.get_or_insert_default();
         let own: &mut BTreeMap<_, _> = resources.requests.get_or_insert_default();
         for (name, amount) in [
-            ("cpu", Quantity::from_milli(UNSAID_CPU_MILLI)),
-            ("memory", Quantity::from_units(UNSAID_MEMORY, Format::BinarySi)),
+            ("cpu", Quantity::from_milli(DEFAULT_CPU_MILLI)),
+            ("memory", Quantity::from_units(DEFAULT_MEMORY, Format::BinarySi)),
         ] {
             own.entry(name.to_owned()).or_insert_with(|| amount.to_text());
         }
     }
-    (requests, Amounts::of(&pod_requests(&slim)))
+    (requests, Resource::of(&pod_requests(&slim)))
 }
 
-/// Where it stands what containers have.
-const STATUSES: [&str; 2] = ["status.containerStatuses", "status.initContainerStatuses"];
-
-/// Whether the pod asks for a change of its resources that its node will never make.
-fn is_in_vain(object: &Json) -> bool {
-    let said = |of: &Value| text(of, "type") == "PodResizePending" && text(of, "reason") == "Infeasible";
-    list(at(object, "status.conditions")).any(said)
+/// True if the kubelet has rejected the pending in-place resize as infeasible.
+fn is_resize_infeasible(status: &pod::PodStatus) -> bool {
+    let resize = status.conditions.of_type("PodResizePending");
+    resize.is_some_and(|found| &*found.reason == "Infeasible")
 }
 
-/// The most of what a container of that name was given and has, whatever it asks for now; nothing where its node does not say that.
-fn had(object: &Json, name: &str) -> Option<BTreeMap<String, Quantity>> {
-    let mut statuses = STATUSES.into_iter().flat_map(|path| list(at(object, path)));
-    let status = statuses.find(|status| text(status, "name") == name)?;
-    let has = status.get("resources").filter(|has| has.is_object())?;
-    let all = [has.get("requests"), status.get("allocatedResources")];
-    let mut had = BTreeMap::<String, Quantity>::new();
-    for (name, amount) in all.into_iter().flatten().filter_map(Value::as_object).flatten() {
-        if let Some(amount) = amount.as_str().and_then(|amount| amount.parse::<Quantity>().ok()) {
-            had.entry(name.clone()).and_modify(|most| *most = (*most).max(amount)).or_insert(amount);
-        }
+fn container_statuses(status: &pod::PodStatus) -> impl Iterator<Item = &pod::ContainerStatus> {
+    status.container_statuses.iter().chain(&status.init_container_statuses)
+}
+
+/// The larger of the actual and the allocated requests of a container; `None` if the kubelet does not report them.
+fn allocated(status: &pod::PodStatus, name: &str) -> Option<BTreeMap<String, Quantity>> {
+    let status = container_statuses(status).find(|status| &*status.name == name)?;
+    let requests = &status.resources.as_ref()?.requests;
+    let mut amounts = quantities(requests);
+    for (name, amount) in quantities(&status.allocated_resources) {
+        amounts.entry(name).and_modify(|most| *most = (*most).max(amount)).or_insert(amount);
     }
-    Some(had)
+    Some(amounts)
 }
 
-/// An image as nodes name it: with a tag.
+/// The image name with a tag, as nodes report it.
 fn image_name(image: &str) -> String {
     let last = image.rsplit('/').next().unwrap_or_default();
     if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }

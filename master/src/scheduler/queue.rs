@@ -1,4 +1,4 @@
-//! Pods that wait for a node: who is next, who pauses after a failure, who waits for something to change. Pure.
+//! Scheduling queue: active pods, pods in backoff and unschedulable pods, with requeueing by cluster events. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -7,230 +7,237 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::filter::Kind;
+use super::filter::Plugin;
 use super::pod::Pod;
-use super::terms::Namespaces;
+use super::topology_counts::Namespaces;
 
-/// The pause after the first failure; doubled with every further one. The stock scheduler's.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// After so long a pod that waits for a change is looked at without one, for what nobody told of.
-const ANYWAY: Duration = Duration::from_secs(5 * 60);
+/// Backoff after the first failure; it doubles with each further one. The stock scheduler's.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+/// Upper limit of the backoff.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// An unschedulable pod is retried after this time even without an event, in case an event was missed.
+const UNSCHEDULABLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// The order of those who are ready: the highest priority, then who has been ready for longest.
+/// Order of active pods: higher priority first, then the longest wait (a clock value).
 type Rank = (Reverse<i64>, u64);
 
-/// Where a pod waits.
+/// Where a pod is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waits {
-    /// It is ready, and in that order.
-    Ready(Rank),
-    /// Until then, after a failure.
-    Until(Instant),
-    /// For something to change, since then.
-    Change(Instant),
-    /// For somebody to let it be placed.
+enum QueueState {
+    /// Ready to be scheduled.
+    Active(Rank),
+    /// In backoff until this time.
+    Backoff(Instant),
+    /// Waiting for a cluster event since this time.
+    Unschedulable(Instant),
+    /// Waiting until all scheduling gates are removed.
     Gated,
-    /// Somebody is placing it now; since that change.
-    Taken(u64),
-    /// For others to be done with extenders, in its old order.
-    Line(Rank),
+    /// Being scheduled. Holds the clock value when scheduling began.
+    InFlight(u64),
+    /// Waiting until extenders handle fewer pods. Keeps its rank.
+    AwaitingExtender(Rank),
 }
 
 #[derive(Debug)]
 struct Entry {
     pod: Arc<Pod>,
-    waits: Waits,
+    state: QueueState,
     failures: u32,
-    /// When it failed last.
+    /// Time of the last failure.
     failed: Option<Instant>,
-    /// What could help it.
-    kinds: BTreeSet<Kind>,
-    /// It asks for something else than when it was taken.
+    /// The plugins that rejected the pod.
+    plugins: BTreeSet<Plugin>,
+    /// Its scheduling spec changed while it was being scheduled.
     is_edited: bool,
 }
 
-/// Pods that wait, each once.
+/// All pending pods, each in one state.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<String, Entry>,
-    ready: BTreeSet<(Rank, String)>,
-    pausing: BTreeSet<(Instant, String)>,
-    waiting: BTreeSet<(Instant, String)>,
-    line: BTreeSet<(Rank, String)>,
-    /// Counts changes and arrivals.
+    active: BTreeSet<(Rank, String)>,
+    backoff: BTreeSet<(Instant, String)>,
+    unschedulable: BTreeSet<(Instant, String)>,
+    awaiting_extender: BTreeSet<(Rank, String)>,
+    /// Logical clock: incremented by events and arrivals.
     clock: u64,
-    /// When something last happened that could help.
-    helped: HashMap<Kind, u64>,
-    /// Those of `waiting` that could be helped by it.
-    cares: HashMap<Kind, BTreeSet<(Instant, String)>>,
+    /// Clock value of the last event that concerns a plugin.
+    last_event: HashMap<Plugin, u64>,
+    /// The pods of `unschedulable` by the plugins that rejected them.
+    by_plugin: HashMap<Plugin, BTreeSet<(Instant, String)>>,
 }
 
 impl Queue {
-    /// Takes in a pod without a node as it is now.
+    /// Adds or updates a pending pod.
     pub fn put(&mut self, pod: Arc<Pod>, now: Instant) {
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             None => {
-                let is_gated = pod.wants.is_gated;
-                let (waits, kinds) = (Waits::Gated, BTreeSet::new());
-                let entry = Entry { pod, waits, failures: 0, failed: None, kinds, is_edited: false };
+                let is_gated = pod.spec.is_gated;
+                let (state, plugins) = (QueueState::Gated, BTreeSet::new());
+                let entry = Entry { pod, state, failures: 0, failed: None, plugins, is_edited: false };
                 self.entries.insert(uid.clone(), entry);
                 if !is_gated {
-                    self.make_ready(&uid);
+                    self.activate(&uid);
                 }
             }
             Some(entry) => {
-                let is_same = entry.pod.wants == pod.wants;
-                let is_gated = pod.wants.is_gated;
+                let is_same = entry.pod.spec == pod.spec;
+                let is_gated = pod.spec.is_gated;
                 entry.pod = pod;
-                match entry.waits {
-                    // Whoever places it may have looked already, and finds out when that comes to nothing.
-                    Waits::Taken(_) => entry.is_edited |= !is_same,
+                match entry.state {
+                    // The scheduling attempt may have read the old spec. Its failure then requeues the pod.
+                    QueueState::InFlight(_) => entry.is_edited |= !is_same,
                     _ if is_same => {}
-                    _ if is_gated => self.set(&uid, Waits::Gated),
-                    Waits::Gated => self.make_ready(&uid),
-                    Waits::Ready(_) | Waits::Line(_) => self.make_ready(&uid),
-                    Waits::Until(_) | Waits::Change(_) => self.resume(&uid, now),
+                    _ if is_gated => self.set(&uid, QueueState::Gated),
+                    QueueState::Gated => self.activate(&uid),
+                    QueueState::Active(_) | QueueState::AwaitingExtender(_) => self.activate(&uid),
+                    QueueState::Backoff(_) | QueueState::Unschedulable(_) => {
+                        self.requeue_after_backoff(&uid, now)
+                    }
                 }
             }
         }
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub fn remove(&mut self, uid: &str) {
-        self.unlist(uid);
+        self.unlink(uid);
         self.entries.remove(uid);
     }
 
-    /// The identities of all pods that wait.
+    /// UIDs of all pending pods.
     pub fn pods(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// Takes the next pod.
+    /// Takes the next active pod.
     ///
     /// # Errors
-    /// When there will be one, if nothing else happens.
+    /// The time when the next pod becomes active without further events.
     pub fn take(&mut self, now: Instant) -> Result<Arc<Pod>, Option<Instant>> {
-        self.wake(now);
-        let Some((_, uid)) = self.ready.first().cloned() else {
-            let pausing = self.pausing.first().map(|(at, _)| *at);
-            let waiting = self.waiting.first().map(|(since, _)| *since + ANYWAY);
-            return Err(pausing.into_iter().chain(waiting).min());
+        self.flush(now);
+        let Some((_, uid)) = self.active.first().cloned() else {
+            let backoff = self.backoff.first().map(|(at, _)| *at);
+            let unschedulable = self.unschedulable.first().map(|(since, _)| *since + UNSCHEDULABLE_TIMEOUT);
+            return Err(backoff.into_iter().chain(unschedulable).min());
         };
-        self.set(&uid, Waits::Taken(self.clock));
+        self.set(&uid, QueueState::InFlight(self.clock));
         let entry = self.entries.get_mut(&uid).ok_or(None)?;
         entry.is_edited = false;
         Ok(entry.pod.clone())
     }
 
-    /// The pod, while somebody is placing it.
-    pub fn taken(&self, uid: &str) -> Option<Arc<Pod>> {
+    /// The pod, if it is being scheduled.
+    pub fn in_flight(&self, uid: &str) -> Option<Arc<Pod>> {
         let entry = self.entries.get(uid)?;
-        matches!(entry.waits, Waits::Taken(_)).then(|| entry.pod.clone())
+        matches!(entry.state, QueueState::InFlight(_)).then(|| entry.pod.clone())
     }
 
-    /// Whether it waits for a node.
+    /// True if the pod is in the queue.
     pub fn has(&self, uid: &str) -> bool {
         self.entries.contains_key(uid)
     }
 
-    /// Somebody was quicker: the pod is looked at again at once.
-    pub fn again(&mut self, uid: &str) {
-        self.make_ready(uid);
+    /// Requeues a pod at once: its nodes were taken while extenders handled it.
+    pub fn requeue(&mut self, uid: &str) {
+        self.activate(uid);
     }
 
-    /// The pod lets others go before until somebody is let in.
-    pub fn line_up(&mut self, uid: &str) {
+    /// Lets the pod wait until extenders handle fewer pods.
+    pub fn await_extender(&mut self, uid: &str) {
         self.clock += 1;
         let Some(entry) = self.entries.get(uid) else { return };
-        self.set(uid, Waits::Line((Reverse(entry.pod.wants.priority), self.clock)));
+        self.set(uid, QueueState::AwaitingExtender((Reverse(entry.pod.spec.priority), self.clock)));
     }
 
-    /// Whoever is the first of those who were lined up may go on.
-    pub fn let_in(&mut self) {
-        if let Some((_, uid)) = self.line.first().cloned() {
-            self.make_ready(&uid);
+    /// Activates the first pod that waits for extenders.
+    pub fn admit_awaiting(&mut self) {
+        if let Some((_, uid)) = self.awaiting_extender.first().cloned() {
+            self.activate(&uid);
         }
     }
 
-    /// No node could have the pod; what changes of these kinds could help it.
-    pub fn refused(&mut self, uid: &str, kinds: BTreeSet<Kind>, now: Instant) {
+    /// Records that the plugins rejected the pod on all nodes. Events that concern one of them requeue it.
+    pub fn unschedulable(&mut self, uid: &str, plugins: BTreeSet<Plugin>, now: Instant) {
         let Some(entry) = self.entries.get_mut(uid) else { return };
-        let Waits::Taken(since) = entry.waits else { return };
-        let is_helped =
-            kinds.iter().any(|kind| self.helped.get(kind).is_some_and(|happened| *happened > since));
+        let QueueState::InFlight(since) = entry.state else { return };
+        let is_helped = plugins.iter().any(|plugin| {
+            self.last_event.get(plugin).is_some_and(|requeue_matching| *requeue_matching > since)
+        });
         let is_other = is_helped || entry.is_edited;
-        entry.kinds = kinds;
+        entry.plugins = plugins;
         self.failed(uid, now);
-        if entry_is_gated(&self.entries, uid) {
-            self.set(uid, Waits::Gated);
+        if is_gated(&self.entries, uid) {
+            self.set(uid, QueueState::Gated);
         } else if is_other {
-            self.resume(uid, now);
+            self.requeue_after_backoff(uid, now);
         } else {
-            self.set(uid, Waits::Change(now));
+            self.set(uid, QueueState::Unschedulable(now));
         }
     }
 
-    /// Something went wrong that has nothing to do with nodes: again after a pause.
-    pub fn mishap(&mut self, uid: &str, now: Instant) {
+    /// Records a failure that is no filter result. The pod is retried after its backoff.
+    pub fn failed_with_error(&mut self, uid: &str, now: Instant) {
         if !self.entries.contains_key(uid) {
             return;
         }
         self.failed(uid, now);
-        if entry_is_gated(&self.entries, uid) {
-            self.set(uid, Waits::Gated);
+        if is_gated(&self.entries, uid) {
+            self.set(uid, QueueState::Gated);
         } else {
-            self.resume(uid, now);
+            self.requeue_after_backoff(uid, now);
         }
     }
 
-    /// Something changed of these kinds: pods that it could help are looked at again.
-    pub fn changed(&mut self, kinds: &[Kind], now: Instant) {
-        self.happened(kinds, now, |_, _| true);
+    /// Handles a cluster event: requeues unschedulable pods that one of the plugins rejected.
+    pub fn event_happened(&mut self, plugins: &[Plugin], now: Instant) {
+        self.requeue_matching(plugins, now, |_, _| true);
     }
 
-    /// The same through that pod, which is not helped by it.
-    pub fn changed_by(&mut self, uid: &str, kinds: &[Kind], now: Instant) {
-        self.happened(kinds, now, |_, pod| pod.uid != uid);
+    /// Handles an event caused by a pod, which itself is not requeued.
+    pub fn event_caused_by(&mut self, uid: &str, plugins: &[Plugin], now: Instant) {
+        self.requeue_matching(plugins, now, |_, pod| pod.uid != uid);
     }
 
-    /// A pod has come to a node: those are looked at again who wait for such a one.
-    pub fn came(&mut self, came: &Pod, namespaces: &Namespaces, now: Instant) {
-        self.happened(&[Kind::Neighbours, Kind::Spread], now, |kind, pod| {
-            let wants = &pod.wants;
-            match kind {
-                Kind::Neighbours => wants.near.iter().any(|term| term.means(came, namespaces)),
-                Kind::Spread => wants.spread.iter().any(|spread| spread.term.means(came, namespaces)),
+    /// Handles a pod that was added to a node: requeues pods whose affinity or spread terms match it.
+    pub fn pod_added(&mut self, came: &Pod, namespaces: &Namespaces, now: Instant) {
+        self.requeue_matching(&[Plugin::InterPodAffinity, Plugin::PodTopologySpread], now, |plugin, pod| {
+            let spec = &pod.spec;
+            match plugin {
+                Plugin::InterPodAffinity => {
+                    spec.required_affinity.iter().any(|term| term.matches(came, namespaces))
+                }
+                Plugin::PodTopologySpread => {
+                    spec.topology_spread.iter().any(|spread| spread.term.matches(came, namespaces))
+                }
                 _ => true,
             }
         });
     }
 
-    /// Has those looked at again who wait for changes of these kinds and are helped by this one; nobody knows of extenders by what
-    /// they are.
-    fn happened(&mut self, kinds: &[Kind], now: Instant, helps: impl Fn(Kind, &Pod) -> bool) {
-        if kinds.is_empty() {
+    /// Requeues the unschedulable pods for which `helps` returns true. Rejections by extenders match every event, as
+    /// their criteria are unknown.
+    fn requeue_matching(&mut self, plugins: &[Plugin], now: Instant, helps: impl Fn(Plugin, &Pod) -> bool) {
+        if plugins.is_empty() {
             return;
         }
         self.clock += 1;
-        let mut helped = BTreeSet::new();
-        for kind in kinds.iter().copied().chain([Kind::Extender]) {
-            self.helped.insert(kind, self.clock);
+        let mut requeued = BTreeSet::new();
+        for plugin in plugins.iter().copied().chain([Plugin::Extender]) {
+            self.last_event.insert(plugin, self.clock);
             let is_helped = |(_, uid): &&(Instant, String)| {
-                self.entries.get(uid).is_some_and(|entry| helps(kind, &entry.pod))
+                self.entries.get(uid).is_some_and(|entry| helps(plugin, &entry.pod))
             };
-            helped.extend(self.cares.get(&kind).into_iter().flatten().filter(is_helped).cloned());
+            requeued.extend(self.by_plugin.get(&plugin).into_iter().flatten().filter(is_helped).cloned());
         }
-        helped.iter().for_each(|(_, uid)| self.resume(uid, now));
+        requeued.iter().for_each(|(_, uid)| self.requeue_after_backoff(uid, now));
     }
 
-    /// A pod that waits for a change is looked at again without one, after its pause.
-    pub fn look_again(&mut self, uid: &str, now: Instant) {
-        if self.entries.get(uid).is_some_and(|entry| matches!(entry.waits, Waits::Change(_))) {
-            self.resume(uid, now);
+    /// Requeues an unschedulable pod without an event, after its backoff.
+    pub fn retry_unschedulable(&mut self, uid: &str, now: Instant) {
+        if self.entries.get(uid).is_some_and(|entry| matches!(entry.state, QueueState::Unschedulable(_))) {
+            self.requeue_after_backoff(uid, now);
         }
     }
 
@@ -241,99 +248,104 @@ impl Queue {
         }
     }
 
-    /// Ready, once its pause is over.
-    fn resume(&mut self, uid: &str, now: Instant) {
-        let until = self.entries.get(uid).and_then(|entry| Some(entry.failed? + pause(entry.failures)));
+    /// Activates the pod once its backoff is over.
+    fn requeue_after_backoff(&mut self, uid: &str, now: Instant) {
+        let until = self.entries.get(uid).and_then(|entry| Some(entry.failed? + backoff_for(entry.failures)));
         match until.filter(|until| *until > now) {
-            Some(until) => self.set(uid, Waits::Until(until)),
-            None => self.make_ready(uid),
+            Some(until) => self.set(uid, QueueState::Backoff(until)),
+            None => self.activate(uid),
         }
     }
 
-    fn make_ready(&mut self, uid: &str) {
+    fn activate(&mut self, uid: &str) {
         self.clock += 1;
         let Some(entry) = self.entries.get(uid) else { return };
-        let priority = Reverse(entry.pod.wants.priority);
-        let since = match entry.waits {
-            Waits::Ready((_, since)) | Waits::Line((_, since)) => since,
-            Waits::Until(_) | Waits::Change(_) | Waits::Gated | Waits::Taken(_) => self.clock,
+        let priority = Reverse(entry.pod.spec.priority);
+        let since = match entry.state {
+            QueueState::Active((_, since)) | QueueState::AwaitingExtender((_, since)) => since,
+            QueueState::Backoff(_)
+            | QueueState::Unschedulable(_)
+            | QueueState::Gated
+            | QueueState::InFlight(_) => self.clock,
         };
-        self.set(uid, Waits::Ready((priority, since)));
+        self.set(uid, QueueState::Active((priority, since)));
     }
 
-    /// Those whose time has come are ready.
-    fn wake(&mut self, now: Instant) {
-        while let Some((at, uid)) = self.pausing.first().cloned()
+    /// Activates the pods whose backoff or timeout is over.
+    fn flush(&mut self, now: Instant) {
+        while let Some((at, uid)) = self.backoff.first().cloned()
             && at <= now
         {
-            self.make_ready(&uid);
+            self.activate(&uid);
         }
-        while let Some((since, uid)) = self.waiting.first().cloned()
-            && since + ANYWAY <= now
+        while let Some((since, uid)) = self.unschedulable.first().cloned()
+            && since + UNSCHEDULABLE_TIMEOUT <= now
         {
-            self.make_ready(&uid);
+            self.activate(&uid);
         }
     }
 
-    fn set(&mut self, uid: &str, waits: Waits) {
-        self.unlist(uid);
+    fn set(&mut self, uid: &str, state: QueueState) {
+        self.unlink(uid);
         let Some(entry) = self.entries.get_mut(uid) else { return };
-        entry.waits = waits;
-        match waits {
-            Waits::Ready(rank) => drop(self.ready.insert((rank, uid.to_owned()))),
-            Waits::Line(rank) => drop(self.line.insert((rank, uid.to_owned()))),
-            Waits::Until(at) => drop(self.pausing.insert((at, uid.to_owned()))),
-            Waits::Change(since) => {
-                self.waiting.insert((since, uid.to_owned()));
-                for kind in &entry.kinds {
-                    self.cares.entry(*kind).or_default().insert((since, uid.to_owned()));
+        entry.state = state;
+        match state {
+            QueueState::Active(rank) => drop(self.active.insert((rank, uid.to_owned()))),
+            QueueState::AwaitingExtender(rank) => drop(self.awaiting_extender.insert((rank, uid.to_owned()))),
+            QueueState::Backoff(at) => drop(self.backoff.insert((at, uid.to_owned()))),
+            QueueState::Unschedulable(since) => {
+                self.unschedulable.insert((since, uid.to_owned()));
+                for plugin in &entry.plugins {
+                    self.by_plugin.entry(*plugin).or_default().insert((since, uid.to_owned()));
                 }
             }
-            Waits::Gated | Waits::Taken(_) => {}
+            QueueState::Gated | QueueState::InFlight(_) => {}
         }
     }
 
-    fn unlist(&mut self, uid: &str) {
+    fn unlink(&mut self, uid: &str) {
         let Some(entry) = self.entries.get(uid) else { return };
-        match entry.waits {
-            Waits::Ready(rank) => drop(self.ready.remove(&(rank, uid.to_owned()))),
-            Waits::Line(rank) => drop(self.line.remove(&(rank, uid.to_owned()))),
-            Waits::Until(at) => drop(self.pausing.remove(&(at, uid.to_owned()))),
-            Waits::Change(since) => {
+        match entry.state {
+            QueueState::Active(rank) => drop(self.active.remove(&(rank, uid.to_owned()))),
+            QueueState::AwaitingExtender(rank) => {
+                self.awaiting_extender.remove(&(rank, uid.to_owned()));
+            }
+            QueueState::Backoff(at) => drop(self.backoff.remove(&(at, uid.to_owned()))),
+            QueueState::Unschedulable(since) => {
                 let known = (since, uid.to_owned());
-                self.waiting.remove(&known);
-                for kind in &entry.kinds {
-                    self.cares.entry(*kind).and_modify(|all| {
+                self.unschedulable.remove(&known);
+                for plugin in &entry.plugins {
+                    self.by_plugin.entry(*plugin).and_modify(|all| {
                         all.remove(&known);
                     });
                 }
             }
-            Waits::Gated | Waits::Taken(_) => {}
+            QueueState::Gated | QueueState::InFlight(_) => {}
         }
     }
 }
 
-fn entry_is_gated(entries: &HashMap<String, Entry>, uid: &str) -> bool {
-    entries.get(uid).is_some_and(|entry| entry.pod.wants.is_gated)
+fn is_gated(entries: &HashMap<String, Entry>, uid: &str) -> bool {
+    entries.get(uid).is_some_and(|entry| entry.pod.spec.is_gated)
 }
 
-/// After so many failures.
-fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(LONGEST_PAUSE)
+/// Backoff after this number of failures.
+fn backoff_for(failures: u32) -> Duration {
+    INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_BACKOFF)
 }
 
 #[cfg(test)]
 mod tests {
-    //! Pods in time.
+    //! Tests with simulated time.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-    use super::super::pod::Wants;
+    use super::super::pod::SchedulingSpec;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn pod(uid: &str, priority: i64, is_gated: bool) -> Arc<Pod> {
-        let wants = Arc::new(Wants { priority, is_gated, ..Wants::default() });
-        Arc::new(Pod { uid: uid.to_owned(), wants, ..Pod::default() })
+        let spec = Arc::new(SchedulingSpec { priority, is_gated, ..SchedulingSpec::default() });
+        Arc::new(Pod { uid: uid.to_owned(), spec, ..Pod::default() })
     }
 
     fn took(queue: &mut Queue, now: Instant) -> Option<String> {
@@ -357,21 +369,29 @@ mod tests {
     fn a_pod_that_failed_waits_for_what_could_help_it_and_a_growing_pause() {
         let (mut queue, mut now) = (Queue::default(), Instant::now());
         queue.put(pod("a", 0, false), now);
-        for pause in [1, 2, 4, 8, 10, 10] {
+        for backoff_for in [1, 2, 4, 8, 10, 10] {
             assert_eq!(took(&mut queue, now).as_deref(), Some("a"));
-            queue.refused("a", BTreeSet::from([Kind::Room]), now);
-            queue.changed(&[Kind::Taint], now);
-            assert_eq!(queue.take(now), Err(Some(now + ANYWAY)), "that helps nobody");
-            queue.changed(&[Kind::Room, Kind::Taint], now);
-            assert_eq!(queue.take(now), Err(Some(now + SECOND * pause)));
-            now += SECOND * pause;
+            queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now);
+            queue.event_happened(&[Plugin::TaintToleration], now);
+            assert_eq!(queue.take(now), Err(Some(now + UNSCHEDULABLE_TIMEOUT)), "that helps nobody");
+            queue.event_happened(&[Plugin::NodeResourcesFit, Plugin::TaintToleration], now);
+            assert_eq!(queue.take(now), Err(Some(now + SECOND * backoff_for)));
+            now += SECOND * backoff_for;
         }
         assert_eq!(took(&mut queue, now).as_deref(), Some("a"));
-        queue.refused("a", BTreeSet::from([Kind::Room]), now);
-        assert_eq!(took(&mut queue, now + ANYWAY).as_deref(), Some("a"), "nobody told of anything");
-        queue.changed(&[Kind::Room], now + ANYWAY);
-        queue.refused("a", BTreeSet::from([Kind::Room]), now + ANYWAY);
-        assert_eq!(queue.take(now + ANYWAY), Err(Some(now + ANYWAY + LONGEST_PAUSE)), "it changed meanwhile");
+        queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now);
+        assert_eq!(
+            took(&mut queue, now + UNSCHEDULABLE_TIMEOUT).as_deref(),
+            Some("a"),
+            "nobody told of anything"
+        );
+        queue.event_happened(&[Plugin::NodeResourcesFit], now + UNSCHEDULABLE_TIMEOUT);
+        queue.unschedulable("a", BTreeSet::from([Plugin::NodeResourcesFit]), now + UNSCHEDULABLE_TIMEOUT);
+        assert_eq!(
+            queue.take(now + UNSCHEDULABLE_TIMEOUT),
+            Err(Some(now + UNSCHEDULABLE_TIMEOUT + MAX_BACKOFF)),
+            "it changed meanwhile"
+        );
     }
 
     #[test]
@@ -381,12 +401,12 @@ mod tests {
         assert_eq!(queue.take(now), Err(None));
         queue.put(pod("a", 0, false), now);
         assert_eq!(took(&mut queue, now).as_deref(), Some("a"));
-        queue.refused("a", BTreeSet::from([Kind::Affinity]), now);
+        queue.unschedulable("a", BTreeSet::from([Plugin::NodeAffinity]), now);
         queue.put(pod("a", 1, false), now);
         assert_eq!(queue.take(now), Err(Some(now + SECOND)));
         queue.put(pod("a", 1, true), now);
         assert_eq!(queue.take(now + SECOND), Err(None));
-        queue.mishap("a", now);
+        queue.failed_with_error("a", now);
         assert_eq!(queue.take(now + SECOND), Err(None));
     }
 }

@@ -1,122 +1,120 @@
-//! What the scheduler knows: the cluster, who waits, and what is decided next. Pure but for the time, which comes in.
+//! Scheduler state: cache, queue and pending decisions. Pure; the current time is an argument.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::cluster::{Cluster, Put};
-use super::config::{Config, Strategy};
-use super::extender::{Extender, Offer, Opinion};
-use super::filter::Kind;
+use super::cluster::{Cluster, PodChange};
+use super::config::{Config, ScoringStrategy};
+use super::extender::{Extender, PreemptionOffer, Verdict};
+use super::filter::Plugin;
 use super::labels::Labels;
 use super::node::Node;
-use super::owners::Owners;
-use super::place::{Choices, Chosen, Manner, Placement, Refusal, Turn, choices, choose, place};
-use super::pod::{Pod, Spread};
-use super::preempt::{self, Budgets, Candidate, Room};
+use super::pod::{Pod, SpreadConstraint};
+use super::preempt::{self, Budgets, Candidate, PreemptionResult};
 use super::queue::Queue;
+use super::schedule_one::{
+    FeasibleNodes, FitError, Rotation, ScheduleResult, Scoring, Selection, find_feasible_nodes, schedule_pod,
+    select_after_extenders,
+};
+use super::selector_sources::SelectorSources;
 use super::volumes::Volumes;
 
-/// What was decided about a pod.
+/// A decision about one pod.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// It goes to that node, where it is counted already.
+    /// Bind the pod. It is assumed on the node already.
     Bind {
-        /// The pod.
         pod: Arc<Pod>,
-        /// The name of the node.
+        /// Name of the node.
         node: String,
     },
-    /// Extenders are asked where it goes; the answer is for [`State::heard`].
-    Ask {
-        /// The pod.
+    /// Let extenders filter and score the nodes, then call [`State::extenders_answered`].
+    AskExtenders {
         pod: Arc<Pod>,
-        /// What there is to choose from.
-        choices: Choices,
+        /// The nodes that fit so far.
+        feasible: FeasibleNodes,
     },
-    /// Extenders are asked who may be ended for it; the answer is for [`State::heard_of_room`].
-    AskForRoom {
-        /// The pod.
+    /// Let extenders choose the victims, then call [`State::preemption_answered`].
+    AskPreemption {
         pod: Arc<Pod>,
-        /// Why no node can have it now.
-        refusal: Refusal,
-        /// What could be had.
-        offers: Vec<Offer>,
+        /// Why no node fits.
+        fit_error: FitError,
+        /// Preemption candidates.
+        offers: Vec<PreemptionOffer>,
     },
-    /// No node can have it now.
-    Refused {
-        /// The pod.
+    /// Report the pod as unschedulable.
+    Unschedulable {
         pod: Arc<Pod>,
-        /// Why, for people.
+        /// Message of the event and of the condition.
         words: String,
-        /// Why, in a word.
+        /// Reason of the PodScheduled condition.
         reason: &'static str,
-        /// What becomes of the node that it is promised.
-        promise: Promise,
+        /// Change of the nominated node.
+        nomination: Nomination,
     },
 }
 
-/// What becomes of the node that a pod is promised, which it has once others are gone.
+/// Change of a pod's nominated node.
 #[derive(Clone, Debug)]
-pub enum Promise {
-    /// It is as it was.
-    Stays,
-    /// There is none any more.
-    Over,
-    /// It is this one.
-    Made {
-        /// The name of the node.
+pub enum Nomination {
+    /// The nomination stays as it is.
+    Unchanged,
+    /// The nomination is cleared.
+    Cleared,
+    /// The pod is nominated after preemption.
+    Nominated {
+        /// Name of the node.
         node: String,
-        /// Who is ended for it.
+        /// Pods to delete.
         victims: Vec<Arc<Pod>>,
-        /// Who was promised that node and is not any more.
-        outdone: Vec<Arc<Pod>>,
+        /// Less important pods that lose their nomination to this node.
+        superseded: Vec<Arc<Pod>>,
     },
 }
 
-/// Why a pod waits, as its condition says it: no node can have it.
+/// Reason of the PodScheduled condition if no node fits.
 const UNSCHEDULABLE: &str = "Unschedulable";
-/// The same where somebody who is to be asked does not answer.
-pub const TROUBLE: &str = "SchedulerError";
+/// Reason of the PodScheduled condition if an extender or a write failed.
+pub const SCHEDULER_ERROR: &str = "SchedulerError";
 
-/// Pods that extenders have in hand at once, whatever they are asked about them: one that is slow has no more of them wait, and is
-/// asked no more at a time.
-const MOST_ASKED: usize = 32;
+/// Pods that extenders handle at once. It bounds the calls and the pods that a slow extender delays.
+const MAX_AT_EXTENDERS: usize = 32;
 
-/// What a pod that is there and changes does for others.
-const COMES: &[Kind] = &[Kind::Neighbours, Kind::Spread];
-/// What a pod that goes changes for others.
-const GOES: &[Kind] = &[Kind::Room, Kind::Ports, Kind::Neighbours, Kind::Spread, Kind::Volumes];
+/// Plugins that may accept pods after a pod was added or relabelled.
+const POD_ADDED: &[Plugin] = &[Plugin::InterPodAffinity, Plugin::PodTopologySpread];
+/// Plugins that may accept pods after a pod was removed.
+const POD_REMOVED: &[Plugin] = &[
+    Plugin::NodeResourcesFit,
+    Plugin::NodePorts,
+    Plugin::InterPodAffinity,
+    Plugin::PodTopologySpread,
+    Plugin::VolumeBinding,
+];
 
-/// What has to be read before anything is decided.
+/// The informers. Scheduling starts when all of them have synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// Nodes.
+pub enum InformerKind {
     Nodes,
-    /// Pods.
     Pods,
-    /// Namespaces.
     Namespaces,
-    /// Budgets.
+    /// PodDisruptionBudget.
     Budgets,
-    /// Claims.
+    /// PersistentVolumeClaim.
     Claims,
-    /// Volumes.
+    /// PersistentVolume.
     Volumes,
-    /// Classes of volumes.
+    /// StorageClass.
     Classes,
-    /// Services.
     Services,
-    /// What made pods before there were sets of them.
+    /// ReplicationController.
     Controllers,
-    /// Sets of pods that are alike.
     ReplicaSets,
-    /// Sets of pods with names of their own.
     StatefulSets,
 }
 
-impl Part {
+impl InformerKind {
     const ALL: [Self; 11] = [
         Self::Nodes,
         Self::Pods,
@@ -132,78 +130,80 @@ impl Part {
     ];
 }
 
-/// Everything the scheduler knows.
+/// The state of the scheduler.
 #[derive(Debug)]
 pub struct State {
-    /// How those score whose pods are placed here, by their names.
-    profiles: HashMap<String, Strategy>,
+    /// Scoring strategies by scheduler name.
+    profiles: HashMap<String, ScoringStrategy>,
     cluster: Cluster,
     queue: Queue,
-    turn: Turn,
+    rotation: Rotation,
     budgets: Budgets,
-    owners: Owners,
-    read: HashSet<Part>,
+    selector_sources: SelectorSources,
+    synced: HashSet<InformerKind>,
     extenders: Arc<[Extender]>,
-    /// How many pods extenders have in hand: [`Self::heard`], [`Self::heard_of_room`] and [`Self::is_bound`] end it.
-    asked: usize,
+    /// Pods that extenders handle now. [`Self::extenders_answered`], [`Self::preemption_answered`] and
+    /// [`Self::extender_bind_finished`] decrement it.
+    at_extenders: usize,
 }
 
 impl State {
-    /// Nothing is known yet but what was set.
+    /// The initial state, before any informer has synced.
     pub fn of(config: &Config) -> Self {
         let named = config.profiles.iter().map(|profile| (profile.name.clone(), profile.strategy));
-        let unheeded = config.extenders.iter().flat_map(|extender| extender.unheeded.iter().cloned());
-        let cluster = Cluster::without(unheeded.collect());
+        let ignored_resources =
+            config.extenders.iter().flat_map(|extender| extender.ignored_resources.iter().cloned());
+        let cluster = Cluster::without(ignored_resources.collect());
         Self {
             profiles: named.collect(),
             cluster,
             queue: Queue::default(),
-            turn: Turn::default(),
+            rotation: Rotation::default(),
             budgets: Budgets::default(),
-            owners: Owners::default(),
-            read: HashSet::new(),
+            selector_sources: SelectorSources::default(),
+            synced: HashSet::new(),
             extenders: config.extenders.clone(),
-            asked: 0,
+            at_extenders: 0,
         }
     }
 
-    /// That part has been read whole.
-    pub fn is_read(&mut self, part: Part) {
-        self.read.insert(part);
+    /// Records that an informer has synced.
+    pub fn mark_synced(&mut self, informer: InformerKind) {
+        self.synced.insert(informer);
     }
 
-    /// Takes in a pod as it is now.
+    /// Adds or updates a pod.
     pub fn put_pod(&mut self, pod: Pod, now: Instant) {
-        if pod.is_over {
+        if pod.is_terminal {
             return self.remove_pod(&pod.uid, now);
         }
         if !pod.node.is_empty() {
             self.queue.remove(&pod.uid);
-            let promised = self.cluster.nominees_mut().remove(&pod.uid);
+            let nominated_node = self.cluster.nominated_pods_mut().remove(&pod.uid);
             let pod = Arc::new(pod);
             match self.cluster.put_pod(pod.clone(), &pod.node, false) {
-                // What a pod says of its work is news to nobody here.
-                Put::Known => {}
-                Put::Came => self.queue.came(&pod, self.cluster.namespaces(), now),
-                Put::Changed => self.queue.changed(COMES, now),
-                Put::Gave => self.queue.changed(GOES, now),
+                // Most status updates do not concern scheduling.
+                PodChange::Unchanged => {}
+                PodChange::Added => self.queue.pod_added(&pod, self.cluster.namespaces(), now),
+                PodChange::Changed => self.queue.event_happened(POD_ADDED, now),
+                PodChange::Freed => self.queue.event_happened(POD_REMOVED, now),
             }
-            if promised.is_some_and(|promised| promised != pod.node) {
-                self.queue.changed(GOES, now);
+            if nominated_node.is_some_and(|nominated_node| nominated_node != pod.node) {
+                self.queue.event_happened(POD_REMOVED, now);
             }
             return;
         }
-        // What was decided here counts until it fails, and then what is said now.
+        // An assumed pod stays assumed until its binding fails. Then its latest version is scheduled.
         if self.cluster.has(&pod.uid) {
             if self.queue.has(&pod.uid) {
                 self.queue.put(Arc::new(pod), now);
             }
             return;
         }
-        if self.profiles.contains_key(&pod.scheduler) && !pod.wants.is_ending {
+        if self.profiles.contains_key(&pod.scheduler_name) && !pod.spec.is_terminating {
             let pod = Arc::new(pod);
-            if self.cluster.nominees_mut().take_in(&pod) {
-                self.queue.changed_by(&pod.uid, GOES, now);
+            if self.cluster.nominated_pods_mut().update(&pod) {
+                self.queue.event_caused_by(&pod.uid, POD_REMOVED, now);
             }
             self.queue.put(pod, now);
         } else {
@@ -211,16 +211,15 @@ impl State {
         }
     }
 
-    /// Takes a pod out that is gone, or has come to its end.
+    /// Removes a pod that was deleted or has terminated.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         self.queue.remove(uid);
-        let was_promised = self.cluster.nominees_mut().remove(uid).is_some();
+        let was_promised = self.cluster.nominated_pods_mut().remove(uid).is_some();
         if self.cluster.remove_pod(uid).is_some() || was_promised {
-            self.queue.changed(GOES, now);
+            self.queue.event_happened(POD_REMOVED, now);
         }
     }
 
-    /// Takes in all pods there are.
     pub fn replace_pods(&mut self, pods: Vec<Pod>, now: Instant) {
         let there: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
         let known = self.cluster.pods().chain(self.queue.pods());
@@ -229,32 +228,35 @@ impl State {
         pods.into_iter().for_each(|pod| self.put_pod(pod, now));
     }
 
-    /// Takes in a Node as it is now.
+    /// Adds or updates a Node.
     pub fn put_node(&mut self, node: Node, now: Instant) {
         let Some(change) = self.cluster.put_node(node) else { return };
-        let mut kinds = Vec::new();
+        let mut plugins = Vec::new();
         if change.is_new {
-            kinds.extend(Kind::ALL);
+            plugins.extend(Plugin::ALL);
         }
-        if change.room {
-            kinds.push(Kind::Room);
+        if change.resources {
+            plugins.push(Plugin::NodeResourcesFit);
         }
         if change.labels {
-            kinds.extend([Kind::Affinity, Kind::Neighbours, Kind::Spread, Kind::Volumes]);
+            plugins.extend([
+                Plugin::NodeAffinity,
+                Plugin::InterPodAffinity,
+                Plugin::PodTopologySpread,
+                Plugin::VolumeBinding,
+            ]);
         }
         if change.taints {
-            kinds.extend([Kind::Taint, Kind::Unschedulable, Kind::Spread]);
+            plugins.extend([Plugin::TaintToleration, Plugin::NodeUnschedulable, Plugin::PodTopologySpread]);
         }
-        self.queue.changed(&kinds, now);
+        self.queue.event_happened(&plugins, now);
     }
 
-    /// Takes a Node out.
     pub fn remove_node(&mut self, name: &str, now: Instant) {
         self.cluster.remove_node(name);
-        self.queue.changed(&[Kind::Spread], now);
+        self.queue.event_happened(&[Plugin::PodTopologySpread], now);
     }
 
-    /// Takes in all Nodes there are.
     pub fn replace_nodes(&mut self, nodes: Vec<Node>, now: Instant) {
         let there: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let gone: Vec<String> =
@@ -263,13 +265,12 @@ impl State {
         nodes.into_iter().for_each(|node| self.put_node(node, now));
     }
 
-    /// Takes in the labels of a namespace, or that it is gone.
+    /// Sets the labels of a namespace, or removes it.
     pub fn put_namespace(&mut self, name: &str, labels: Option<Labels>, now: Instant) {
         self.cluster.put_namespace(name, labels);
-        self.queue.changed(&[Kind::Neighbours], now);
+        self.queue.event_happened(&[Plugin::InterPodAffinity], now);
     }
 
-    /// Takes in the labels of all namespaces there are.
     pub fn replace_namespaces(&mut self, namespaces: Vec<(String, Labels)>, now: Instant) {
         for name in self.cluster.namespace_names() {
             if !namespaces.iter().any(|(there, _)| *there == name) {
@@ -281,32 +282,32 @@ impl State {
         }
     }
 
-    /// The budgets, to be changed: they wake nobody.
+    /// The PodDisruptionBudgets, for changes. They requeue no pods.
     pub fn budgets(&mut self) -> &mut Budgets {
         &mut self.budgets
     }
 
-    /// What selects pods, to be changed: it wakes nobody.
-    pub fn owners(&mut self) -> &mut Owners {
-        &mut self.owners
+    /// The objects with pod selectors, for changes. They requeue no pods.
+    pub fn selector_sources(&mut self) -> &mut SelectorSources {
+        &mut self.selector_sources
     }
 
-    /// Claims and volumes, to be changed: pods that wait for that are looked at again.
+    /// Claims, volumes and storage classes, for changes. Requeues pods that VolumeBinding rejected.
     pub fn volumes(&mut self, now: Instant) -> &mut Volumes {
-        self.queue.changed(&[Kind::Volumes], now);
+        self.queue.event_happened(&[Plugin::VolumeBinding], now);
         self.cluster.volumes_mut()
     }
 
-    /// Decides about the next pod.
+    /// Makes the next decision.
     ///
     /// # Errors
-    /// When there will be one, if nothing else happens.
+    /// The time of the next retry, if any. Until then, only events can cause a decision.
     pub fn next(&mut self, now: Instant) -> Result<Decision, Option<Instant>> {
-        if !Part::ALL.iter().all(|part| self.read.contains(part)) {
+        if !InformerKind::ALL.iter().all(|informer| self.synced.contains(informer)) {
             return Err(None);
         }
-        if self.asked < MOST_ASKED {
-            self.queue.let_in();
+        if self.at_extenders < MAX_AT_EXTENDERS {
+            self.queue.admit_awaiting();
         }
         loop {
             let pod = self.queue.take(now)?;
@@ -316,203 +317,213 @@ impl State {
         }
     }
 
-    /// Decides about that pod; nothing where it lines up for extenders, and those about whom nobody is asked go on meanwhile.
+    /// Schedules a pod. Returns `None` if the pod has to wait for extenders; pods without extenders continue.
     fn decide(&mut self, pod: Arc<Pod>, now: Instant) -> Option<Decision> {
-        let is_asked = self.extenders.iter().any(|extender| extender.chooses_for(&pod));
-        let waits = is_asked || self.extenders.iter().any(|extender| extender.binds_for(&pod));
-        if waits && self.asked >= MOST_ASKED {
-            self.queue.line_up(&pod.uid);
+        let is_asked = self.extenders.iter().any(|extender| extender.filters_or_prioritizes(&pod));
+        let needs_slot = is_asked || self.extenders.iter().any(|extender| extender.is_binder(&pod));
+        if needs_slot && self.at_extenders >= MAX_AT_EXTENDERS {
+            self.queue.await_extender(&pod.uid);
             return None;
         }
-        let usual = self.prepare(&pod);
+        let default_constraints = self.prepare(&pod);
         if is_asked {
-            let choices = choices(&mut self.cluster, &pod, &mut self.turn);
-            return self.ask(pod, choices, now);
+            let feasible = find_feasible_nodes(&mut self.cluster, &pod, &mut self.rotation);
+            return self.ask(pod, feasible, now);
         }
-        let manner = Manner { usual: &usual, strategy: self.strategy(&pod) };
-        let placement = place(&mut self.cluster, &pod, &manner, &mut self.turn);
+        let scoring = Scoring { default_constraints: &default_constraints, strategy: self.strategy(&pod) };
+        let placement = schedule_pod(&mut self.cluster, &pod, &scoring, &mut self.rotation);
         self.placed(pod, placement, now)
     }
 
-    fn strategy(&self, pod: &Pod) -> Strategy {
-        self.profiles.get(&pod.scheduler).copied().unwrap_or_default()
+    fn strategy(&self, pod: &Pod) -> ScoringStrategy {
+        self.profiles.get(&pod.scheduler_name).copied().unwrap_or_default()
     }
 
-    fn ask(&mut self, pod: Arc<Pod>, choices: Choices, now: Instant) -> Option<Decision> {
-        match choices.nowhere() {
-            Err(choices) => {
-                self.asked += 1;
-                Some(Decision::Ask { pod, choices })
+    fn ask(&mut self, pod: Arc<Pod>, feasible: FeasibleNodes, now: Instant) -> Option<Decision> {
+        match feasible.into_fit_error() {
+            Err(feasible) => {
+                self.at_extenders += 1;
+                Some(Decision::AskExtenders { pod, feasible })
             }
-            Ok(refusal) => self.refused(pod, refusal, now),
+            Ok(fit_error) => self.handle_unschedulable(pod, fit_error, now),
         }
     }
 
-    /// Extenders have said where a pod may go, or what keeps them from it. What is decided then, unless the pod has gone its
-    /// way meanwhile.
-    pub fn heard(
+    /// Continues after extenders filtered and scored the nodes, or failed. Returns `None` if the pod changed in the
+    /// meantime.
+    pub fn extenders_answered(
         &mut self,
         pod: &Pod,
-        choices: Choices,
-        opinion: Result<Opinion, String>,
+        feasible: FeasibleNodes,
+        verdict: Result<Verdict, String>,
         now: Instant,
     ) -> Option<Decision> {
-        self.is_answered();
-        let pod = self.queue.taken(&pod.uid)?;
-        let opinion = match opinion {
-            Ok(opinion) => opinion,
+        self.release_extender_slot();
+        let pod = self.queue.in_flight(&pod.uid)?;
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
             Err(words) => {
-                self.queue.mishap(&pod.uid, now);
-                return Some(Decision::Refused { pod, words, reason: TROUBLE, promise: Promise::Stays });
+                self.queue.failed_with_error(&pod.uid, now);
+                return Some(Decision::Unschedulable {
+                    pod,
+                    words,
+                    reason: SCHEDULER_ERROR,
+                    nomination: Nomination::Unchanged,
+                });
             }
         };
-        let usual = self.prepare(&pod);
-        let manner = Manner { usual: &usual, strategy: self.strategy(&pod) };
-        match choose(&mut self.cluster, &pod, choices, (&opinion, &manner), &mut self.turn) {
-            Chosen::Placed(placement) => self.placed(pod, placement, now),
-            Chosen::Overtaken => {
-                self.queue.again(&pod.uid);
+        let default_constraints = self.prepare(&pod);
+        let scoring = Scoring { default_constraints: &default_constraints, strategy: self.strategy(&pod) };
+        match select_after_extenders(
+            &mut self.cluster,
+            &pod,
+            feasible,
+            (&verdict, &scoring),
+            &mut self.rotation,
+        ) {
+            Selection::Done(placement) => self.placed(pod, placement, now),
+            Selection::Stale => {
+                self.queue.requeue(&pod.uid);
                 None
             }
-            Chosen::Elsewhere(choices) => self.ask(pod, choices, now),
+            Selection::Retry(feasible) => self.ask(pod, feasible, now),
         }
     }
 
-    /// Extenders have one pod less in hand.
-    fn is_answered(&mut self) {
-        self.asked = self.asked.saturating_sub(1);
+    /// Records that extenders handle one pod less.
+    fn release_extender_slot(&mut self) {
+        self.at_extenders = self.at_extenders.saturating_sub(1);
     }
 
-    /// Extenders have said who may be ended for a pod that no node could have, or what keeps them from it. What is decided then,
-    /// unless the pod has gone its way meanwhile.
-    pub fn heard_of_room(
+    /// Continues after extenders chose the victims, or failed. Returns `None` if the pod changed in the meantime.
+    pub fn preemption_answered(
         &mut self,
         pod: Arc<Pod>,
-        refusal: &Refusal,
-        offers: Result<Vec<Offer>, String>,
+        fit_error: &FitError,
+        offers: Result<Vec<PreemptionOffer>, String>,
         now: Instant,
     ) -> Option<Decision> {
-        self.is_answered();
-        if self.cluster.has(&pod.uid) || self.queue.taken(&pod.uid).is_none() {
+        self.release_extender_slot();
+        if self.cluster.has(&pod.uid) || self.queue.in_flight(&pod.uid).is_none() {
             return None;
         }
-        self.queue.refused(&pod.uid, refusal.kinds(), now);
-        let room = match offers {
+        self.queue.unschedulable(&pod.uid, fit_error.plugins(), now);
+        let preemption = match offers {
             Ok(offers) => {
-                let candidate = |Offer { node, victims, violations }: Offer| {
-                    let (node, ..) = self.cluster.named(&node)?;
+                let candidate = |PreemptionOffer { node, victims, violations }: PreemptionOffer| {
+                    let (node, ..) = self.cluster.node_named(&node)?;
                     Some(Candidate { node, victims, violations })
                 };
-                Room::of(offers.into_iter().filter_map(candidate).collect())
+                PreemptionResult::of(offers.into_iter().filter_map(candidate).collect())
             }
             Err(why) => {
-                self.queue.look_again(&pod.uid, now);
-                Room::NotNow(why)
+                self.queue.retry_unschedulable(&pod.uid, now);
+                PreemptionResult::NotEligible(why)
             }
         };
-        let words = refusal.words(room.words());
-        let promise = self.promise(&pod, room, now);
-        Some(Decision::Refused { promise, pod, words, reason: UNSCHEDULABLE })
+        let words = fit_error.message(preemption.message());
+        let nomination = self.nominate(&pod, preemption, now);
+        Some(Decision::Unschedulable { nomination, pod, words, reason: UNSCHEDULABLE })
     }
 
-    /// Has everything counted that the pod asks; how it is spread unless it says so itself.
-    fn prepare(&mut self, pod: &Pod) -> Vec<Spread> {
-        self.cluster.make_room();
-        self.cluster.learn(pod);
-        let usual = self.owners.spread(pod);
-        self.cluster.learn_terms(usual.iter().map(|spread| &spread.term));
-        usual
+    /// Starts counting the terms of the pod. Returns the default spread constraints.
+    fn prepare(&mut self, pod: &Pod) -> Vec<SpreadConstraint> {
+        self.cluster.evict_unused_terms();
+        self.cluster.count_terms_of(pod);
+        let default_constraints = self.selector_sources.spread(pod);
+        self.cluster.count_terms(default_constraints.iter().map(|spread| &spread.term));
+        default_constraints
     }
 
-    fn placed(&mut self, pod: Arc<Pod>, placement: Placement, now: Instant) -> Option<Decision> {
+    fn placed(&mut self, pod: Arc<Pod>, placement: ScheduleResult, now: Instant) -> Option<Decision> {
         match placement {
-            Placement::On(node) => {
-                // What it is promised it needs again should that fail.
+            ScheduleResult::Node(node) => {
+                // The nomination is kept in case the binding fails.
                 self.cluster.put_pod(pod.clone(), &node, true);
-                if self.extenders.iter().any(|extender| extender.binds_for(&pod)) {
-                    self.asked += 1;
+                if self.extenders.iter().any(|extender| extender.is_binder(&pod)) {
+                    self.at_extenders += 1;
                 }
                 Some(Decision::Bind { pod, node })
             }
-            Placement::Nowhere(refusal) => self.refused(pod, refusal, now),
+            ScheduleResult::Unschedulable(fit_error) => self.handle_unschedulable(pod, fit_error, now),
         }
     }
 
-    /// What is done for a pod that no node can have; nothing where it lines up for those who would be asked about it.
-    fn refused(&mut self, pod: Arc<Pod>, refusal: Refusal, now: Instant) -> Option<Decision> {
-        let is_asked = self.extenders.iter().any(|extender| extender.spares_for(&pod));
-        if is_asked && self.asked >= MOST_ASKED {
-            self.queue.line_up(&pod.uid);
+    /// Handles a pod that fits no node: tries preemption. Returns `None` if the pod has to wait for extenders.
+    fn handle_unschedulable(&mut self, pod: Arc<Pod>, fit_error: FitError, now: Instant) -> Option<Decision> {
+        let is_asked = self.extenders.iter().any(|extender| extender.supports_preemption(&pod));
+        if is_asked && self.at_extenders >= MAX_AT_EXTENDERS {
+            self.queue.await_extender(&pod.uid);
             return None;
         }
-        let (cluster, turn) = (&mut self.cluster, &mut self.turn);
-        let room = match preempt::candidates(cluster, &pod, &refusal, &self.budgets, turn) {
-            // Until that is answered nobody looks at it again.
+        let (cluster, rotation) = (&mut self.cluster, &mut self.rotation);
+        let preemption = match preempt::find_candidates(cluster, &pod, &fit_error, &self.budgets, rotation) {
+            // The pod stays in flight until the extenders answer.
             Ok(found) if is_asked => {
-                self.asked += 1;
+                self.at_extenders += 1;
                 let offer = |Candidate { node, victims, violations }: Candidate| {
                     let (_, node) = self.cluster.node(node)?;
-                    Some(Offer { node: node.name.clone(), victims, violations })
+                    Some(PreemptionOffer { node: node.name.clone(), victims, violations })
                 };
                 let offers = found.into_iter().filter_map(offer).collect();
-                return Some(Decision::AskForRoom { pod, refusal, offers });
+                return Some(Decision::AskPreemption { pod, fit_error, offers });
             }
-            Ok(found) => Room::of(found),
-            Err(room) => room,
+            Ok(found) => PreemptionResult::of(found),
+            Err(preemption) => preemption,
         };
-        self.queue.refused(&pod.uid, refusal.kinds(), now);
-        let words = refusal.words(room.words());
-        let promise = self.promise(&pod, room, now);
-        Some(Decision::Refused { promise, pod, words, reason: UNSCHEDULABLE })
+        self.queue.unschedulable(&pod.uid, fit_error.plugins(), now);
+        let words = fit_error.message(preemption.message());
+        let nomination = self.nominate(&pod, preemption, now);
+        Some(Decision::Unschedulable { nomination, pod, words, reason: UNSCHEDULABLE })
     }
 
-    fn promise(&mut self, pod: &Arc<Pod>, room: Room, now: Instant) -> Promise {
-        let found = match room {
-            Room::Victims(found) => found,
-            Room::NotNow(_) => return Promise::Stays,
-            Room::Nowhere(_) => {
-                if self.cluster.nominees_mut().remove(&pod.uid).is_some() {
-                    self.queue.changed_by(&pod.uid, GOES, now);
+    fn nominate(&mut self, pod: &Arc<Pod>, preemption: PreemptionResult, now: Instant) -> Nomination {
+        let found = match preemption {
+            PreemptionResult::Victims(found) => found,
+            PreemptionResult::NotEligible(_) => return Nomination::Unchanged,
+            PreemptionResult::NoCandidate(_) => {
+                if self.cluster.nominated_pods_mut().remove(&pod.uid).is_some() {
+                    self.queue.event_caused_by(&pod.uid, POD_REMOVED, now);
                 }
-                return Promise::Over;
+                return Nomination::Cleared;
             }
         };
         let name = self.cluster.node(found.node).map(|(_, node)| node.name.clone());
-        let Some(node) = name else { return Promise::Stays };
-        let mut outdone = self.cluster.nominees().outdone(pod, &node);
-        // Who is being given a node does not wait for one.
-        outdone.retain(|other| !self.cluster.has(&other.uid));
-        for other in &outdone {
-            self.cluster.nominees_mut().remove(&other.uid);
-            self.queue.look_again(&other.uid, now);
+        let Some(node) = name else { return Nomination::Unchanged };
+        let mut superseded = self.cluster.nominated_pods().less_important_on(pod, &node);
+        // A pod that is being bound needs no nomination.
+        superseded.retain(|other| !self.cluster.has(&other.uid));
+        for other in &superseded {
+            self.cluster.nominated_pods_mut().remove(&other.uid);
+            self.queue.retry_unschedulable(&other.uid, now);
         }
-        let before = self.cluster.nominees().node_of(&pod.uid);
-        if !outdone.is_empty() || before.is_some_and(|before| before != node) {
-            self.queue.changed_by(&pod.uid, GOES, now);
+        let before = self.cluster.nominated_pods().node_for(&pod.uid);
+        if !superseded.is_empty() || before.is_some_and(|before| before != node) {
+            self.queue.event_caused_by(&pod.uid, POD_REMOVED, now);
         }
-        self.cluster.nominees_mut().promise(pod.clone(), &node);
-        Promise::Made { node, victims: found.victims, outdone }
+        self.cluster.nominated_pods_mut().nominate(pod.clone(), &node);
+        Nomination::Nominated { node, victims: found.victims, superseded }
     }
 
-    /// Whom the pod waits for could not be ended: it is looked at again after a pause.
-    pub fn unpromised(&mut self, uid: &str, now: Instant) {
-        self.queue.look_again(uid, now);
+    /// Deleting a victim failed: the pod is retried after its backoff.
+    pub fn preemption_failed(&mut self, uid: &str, now: Instant) {
+        self.queue.retry_unschedulable(uid, now);
     }
 
-    /// Extenders who give pods their nodes have that pod in hand no more, whatever became of it.
-    pub fn is_bound(&mut self) {
-        self.is_answered();
+    /// An extender has finished binding a pod, with or without success.
+    pub fn extender_bind_finished(&mut self) {
+        self.release_extender_slot();
     }
 
-    /// A pod could not be given its node: it is looked at again after a pause, if it still has none.
-    pub fn unbound(&mut self, uid: &str, now: Instant) {
-        if self.cluster.forget(uid) {
-            self.queue.changed(GOES, now);
+    /// Binding failed: forgets the assumed pod and retries it after its backoff.
+    pub fn bind_failed(&mut self, uid: &str, now: Instant) {
+        if self.cluster.forget_assumed(uid) {
+            self.queue.event_happened(POD_REMOVED, now);
         }
-        if self.queue.taken(uid).is_some_and(|pod| pod.wants.is_ending) {
+        if self.queue.in_flight(uid).is_some_and(|pod| pod.spec.is_terminating) {
             return self.remove_pod(uid, now);
         }
-        self.queue.mishap(uid, now);
+        self.queue.failed_with_error(uid, now);
     }
 }
 

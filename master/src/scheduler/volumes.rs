@@ -1,13 +1,10 @@
-//! Claims of pods, the volumes they are bound to, and when a class binds them.
+//! PersistentVolumeClaims, the volumes they are bound to, and the binding mode of their storage classes.
 
-use serde_json::Value;
+use super::pod::{NodeSelectorTerm, Pod};
+use super::store::{Keyed, NamespacedName, Store};
+use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
-use super::keyed::{Keyed, Place, Table};
-use super::pod::{NodeTerm, Pod};
-use super::read::{at, labels, list, text_at, texts};
-use crate::controllers::Json;
-
-/// What is read of a PersistentVolumeClaim.
+/// Field paths of PersistentVolumeClaims that the informer keeps.
 pub const CLAIM_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -19,13 +16,13 @@ pub const CLAIM_FIELDS: &[&str] = &[
     "spec.accessModes",
     "status.phase",
 ];
-/// What is read of a PersistentVolume.
+/// Field paths of PersistentVolumes that the informer keeps.
 pub const VOLUME_FIELDS: &[&str] =
     &["metadata.name", "metadata.labels", "metadata.resourceVersion", "spec.nodeAffinity"];
-/// What is read of a StorageClass.
+/// Field paths of StorageClasses that the informer keeps.
 pub const CLASS_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "volumeBindingMode"];
 
-/// Labels that say where a volume or a node is, the newer ones first; the stock scheduler's.
+/// Zone and region labels of volumes and nodes, GA labels first; the stock scheduler's.
 pub const ZONES: &[&str] = &[
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -33,8 +30,8 @@ pub const ZONES: &[&str] = &[
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-/// The label that says today what that one said.
-pub fn newer(key: &str) -> &str {
+/// The GA label that replaced a beta label.
+pub fn ga_label(key: &str) -> &str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
         "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
@@ -42,87 +39,85 @@ pub fn newer(key: &str) -> &str {
     }
 }
 
-/// What stands between zones where a volume is in several.
-const BETWEEN: &str = "__";
+/// Separator of several zones in a label value.
+const ZONE_DELIMITER: &str = "__";
 
-/// What whoever binds a claim writes on it when that is done.
-const BOUND: &str = "pv.kubernetes.io/bind-completed";
-
-/// A PersistentVolumeClaim.
+/// The fields of a PersistentVolumeClaim that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    key: Place,
+    key: NamespacedName,
     volume: String,
     class: String,
     is_bound: bool,
     is_lost: bool,
-    is_ending: bool,
-    /// One pod may use it at a time.
-    is_one_pods: bool,
+    is_terminating: bool,
+    /// The access mode is ReadWriteOncePod.
+    is_read_write_once_pod: bool,
 }
 
-/// A PersistentVolume.
+/// The fields of a PersistentVolume that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Volume {
     name: String,
-    /// Where it can be reached, unless that is everywhere.
-    terms: Option<Vec<NodeTerm>>,
-    /// In which zones and regions it is, as its labels say it.
+    /// Required node affinity; `None` if every node reaches the volume.
+    terms: Option<Vec<NodeSelectorTerm>>,
+    /// Zones and regions from its labels, by label key.
     zones: Vec<(String, Vec<String>)>,
 }
 
-/// A StorageClass.
+/// The fields of a StorageClass that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
     name: String,
-    /// It binds a claim once a pod that uses it has its node.
-    waits: bool,
+    /// `volumeBindingMode: WaitForFirstConsumer`.
+    waits_for_consumer: bool,
 }
 
 impl Claim {
-    /// Reads one.
-    pub fn of(object: &Json) -> Self {
-        let phase = text_at(object, "status.phase");
-        let volume = text_at(object, "spec.volumeName");
-        let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
-        let is_bound = phase == "Bound" || annotations.is_some_and(|all| all.contains_key(BOUND));
+    /// Parses a PersistentVolumeClaim.
+    pub fn of(object: PersistentVolumeClaim) -> Self {
+        let PersistentVolumeClaim { metadata, spec, status } = object;
+        let is_bound = &*status.phase == "Bound" || metadata.annotations.bind_completed.is_some();
         Self {
-            key: (text_at(object, "metadata.namespace"), text_at(object, "metadata.name")),
-            is_bound: is_bound && !volume.is_empty(),
-            volume,
-            class: text_at(object, "spec.storageClassName"),
-            is_lost: phase == "Lost",
-            is_ending: at(object, "metadata.deletionTimestamp").is_some_and(|time| !time.is_null()),
-            is_one_pods: texts(at(object, "spec.accessModes")).iter().any(|mode| mode == "ReadWriteOncePod"),
+            is_terminating: metadata.is_terminating(),
+            key: (metadata.namespace.into(), metadata.name.into()),
+            is_bound: is_bound && !spec.volume_name.is_empty(),
+            volume: spec.volume_name.into(),
+            class: spec.storage_class_name.unwrap_or_default().into(),
+            is_lost: &*status.phase == "Lost",
+            is_read_write_once_pod: spec.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod"),
         }
     }
 }
 
 impl Volume {
-    /// Reads one.
-    pub fn of(object: &Json) -> Self {
-        let terms = at(object, "spec.nodeAffinity.required.nodeSelectorTerms");
-        let terms = terms.map(|terms| list(Some(terms)).map(NodeTerm::of).collect());
-        let labels = labels(at(object, "metadata.labels"));
-        let zones = ZONES.iter().filter_map(|key| Some(((*key).to_owned(), labels.get(*key)?)));
-        let zones =
-            zones.map(|(key, all)| (key, all.split(BETWEEN).map(|zone| zone.trim().to_owned()).collect()));
-        Self { name: text_at(object, "metadata.name"), terms, zones: zones.collect() }
+    /// Parses a PersistentVolume.
+    pub fn of(object: PersistentVolume) -> Self {
+        let PersistentVolume { metadata, spec } = object;
+        let required = spec.node_affinity.and_then(|affinity| affinity.required);
+        let zones = ZONES.iter().filter_map(|key| Some(((*key).to_owned(), metadata.labels.get(key)?)));
+        let zones = zones
+            .map(|(key, all)| (key, all.split(ZONE_DELIMITER).map(|zone| zone.trim().to_owned()).collect()));
+        Self {
+            zones: zones.collect(),
+            name: metadata.name.into(),
+            terms: required.as_ref().map(NodeSelectorTerm::all_of),
+        }
     }
 }
 
 impl Class {
-    /// Reads one.
-    pub fn of(object: &Json) -> Self {
-        let mode = object.get("volumeBindingMode").and_then(Value::as_str);
-        Self { name: text_at(object, "metadata.name"), waits: mode == Some("WaitForFirstConsumer") }
+    /// Parses a StorageClass.
+    pub fn of(object: StorageClass) -> Self {
+        let waits_for_consumer = &*object.volume_binding_mode == "WaitForFirstConsumer";
+        Self { name: object.metadata.name.into(), waits_for_consumer }
     }
 }
 
 impl Keyed for Claim {
-    type Key = Place;
+    type Key = NamespacedName;
 
-    fn key(&self) -> &Place {
+    fn key(&self) -> &NamespacedName {
         &self.key
     }
 }
@@ -143,41 +138,41 @@ impl Keyed for Class {
     }
 }
 
-/// All claims, volumes and classes there are.
+/// All claims, volumes and storage classes.
 #[derive(Debug, Default)]
 pub struct Volumes {
-    /// Claims.
-    pub claims: Table<Claim>,
-    /// Volumes.
-    pub volumes: Table<Volume>,
-    /// Classes.
-    pub classes: Table<Class>,
+    /// PersistentVolumeClaims.
+    pub claims: Store<Claim>,
+    /// PersistentVolumes.
+    pub volumes: Store<Volume>,
+    /// StorageClasses.
+    pub classes: Store<Class>,
 }
 
-/// What the claims of a pod ask of nodes.
+/// What the claims of a pod require of a node.
 #[derive(Debug, Default)]
-pub struct Asked<'a> {
-    /// Where its volumes can be reached, of those that cannot be everywhere.
-    pub terms: Vec<&'a [NodeTerm]>,
-    /// In which zones and regions they are, of those that say so.
+pub struct VolumeRequirements<'a> {
+    /// Node affinity of each volume that has one.
+    pub terms: Vec<&'a [NodeSelectorTerm]>,
+    /// Zones and regions of each volume that has some.
     pub zones: Vec<&'a [(String, Vec<String>)]>,
-    /// One is bound to a volume that is not there.
-    pub is_volume_gone: bool,
-    /// One would be bound on the node, which nobody does.
+    /// A claim is bound to a volume that does not exist.
+    pub is_volume_missing: bool,
+    /// A claim waits for its first consumer. No controller binds it, so the pod is unschedulable.
     pub is_unbound: bool,
-    /// Claims that one pod may use at a time.
-    pub one_pods: Vec<&'a str>,
+    /// Names of ReadWriteOncePod claims.
+    pub read_write_once_pod: Vec<&'a str>,
 }
 
 impl Volumes {
-    /// What the claims of a pod ask of nodes.
+    /// Computes the requirements of a pod's claims.
     ///
     /// # Errors
-    /// Why no node at all can have it, in the words of the stock scheduler.
-    pub fn asked<'a>(&'a self, pod: &'a Pod) -> Result<Asked<'a>, String> {
-        let mut asked = Asked::default();
+    /// Why the pod fits no node at all, in the words of the stock scheduler.
+    pub fn requirements_of<'a>(&'a self, pod: &'a Pod) -> Result<VolumeRequirements<'a>, String> {
+        let mut asked = VolumeRequirements::default();
         let mut is_immediate = false;
-        for wanted in &pod.wants.claims {
+        for wanted in &pod.spec.claims {
             let name = &wanted.name;
             let claim = self.claims.get(&(pod.namespace.clone(), name.clone())).ok_or_else(|| {
                 if wanted.is_ephemeral {
@@ -193,11 +188,11 @@ impl Volumes {
                     "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
                 ));
             }
-            if claim.is_ending {
+            if claim.is_terminating {
                 return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
             }
-            if claim.is_one_pods {
-                asked.one_pods.push(name);
+            if claim.is_read_write_once_pod {
+                asked.read_write_once_pod.push(name);
             }
             if claim.is_bound {
                 match self.volumes.get(volume) {
@@ -205,9 +200,11 @@ impl Volumes {
                         asked.terms.extend(volume.terms.as_deref());
                         asked.zones.extend((!volume.zones.is_empty()).then_some(volume.zones.as_slice()));
                     }
-                    None => asked.is_volume_gone = true,
+                    None => asked.is_volume_missing = true,
                 }
-            } else if volume.is_empty() && self.classes.get(&claim.class).is_some_and(|class| class.waits) {
+            } else if volume.is_empty()
+                && self.classes.get(&claim.class).is_some_and(|class| class.waits_for_consumer)
+            {
                 asked.is_unbound = true;
             } else {
                 is_immediate = true;
@@ -217,7 +214,7 @@ impl Volumes {
     }
 }
 
-/// A claim that is to be bound before any pod uses it is not yet.
+/// A claim with immediate binding is not bound yet.
 const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
 
 #[cfg(test)]

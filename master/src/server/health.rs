@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/healthz`: named checks, told as a stock server tells them.
+//! Health endpoints `/livez`, `/readyz` and `/healthz`, in the format of the stock API server.
 
 use std::fmt::Write as _;
 use std::pin::Pin;
@@ -13,21 +13,58 @@ use http::{StatusCode, header};
 
 use apiserver::Status;
 
-/// How long a look may take: whoever asks for health waits for seconds, not for more.
+/// Timeout of a check. Health probes usually wait a few seconds.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a look finds: nothing, or what is wrong.
+/// The result of a check, as a future.
 type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// One thing that must hold: its name, and what is wrong when it does not.
+/// A health check.
 struct Check {
     name: &'static str,
+    /// The endpoints that fail with it.
+    group: Group,
     look: Box<dyn Fn() -> Look + Send + Sync>,
 }
 
+/// The endpoints that a check belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    /// All endpoints: the process should be restarted if it fails.
+    Live,
+    /// `/readyz` and `/healthz`. `/livez?verbose` lists it without failing, because a restart does not repair the
+    /// store.
+    Store,
+    /// Only `/readyz`.
+    Ready,
+}
+
+/// Post-start hooks of the stock API server. The master has completed the equivalent work before it serves.
+const STARTED: [&str; 15] = [
+    "poststarthook/start-kube-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-status-available-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+];
+
 impl Check {
-    fn at_once(name: &'static str, look: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self { name, look: Box::new(move || Box::pin(std::future::ready(look()))) }
+    fn at_once(
+        name: &'static str,
+        group: Group,
+        look: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, group, look: Box::new(move || Box::pin(std::future::ready(look()))) }
     }
 
     async fn look(&self) -> Result<(), String> {
@@ -36,68 +73,86 @@ impl Check {
     }
 }
 
-/// What must hold for a server to live, and to be ready besides.
-#[derive(Default)]
+/// All checks, with their stock names where they exist.
 pub struct Checks {
-    live: Vec<Check>,
-    ready: Vec<Check>,
+    all: Vec<Check>,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl std::fmt::Debug for Checks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = |checks: &[Check]| checks.iter().map(|check| check.name).collect::<Vec<_>>();
-        f.debug_struct("Checks")
-            .field("live", &names(&self.live))
-            .field("ready", &names(&self.ready))
-            .finish()
+        f.debug_list().entries(self.all.iter().map(|check| (check.name, check.group))).finish()
     }
 }
 
 impl Checks {
-    /// The one that holds whenever anybody is there to answer.
+    /// The checks that pass whenever the server responds.
     pub fn new() -> Self {
-        Self::default().live("ping", || Ok(()))
+        let always = ["ping", "log"].map(|name| Check::at_once(name, Group::Live, || Ok(())));
+        Self { all: always.into() }
     }
 
-    /// One more without which a restart is due.
-    pub fn live(
-        mut self,
-        name: &'static str,
-        look: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
-        self.live.push(Check::at_once(name, look));
-        self
+    /// The checks of a master, which only serves after its startup work.
+    pub fn serving() -> Self {
+        let started = STARTED.map(|name| Check::at_once(name, Group::Live, || Ok(())));
+        let mut checks = Self::new();
+        checks.all.extend(started);
+        checks.ready("informer-sync", || Ok(()))
     }
 
-    /// One more without which no requests should come.
+    /// Adds a check to `/readyz`.
     pub fn ready(
         mut self,
         name: &'static str,
         look: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.ready.push(Check::at_once(name, look));
+        self.all.push(Check::at_once(name, Group::Ready, look));
         self
     }
 
-    /// The same, of something that takes a while to look at.
-    pub fn ready_when<F>(mut self, name: &'static str, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    /// Adds an asynchronous check to `/readyz`.
+    pub fn ready_when<F>(self, name: &'static str, look: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.ready.push(Check { name, look: Box::new(move || Box::pin(look())) });
+        self.when(name, Group::Ready, look)
+    }
+
+    /// Adds a check of the store.
+    pub fn store_when<F>(self, name: &'static str, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.when(name, Group::Store, look)
+    }
+
+    fn when<F>(
+        mut self,
+        name: &'static str,
+        group: Group,
+        look: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.all.push(Check { name, group, look: Box::new(move || Box::pin(look())) });
         self
     }
 
     fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Check> {
-        let ready = match endpoint {
-            Endpoint::Livez | Endpoint::Healthz => [].as_slice(),
-            Endpoint::Readyz => &self.ready,
-        };
-        self.live.iter().chain(ready)
+        self.all.iter().filter(move |check| match (endpoint, check.group) {
+            (Endpoint::Readyz, _) | (_, Group::Live | Group::Store) => true,
+            (Endpoint::Livez | Endpoint::Healthz, Group::Ready) => false,
+        })
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
     Livez,
     Readyz,
@@ -114,7 +169,7 @@ impl Endpoint {
     }
 }
 
-/// The three endpoints, each with its checks below it.
+/// Routes of the three endpoints and of the single checks.
 pub fn router(checks: &Arc<Checks>) -> Router {
     [Endpoint::Livez, Endpoint::Readyz, Endpoint::Healthz].into_iter().fold(
         Router::new(),
@@ -129,7 +184,7 @@ pub fn router(checks: &Arc<Checks>) -> Router {
                     }),
                 )
                 .route(
-                    &format!("/{name}/{{check}}"),
+                    &format!("/{name}/{{*check}}"),
                     get(async move |Path(check): Path<String>| answer_one(&one, endpoint, &check).await),
                 )
         },
@@ -137,29 +192,40 @@ pub fn router(checks: &Arc<Checks>) -> Router {
 }
 
 async fn answer(checks: &Checks, endpoint: Endpoint, query: &[(String, String)]) -> Response {
-    let is_excluded =
-        |check: &Check| query.iter().any(|(name, value)| name == "exclude" && value == check.name);
+    let values = |wanted: &'static str| query.iter().filter(move |(name, _)| name == wanted);
+    let is_verbose = values("verbose").next().is_some();
+    let excluded: Vec<&str> = values("exclude").map(|(_, value)| value.as_str()).collect();
     let name = endpoint.name();
     let (mut lines, mut failed) = (String::new(), false);
     for check in checks.of(endpoint) {
-        if is_excluded(check) {
+        let decides = endpoint != Endpoint::Livez || check.group == Group::Live;
+        if excluded.contains(&check.name) {
             let _ = writeln!(lines, "[+]{} excluded: ok", check.name);
+            continue;
+        }
+        if !decides && !is_verbose {
             continue;
         }
         match check.look().await {
             Ok(()) => drop(writeln!(lines, "[+]{} ok", check.name)),
             Err(reason) => {
-                failed = true;
-                // Anybody may ask, so the reason is for the log.
+                failed |= decides;
+                // Anonymous clients may read the endpoint, so the reason is only logged.
                 tracing::warn!(check = check.name, reason, "{name} check failed");
                 let _ = writeln!(lines, "[-]{} failed: reason withheld", check.name);
             }
         }
     }
+    let is_unknown = |wanted: &&&str| !checks.of(endpoint).any(|check| check.name == **wanted);
+    let unknown: Vec<String> =
+        excluded.iter().filter(is_unknown).map(|wanted| format!("{wanted:?}")).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(", ");
+        let _ = writeln!(lines, "warn: some health checks cannot be excluded: no matches for {unknown}");
+    }
     if failed {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{name} check failed\n"));
     }
-    let is_verbose = query.iter().any(|(name, _)| name == "verbose");
     let text = if is_verbose { format!("{lines}{name} check passed\n") } else { "ok".to_owned() };
     plain(StatusCode::OK, text)
 }

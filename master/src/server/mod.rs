@@ -1,4 +1,4 @@
-//! The router of the API server: health, version and whatever API is plugged in, all of it for those who may.
+//! The root router of the API server: health, version and the API, with authentication and authorization.
 
 mod health;
 
@@ -11,11 +11,11 @@ use axum::{Json, Router};
 
 pub use health::Checks;
 
-/// The Kubernetes version whose API is held.
+/// The Kubernetes version that the API server reports.
 pub const VERSION: Version =
     Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
-/// Every path of the server; `api` answers what is neither health nor version.
+/// The root router. `api` handles all paths except health and version.
 pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
     let router = Router::new()
         .route("/version", get(|| async { Json(VERSION.document()) }))
@@ -27,7 +27,7 @@ pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
     auth.guard(router)
 }
 
-/// An API that holds nothing yet.
+/// An API without resources.
 pub fn no_api() -> Router {
     Router::new().fallback(|| async { Status::no_such_path() })
 }

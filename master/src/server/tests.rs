@@ -1,12 +1,12 @@
-//! Who sees what, and health as a stock server tells it.
+//! Tests of authorization and of health endpoints.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 
 use apiserver::Identity;
-use apiserver::auth::rbac::stock;
+use apiserver::auth::rbac::bootstrap_policy;
 use apiserver::auth::{Auth, Issuer, Signer};
-use apiserver::store::{Draft, Memory};
+use apiserver::watch_cache::{Draft, WatchCache};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::routing::get;
@@ -27,10 +27,10 @@ async fn ask(router: &Router, who: Option<Identity>, method: &str, path: &str) -
     (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Decides by the stock roles.
+/// Authorization with the stock roles.
 fn auth() -> Arc<Auth> {
-    let store = Memory::new(1);
-    for (kind, object) in stock::objects() {
+    let store = WatchCache::new(1);
+    for (kind, object) in bootstrap_policy::objects() {
         store.put(&kind.qualified(), &Draft::new(&object, &[].into()));
     }
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
@@ -59,7 +59,7 @@ async fn anonymous_sees_health_and_version_only() {
     for open in ["/livez", "/readyz?verbose", "/healthz", "/version"] {
         check(open, 200, 200, 200).await;
     }
-    // Single checks are for those who watch over the cluster.
+    // Single checks need a role for monitoring.
     check("/livez/ping", 403, 403, 200).await;
     check("/livez/nothing", 403, 403, 404).await;
     check("/api", 403, 404, 404).await;
@@ -88,19 +88,80 @@ async fn refusals_are_objects_that_clients_read() {
 
 #[tokio::test]
 async fn a_failed_check_has_a_name_and_no_reason() {
-    let checks = Checks::new().ready("store", || Err("disk is on fire".to_owned()));
+    let checks = Checks::new()
+        .store_when("etcd", || async { Err("no member answers".to_owned()) })
+        .ready("store", || Err("disk is on fire".to_owned()));
     let router = router(no_api(), &Arc::new(checks), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
     for (path, code, body) in [
         ("/livez", 200, "ok"),
-        ("/livez?verbose", 200, "[+]ping ok\nlivez check passed\n"),
-        ("/readyz", 500, "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"),
-        ("/readyz?exclude=store&verbose=", 200, "[+]ping ok\n[+]store excluded: ok\nreadyz check passed\n"),
+        // A restart of the server does not repair its store.
+        (
+            "/livez?verbose",
+            200,
+            "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nlivez check passed\n",
+        ),
+        ("/healthz", 500, "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nhealthz check failed\n"),
+        ("/healthz?exclude=etcd", 200, "ok"),
+        ("/livez/etcd", 500, "internal server error: check etcd failed: reason withheld\n"),
+        (
+            "/readyz?exclude=etcd",
+            500,
+            "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n[-]store failed: reason withheld\nreadyz check failed\n",
+        ),
+        (
+            "/readyz?exclude=store&exclude=etcd&exclude=none&verbose=",
+            200,
+            "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n[+]store excluded: ok\n\
+             warn: some health checks cannot be excluded: no matches for \"none\"\nreadyz check passed\n",
+        ),
         ("/readyz/store", 500, "internal server error: check store failed: reason withheld\n"),
     ] {
         assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await, (code, body.to_owned()), "{path}");
     }
     assert_eq!(ask(&router, Some(admin), "GET", "/livez/store").await.0, 404);
+}
+
+/// The lines that the stock end-to-end test "health handlers should contain necessary checks" looks for.
+#[tokio::test]
+async fn a_serving_master_names_the_checks_of_the_stock_server() {
+    let checks = Checks::serving().store_when("etcd", || async { Ok(()) });
+    let router = router(no_api(), &Arc::new(checks), &auth());
+    let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
+    for (path, own) in [("/healthz", None), ("/livez", None), ("/readyz", Some("informer-sync"))] {
+        let (code, body) = ask(&router, Some(admin.clone()), "GET", &format!("{path}?verbose=1")).await;
+        let lines: Vec<&str> = body.lines().collect();
+        for name in [
+            "ping",
+            "log",
+            "etcd",
+            "poststarthook/start-kube-apiserver-admission-initializer",
+            "poststarthook/generic-apiserver-start-informers",
+            "poststarthook/start-apiextensions-informers",
+            "poststarthook/start-apiextensions-controllers",
+            "poststarthook/crd-informer-synced",
+            "poststarthook/bootstrap-controller",
+            "poststarthook/start-system-namespaces-controller",
+            "poststarthook/scheduling/bootstrap-system-priority-classes",
+            "poststarthook/start-cluster-authentication-info-controller",
+            "poststarthook/start-kube-aggregator-informers",
+            "poststarthook/apiservice-registration-controller",
+            "poststarthook/apiservice-status-available-controller",
+            "poststarthook/kube-apiserver-autoregistration",
+            "autoregister-completion",
+            "poststarthook/apiservice-openapi-controller",
+        ]
+        .into_iter()
+        .chain(own)
+        {
+            assert!(
+                code == 200 && lines.contains(&format!("[+]{name} ok").as_str()),
+                "{path}: {name}: {body}"
+            );
+        }
+    }
+    let (code, _) = ask(&router, Some(admin), "GET", "/livez/poststarthook/crd-informer-synced").await;
+    assert_eq!(code, 200);
 }
 
 #[tokio::test]

@@ -1,49 +1,81 @@
-//! Which nodes are trusted to take work: what is noted of one when it registers, and what follows by the mode of the master. Pure.
+//! Node trust: which nodes may run pods, by the configured admission mode. Pure.
 //!
-//! Registered, ready and trusted are three things. A node registers itself by making its Node, and says itself whether it is
-//! ready; whether it is trusted is said here, as a condition for people to read and a taint for what gives pods to nodes.
+//! Registered, Ready and trusted are independent. A node registers by creating its Node object and reports its own
+//! readiness. The master decides on trust and records it as a condition and a taint.
 
 use std::net::IpAddr;
 
 use api::strategy::Json;
 use apiserver::Identity;
 pub use apiserver::auth::nodes::keys::KEYS;
-use apiserver::auth::nodes::keys::{MOST_KEYS, of_node};
+use apiserver::auth::nodes::keys::{MAX_KEYS, of_node};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::objects::node::{NodeSpec, NodeSystemInfo};
+use crate::objects::pod::PodSpec;
+use crate::objects::{self, AnnotatedObject, Condition, List, ObjectMeta, Spec, StringMap, Taint};
 use crate::options::{NodeAdmission, NodeMode, is_within};
 
-/// What annotations begin with that no node writes.
-pub const OURS: &str = "coracle.io/";
-/// The annotation that says from where a node registered.
-pub const FROM: &str = "coracle.io/registered-from";
-/// The annotation by which an administrator says it himself: `true` or `false`.
-pub const DECLARED: &str = "coracle.io/trusted";
-/// The annotation that says which authority has signed the certificate that the node showed last when it wrote its Node.
+/// Prefix of annotations that nodes may not write.
+pub const ANNOTATION_PREFIX: &str = "coracle.io/";
+/// Annotation with the address that the node registered from.
+pub const REGISTERED_FROM: &str = "coracle.io/registered-from";
+/// Annotation by which an administrator overrides the decision: `true` or `false`.
+pub const TRUSTED: &str = "coracle.io/trusted";
+/// Annotation with the CA that signed the client certificate of the node's last write.
 pub const SIGNED_BY: &str = "coracle.io/signed-by";
-/// The annotation of a Node that the master has made for a machine that has not registered yet: it keeps the place, and the key.
+/// Annotation of a Node that was created for a machine that has not registered yet. It reserves the name and the key.
 pub const RESERVED: &str = "coracle.io/reserved";
-/// The condition.
+/// The condition type.
 pub const CONDITION: &str = "Trusted";
-/// The taint of nodes of which it does not hold, and what it does to pods that do not tolerate it.
+/// The taint of untrusted nodes, and its effect.
 pub const TAINT: &str = "coracle.io/untrusted";
 const EFFECT: &str = "NoSchedule";
-/// Digits of a key's SHA-256.
+/// Length of a SHA-256 digest in hex.
 const DIGEST: usize = 64;
 
-/// Whether a node is trusted, and why.
+/// The fields of a Node that trust depends on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    metadata: ObjectMeta<StringMap>,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeStatus {
+    conditions: List<Condition>,
+    node_info: NodeSystemInfo,
+}
+
+impl Node {
+    /// The value of an annotation; empty without one.
+    fn annotation(&self, name: &str) -> &str {
+        self.metadata.annotations.get(name).unwrap_or_default()
+    }
+
+    /// True if a decision was written before.
+    fn is_marked(&self) -> bool {
+        self.spec.taints.iter().any(is_ours) || self.status.conditions.of_type(CONDITION).is_some()
+    }
+}
+
+/// The trust decision for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// It is.
+    /// True if the node is trusted.
     pub holds: bool,
-    /// A word.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// A sentence.
+    /// Message of the condition.
     pub message: String,
 }
 
-/// Why a node may not register from there; who shows no certificate of a node has been asked about already.
+/// Checks whether a node may register from this address. The API server has checked the client certificate already.
 ///
 /// # Errors
 /// The end of a sentence.
@@ -53,47 +85,52 @@ pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String>
             let from = peer.map_or_else(|| "an unknown address".to_owned(), |peer| peer.to_string());
             Err(format!("{from} is in none of the networks that nodes register from (--node-allowlist)"))
         }
-        // That its key is known was asked before the request came here.
+        // The registered key was checked at authentication.
         NodeMode::Allowlist | NodeMode::Certificate | NodeMode::Open => Ok(()),
     }
 }
 
-/// Notes at a Node from where it registered and by which certificate it was known, in place of whatever is noted there.
-pub fn note(node: &mut Json, who: &Identity) {
+/// Records the address and the certificate of a registering node. Replaces what the node wrote itself.
+pub fn record_registration(node: &mut Json, who: &Identity) {
     let Some(annotations) = annotations(node) else { return };
-    annotations.retain(|name, _| !name.starts_with(OURS));
+    annotations.retain(|name, _| !name.starts_with(ANNOTATION_PREFIX));
     let from = who.peer.map(|peer| peer.to_string());
-    let noted = [(FROM, from), (KEYS, who.key.clone()), (SIGNED_BY, who.signed_by.clone())];
-    annotations.extend(noted.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+    let recorded = [(REGISTERED_FROM, from), (KEYS, who.key.clone()), (SIGNED_BY, who.signed_by.clone())];
+    annotations
+        .extend(recorded.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
 }
 
-/// Whether it is not noted yet who signed the certificate that a node shows; who was known by something else shows none.
-pub fn is_signed_anew(node: &Json, who: &Identity) -> bool {
-    who.signed_by.as_deref().is_some_and(|signer| signer != noted(node, SIGNED_BY))
+/// True if the signer of the node's client certificate differs from the recorded one. Nodes without a client
+/// certificate have none.
+pub fn has_new_signer(node: &Json, who: &Identity) -> bool {
+    let Some(signer) = &who.signed_by else { return false };
+    let AnnotatedObject { metadata } = objects::read(node);
+    metadata.annotations.get(SIGNED_BY) != Some(signer.as_str())
 }
 
-/// Notes that.
-pub fn note_signer(node: &mut Json, who: &Identity) {
+/// Records the signer of the node's client certificate.
+pub fn record_signer(node: &mut Json, who: &Identity) {
     if let (Some(signer), Some(annotations)) = (&who.signed_by, annotations(node)) {
         annotations.insert(SIGNED_BY.to_owned(), signer.as_str().into());
     }
 }
 
-/// Whether a Node only keeps the place of one that a machine has still to make: no kubelet has said anything of it.
+/// True for a reserved Node that no kubelet has updated yet.
 pub fn is_reserved(node: &Json) -> bool {
-    let version = node.get("status").and_then(|status| status.get("nodeInfo")?.get("kubeletVersion"));
-    let is_leaving = node.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some());
-    !noted(node, RESERVED).is_empty() && text(version).is_empty() && !is_leaving
+    let node: Node = objects::read(node);
+    let version = &node.status.node_info.kubelet_version;
+    !node.annotation(RESERVED).is_empty() && version.is_empty() && !node.metadata.is_terminating()
 }
 
-/// Makes a Node that registers the one whose place was kept: its keys go on, and what people have written there has the last word.
-pub fn take_over(node: &mut Json, reserved: &Json) {
+/// Merges a reserved Node into the registering one. The reserved keys are kept, and fields that users have set take
+/// precedence.
+pub fn adopt_reserved(node: &mut Json, reserved: &Json) {
     let own = of_node(node).next().map(str::to_owned);
     let fields = |name: &str| reserved.get("metadata").and_then(|metadata| metadata.get(name)?.as_object());
     if let Some(annotations) = annotations(node) {
         for (name, value) in fields("annotations").into_iter().flatten() {
             match name.as_str() {
-                RESERVED | FROM | SIGNED_BY => continue,
+                RESERVED | REGISTERED_FROM | SIGNED_BY => continue,
                 KEYS => {
                     let keys = own.as_deref().map(|key| with_key(reserved, key, true));
                     annotations.insert(name.clone(), keys.map_or_else(|| value.clone(), Value::from));
@@ -114,14 +151,14 @@ pub fn take_over(node: &mut Json, reserved: &Json) {
     }
     let Some(written) = reserved.get("spec").and_then(Value::as_object) else { return };
     let Some(spec) = part(node, "spec") else { return };
-    // Whoever hands these out has done so, and they never change.
+    // The node IPAM controller has allocated these, and they are immutable.
     let kept = ["podCIDR", "podCIDRs", "providerID"].into_iter();
     spec.extend(kept.filter_map(|name| Some((name.to_owned(), written.get(name)?.clone()))));
     if written.get("unschedulable") == Some(&true.into()) {
         spec.insert("unschedulable".to_owned(), true.into());
     }
     let kept = written.get("taints").and_then(Value::as_array).into_iter().flatten();
-    let kept: Vec<Value> = kept.filter(|taint| !is_ours(taint)).cloned().collect();
+    let kept: Vec<Value> = kept.filter(|taint| !is_ours_in_json(taint)).cloned().collect();
     if let (false, Some(taints)) = (kept.is_empty(), list(spec, "taints")) {
         let says = |taint: &Value, name: &str| text(taint.get(name)).to_owned();
         let is_one = |one: &Value, other: &Value| {
@@ -132,18 +169,19 @@ pub fn take_over(node: &mut Json, reserved: &Json) {
     }
 }
 
-/// The keys of a Node with one more: the newest first, the oldest go. Where somebody else asked for it than the node itself, the
-/// machine is another one, and its keys are no more.
+/// The keys of a Node with one added, newest first and limited in number. If another user requested the certificate,
+/// the machine was replaced, and the old keys are dropped.
 pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
     let before = of_node(node).filter(|other| asked_by_itself && *other != key);
-    std::iter::once(key).chain(before).take(MOST_KEYS).collect::<Vec<_>>().join(",")
+    std::iter::once(key).chain(before).take(MAX_KEYS).collect::<Vec<_>>().join(",")
 }
 
-/// What people have written at a Node that means nothing: the annotation, what it says, and what it should be.
-pub fn nonsense(node: &Json) -> Option<(&'static str, String, &'static str)> {
-    let declared = noted(node, DECLARED);
+/// An invalid annotation of a Node: its name, its value, and what it must be.
+pub fn invalid_annotation(node: &Json) -> Option<(&'static str, String, &'static str)> {
+    let AnnotatedObject { metadata } = objects::read(node);
+    let declared = metadata.annotations.get(TRUSTED).unwrap_or_default();
     if !matches!(declared, "" | "true" | "false") {
-        return Some((DECLARED, format!("{declared:?}"), "must be \"true\" or \"false\""));
+        return Some((TRUSTED, format!("{declared:?}"), "must be \"true\" or \"false\""));
     }
     let is_digest = |key: &str| key.len() == DIGEST && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     let wrong = of_node(node).find(|key| !is_digest(key))?;
@@ -154,20 +192,20 @@ pub fn nonsense(node: &Json) -> Option<(&'static str, String, &'static str)> {
     ))
 }
 
-/// Whether a Node is trusted; nothing of one of which nothing was ever noted, where everybody is.
-pub fn judge(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
-    let noted = |name: &str| noted(node, name);
-    let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
-    match noted(DECLARED) {
-        "" => {}
-        "true" => return trust(true, "Declared", format!("an administrator says so by {DECLARED}")),
-        // Nobody writes anything but `false`; what was written before that was looked at is no praise.
-        _ => return trust(false, "Declared", format!("an administrator says so by {DECLARED}")),
-    }
-    let from = noted(FROM);
+/// Decides whether a Node is trusted. `None` in open mode if nothing was recorded for it.
+pub fn evaluate(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
     let has_key = of_node(node).next().is_some();
+    let node: Node = objects::read(node);
+    let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
+    match node.annotation(TRUSTED) {
+        "" => {}
+        "true" => return trust(true, "Declared", format!("an administrator says so by {TRUSTED}")),
+        // Only `false` passes validation. Invalid values from before validation count as `false`.
+        _ => return trust(false, "Declared", format!("an administrator says so by {TRUSTED}")),
+    }
+    let from = node.annotation(REGISTERED_FROM);
     match wanted.mode {
-        NodeMode::Open if from.is_empty() && !has_key && !is_marked(node) => None,
+        NodeMode::Open if from.is_empty() && !has_key && !node.is_marked() => None,
         NodeMode::Open => {
             trust(true, "Open", "every node is that has a certificate (--node-admission open)".to_owned())
         }
@@ -195,36 +233,40 @@ pub fn judge(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
     }
 }
 
-/// Writes what was judged into a Node, as a condition and a taint; false when it stands there already.
-pub fn settle(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
-    let is_tainted = settle_taint(node, trust);
-    settle_condition(node, trust, now) || is_tainted
+/// Writes the decision into a Node as a condition and a taint. Returns false if nothing changed.
+pub fn apply(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
+    let is_tainted = apply_taint(node, trust);
+    apply_condition(node, trust, now) || is_tainted
 }
 
-/// The taint alone.
-fn settle_taint(node: &mut Json, trust: &Trust) -> bool {
+/// Adds or removes the taint.
+fn apply_taint(node: &mut Json, trust: &Trust) -> bool {
     if is_tainted(node) != trust.holds {
         return false;
     }
     let Some(taints) = part(node, "spec").and_then(|spec| list(spec, "taints")) else { return false };
     if trust.holds {
-        taints.retain(|taint| !is_ours(taint));
+        taints.retain(|taint| !is_ours_in_json(taint));
     } else {
         taints.push(json!({"key": TAINT, "effect": EFFECT}));
     }
     true
 }
 
-/// The condition alone.
-fn settle_condition(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
+/// Updates the condition.
+fn apply_condition(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
     let status = if trust.holds { "True" } else { "False" };
-    let found = condition(node);
-    let says = |name: &str| text(found.as_ref().and_then(|found| found.get(name)));
-    if (says("status"), says("reason"), says("message")) == (status, trust.reason, trust.message.as_str()) {
+    let found = objects::read::<Node>(node);
+    let found = found.status.conditions.of_type(CONDITION);
+    if found.is_some_and(|found| {
+        (&*found.status, &*found.reason, &*found.message) == (status, trust.reason, &*trust.message)
+    }) {
         return false;
     }
+    let unchanged =
+        found.filter(|found| &*found.status == status).and_then(|found| found.last_transition_time);
+    let since = api::time::seconds(unchanged.unwrap_or(now));
     let now = api::time::seconds(now);
-    let since = if says("status") == status { says("lastTransitionTime").to_owned() } else { now.clone() };
     let wanted = json!({
         "type": CONDITION, "status": status, "reason": trust.reason, "message": trust.message,
         "lastTransitionTime": since, "lastHeartbeatTime": now,
@@ -233,51 +275,37 @@ fn settle_condition(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
     true
 }
 
-/// Puts the condition back that a node has written over.
-pub fn keep(node: &mut Json, old: &Json) {
+/// Restores the condition after an update by the node.
+pub fn restore_condition(node: &mut Json, old: &Json) {
     if condition(node) != condition(old) {
         set_condition(node, condition(old));
     }
 }
 
-/// Whether pods without a toleration are kept from a Node because it is not trusted.
+/// True if the Node has the taint of untrusted nodes.
 pub fn is_tainted(node: &Json) -> bool {
-    let taints = node.get("spec").and_then(|spec| spec.get("taints")?.as_array());
-    taints.is_some_and(|taints| taints.iter().any(is_ours))
+    objects::read::<Spec<NodeSpec>>(node).spec.taints.iter().any(is_ours)
 }
 
-/// Whether a pod tolerates that.
+/// True if the pod tolerates this taint.
 pub fn tolerates(pod: &Json) -> bool {
-    let tolerations = pod.get("spec").and_then(|spec| spec.get("tolerations")?.as_array());
-    tolerations.into_iter().flatten().any(|toleration| {
-        let says = |name: &str| text(toleration.get(name));
-        let is_key = match says("operator") {
-            "Exists" => ["", TAINT].contains(&says("key")),
-            _ => says("key") == TAINT && says("value").is_empty(),
-        };
-        is_key && ["", EFFECT].contains(&says("effect"))
-    })
-}
-
-/// What an annotation says; empty where there is none.
-fn noted<'a>(node: &'a Json, name: &str) -> &'a str {
-    text(node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)))
+    let taint = Taint { key: TAINT.into(), effect: EFFECT.into(), ..Taint::default() };
+    objects::read::<Spec<PodSpec>>(pod).spec.tolerations.tolerate(&taint)
 }
 
 fn annotations(node: &mut Json) -> Option<&mut Json> {
     part(node, "metadata").and_then(|metadata| part(metadata, "annotations"))
 }
 
-/// Whether anything was ever written at a Node.
-fn is_marked(node: &Json) -> bool {
-    is_tainted(node) || condition(node).is_some()
-}
-
 fn is_listed(wanted: &NodeAdmission, from: Option<IpAddr>) -> bool {
     from.is_some_and(|from| wanted.allowlist.iter().any(|(network, bits)| is_within(from, *network, *bits)))
 }
 
-fn is_ours(taint: &Value) -> bool {
+fn is_ours(taint: &Taint) -> bool {
+    &*taint.key == TAINT
+}
+
+fn is_ours_in_json(taint: &Value) -> bool {
     text(taint.get("key")) == TAINT
 }
 
@@ -292,7 +320,7 @@ fn set_condition(node: &mut Json, wanted: Option<Value>) {
     all.extend(wanted);
 }
 
-/// A part that is an object, made where there is none; `None` where it is something else, which others refuse.
+/// A field that is an object, created if it is missing; `None` if it has another type, which validation rejects.
 fn part<'a>(of: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = of.entry(name).or_insert(Value::Null);
     if value.is_null() {

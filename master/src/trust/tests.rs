@@ -1,4 +1,4 @@
-//! Who is trusted by which mode, and what is written of it.
+//! Tests of the trust modes and of what is written to Nodes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -22,21 +22,21 @@ fn at(second: i64) -> Timestamp {
 #[test]
 fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
     use NodeMode::{Allowlist, Certificate, Open};
-    let old = [(FROM, "10.0.0.1"), (KEYS, "aa")];
+    let old = [(REGISTERED_FROM, "10.0.0.1"), (KEYS, "aa")];
     for (mode, annotations, expected) in [
         (Open, &old[..], Some((true, "Open"))),
         (Open, &[], None),
         (Allowlist, &old, Some((true, "Listed"))),
-        (Allowlist, &[(FROM, "192.0.2.1"), (KEYS, "aa")], Some((false, "NotListed"))),
-        (Allowlist, &[(FROM, "here")], Some((false, "NotListed"))),
+        (Allowlist, &[(REGISTERED_FROM, "192.0.2.1"), (KEYS, "aa")], Some((false, "NotListed"))),
+        (Allowlist, &[(REGISTERED_FROM, "here")], Some((false, "NotListed"))),
         (Allowlist, &[], Some((false, "NotListed"))),
         (Certificate, &old, Some((true, "KeyRegistered"))),
-        (Certificate, &[(FROM, "10.0.0.1")], Some((false, "NoKey"))),
+        (Certificate, &[(REGISTERED_FROM, "10.0.0.1")], Some((false, "NoKey"))),
         (Certificate, &[(KEYS, " , ")], Some((false, "NoKey"))),
-        (Certificate, &[(DECLARED, "true")], Some((true, "Declared"))),
-        (Open, &[(DECLARED, "false"), (KEYS, "aa")], Some((false, "Declared"))),
+        (Certificate, &[(TRUSTED, "true")], Some((true, "Declared"))),
+        (Open, &[(TRUSTED, "false"), (KEYS, "aa")], Some((false, "Declared"))),
     ] {
-        let found = judge(&by(mode), &node(annotations));
+        let found = evaluate(&by(mode), &node(annotations));
         assert_eq!(found.map(|trust| (trust.holds, trust.reason)), expected, "{mode:?} {annotations:?}");
     }
 }
@@ -56,27 +56,32 @@ fn a_list_keeps_out_who_registers_from_elsewhere() {
 
 #[test]
 fn what_a_node_says_of_its_trust_when_it_registers_does_not_count() {
-    let mut sent = node(&[(DECLARED, "true"), (KEYS, "bb"), ("example.com/own", "x")]);
+    let mut sent = node(&[(TRUSTED, "true"), (KEYS, "bb"), ("example.com/own", "x")]);
     let who = Identity {
         peer: Some([10, 0, 0, 7].into()),
         key: Some("aa".to_owned()),
         signed_by: Some("authority".to_owned()),
         ..Identity::default()
     };
-    note(&mut sent, &who);
+    record_registration(&mut sent, &who);
     assert_eq!(
         sent["metadata"]["annotations"],
-        json!({FROM: "10.0.0.7", KEYS: "aa", SIGNED_BY: "authority", "example.com/own": "x"})
+        json!({REGISTERED_FROM: "10.0.0.7", KEYS: "aa", SIGNED_BY: "authority", "example.com/own": "x"})
     );
     let mut bare = Json::new();
-    note(&mut bare, &Identity::default());
+    record_registration(&mut bare, &Identity::default());
     assert_eq!(bare["metadata"]["annotations"], json!({}));
 }
 
 #[test]
 fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
-    let mut reserved =
-        node(&[(RESERVED, "true"), (KEYS, "aa"), (FROM, "10.0.0.1"), (DECLARED, "true"), ("x", "people")]);
+    let mut reserved = node(&[
+        (RESERVED, "true"),
+        (KEYS, "aa"),
+        (REGISTERED_FROM, "10.0.0.1"),
+        (TRUSTED, "true"),
+        ("x", "people"),
+    ]);
     reserved["metadata"]["labels"] = json!({"tier": "people", "rack": "1"});
     let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
     let taints = json!([taint(TAINT, ""), taint("both", "people")]);
@@ -86,14 +91,15 @@ fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
     );
     reserved["metadata"]["finalizers"] = json!(["cloud/node"]);
     assert!(is_reserved(&reserved));
-    let mut own = node(&[(KEYS, "aa"), (FROM, "10.0.0.2"), ("x", "own"), ("y", "own")]);
+    let mut own = node(&[(KEYS, "aa"), (REGISTERED_FROM, "10.0.0.2"), ("x", "own"), ("y", "own")]);
     own["metadata"]["labels"] = json!({"tier": "own", "zone": "z"});
     own.insert(
         "spec".to_owned(),
         json!({"podCIDR": "10.9.0.0/16", "taints": [taint("own", ""), taint("both", "own")]}),
     );
-    take_over(&mut own, &reserved);
-    let annotations = json!({KEYS: "aa", FROM: "10.0.0.2", DECLARED: "true", "x": "people", "y": "own"});
+    adopt_reserved(&mut own, &reserved);
+    let annotations =
+        json!({KEYS: "aa", REGISTERED_FROM: "10.0.0.2", TRUSTED: "true", "x": "people", "y": "own"});
     assert_eq!(own["metadata"]["annotations"], annotations);
     assert_eq!(own["metadata"]["labels"], json!({"tier": "people", "rack": "1", "zone": "z"}));
     assert_eq!(
@@ -107,9 +113,9 @@ fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
     let mut leaving = node(&[(RESERVED, "true")]);
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert!(!is_reserved(&leaving), "one that is on its way out is taken over by nobody");
-    // Whoever registers by something else than a certificate changes no key.
+    // A node without a client certificate changes no key.
     let mut keyless = node(&[]);
-    take_over(&mut keyless, &node(&[(RESERVED, "true"), (KEYS, "aa")]));
+    adopt_reserved(&mut keyless, &node(&[(RESERVED, "true"), (KEYS, "aa")]));
     assert_eq!(keyless["metadata"]["annotations"], json!({KEYS: "aa"}));
 }
 
@@ -118,18 +124,18 @@ fn what_people_mistype_is_seen_and_trusts_nobody() {
     let digest = "0123456789abcdef".repeat(4);
     let two = format!("{digest},{digest}");
     for (name, value, is_nonsense) in [
-        (DECLARED, "true", false),
-        (DECLARED, "false", false),
-        (DECLARED, "no", true),
-        (DECLARED, "False", true),
+        (TRUSTED, "true", false),
+        (TRUSTED, "false", false),
+        (TRUSTED, "no", true),
+        (TRUSTED, "False", true),
         (KEYS, &*two, false),
         (KEYS, "zzz", true),
         ("other", "no", false),
     ] {
-        let found = nonsense(&node(&[(name, value)]));
+        let found = invalid_annotation(&node(&[(name, value)]));
         assert_eq!(found.map(|(name, ..)| name), is_nonsense.then_some(name), "{name}={value}");
     }
-    let typo = judge(&NodeAdmission::default(), &node(&[(DECLARED, "no")]));
+    let typo = evaluate(&NodeAdmission::default(), &node(&[(TRUSTED, "no")]));
     assert!(!typo.unwrap().holds);
 }
 
@@ -148,8 +154,8 @@ fn trust_is_a_condition_and_its_lack_a_taint_too() {
     it.insert("spec".to_owned(), json!({"taints": [{"key": "own", "effect": "NoExecute"}]}));
     it.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
     let [no, yes] = [false, true].map(|holds| Trust { holds, reason: "R", message: "m".to_owned() });
-    assert!(settle(&mut it, &no, at(1)) && is_tainted(&it));
-    assert!(!settle(&mut it, &no, at(2)), "it stands there already");
+    assert!(apply(&mut it, &no, at(1)) && is_tainted(&it));
+    assert!(!apply(&mut it, &no, at(2)), "it stands there already");
     assert_eq!(it["spec"]["taints"].as_array().unwrap().len(), 2);
     let found = condition(&it).unwrap();
     assert_eq!(
@@ -158,13 +164,13 @@ fn trust_is_a_condition_and_its_lack_a_taint_too() {
     );
     let mut written_over = it.clone();
     written_over.insert("status".to_owned(), json!({"conditions": [{"type": "Trusted", "status": "True"}]}));
-    keep(&mut written_over, &it);
+    restore_condition(&mut written_over, &it);
     assert_eq!(condition(&written_over), condition(&it));
-    assert!(settle(&mut it, &yes, at(3)) && !is_tainted(&it));
+    assert!(apply(&mut it, &yes, at(3)) && !is_tainted(&it));
     assert_eq!(it["spec"]["taints"], json!([{"key": "own", "effect": "NoExecute"}]));
     assert_eq!(it["status"]["conditions"].as_array().unwrap().len(), 2);
-    // Whoever was told once is told when everybody is trusted again.
-    assert!(judge(&by(NodeMode::Open), &it).is_some());
+    // A condition that was written once is updated in open mode, too.
+    assert!(evaluate(&by(NodeMode::Open), &it).is_some());
 }
 
 #[test]
@@ -193,10 +199,10 @@ proptest! {
         it.insert("spec".to_owned(), if broken == 0 { json!("x") } else { json!({"taints": taints}) });
         it.insert("status".to_owned(), if broken == 1 { json!([1]) } else { Value::Null });
         let trust = Trust { holds, reason: "R", message: String::new() };
-        settle(&mut it, &trust, at(1));
+        apply(&mut it, &trust, at(1));
         if broken > 1 {
             prop_assert_eq!(is_tainted(&it), !holds);
-            prop_assert!(!settle(&mut it, &trust, at(2)));
+            prop_assert!(!apply(&mut it, &trust, at(2)));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a running master shows and believes follows the files of its directory; connections that are open notice nothing,
-//! but for those whose client is not believed any more.
+//! Certificate manager of a running master: reloads and renews the certificates in the data directory. Open connections
+//! are only closed if their client certificate is no longer trusted.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,42 +13,42 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
 use crate::backup::Reloads;
-use crate::controllers::{self, Authority, Client, Facts};
+use crate::controllers::{self, Authority, Client, ControllerContext};
 use crate::data_dir::DataDir;
 use crate::options::Controllers;
 use crate::owner::{self, Kept, Mark};
-use crate::pki::{Life, Names, Pki, Serving};
+use crate::pki::{Names, Pki, Serving, Validity};
 
-/// How often a running master looks at its certificates, and more often where its own lives for less than a day.
+/// Interval of the checks; shorter if the serving certificate lives less than a day.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is kept, and by what.
+/// The certificate manager.
 pub(super) struct Keep {
-    /// Where the files are.
+    /// The data directory.
     pub data_dir: DataDir,
-    /// What the master serves under.
+    /// Names in the serving certificate.
     pub names: Names,
-    /// Where this machine finds it.
+    /// Address for local kubeconfigs.
     pub own_address: SocketAddr,
-    /// The authorities.
+    /// The current CAs.
     pub authorities: watch::Sender<Arc<Pki>>,
-    /// What is shown.
+    /// The current TLS settings.
     pub config: watch::Sender<Arc<Config>>,
-    /// The certificate in it.
+    /// The current serving certificate chain.
     pub shown: Mutex<Vec<CertificateDer<'static>>>,
 }
 
 impl Keep {
-    /// Takes up what is in the directory, and makes what is due.
+    /// Reloads the directory and renews what is due.
     fn look(&self, now: Timestamp) -> anyhow::Result<()> {
         let held = self.authorities.borrow().clone();
-        let found = self.data_dir.read_pki(now)?.with_lives(held.lives());
+        let found = self.data_dir.read_pki(now)?.with_lifetimes(held.lifetimes());
         let is_other = !found.is_same(&held);
         let pki = if is_other { Arc::new(found) } else { held };
         let serving = pki.serving(&self.names, now)?;
         let (chain, holds) = (serving.chain.clone(), holds(&serving.chain));
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        // Made just now, or put there by somebody else.
+        // Renewed now, or replaced by another process.
         let is_new = *shown != chain;
         if is_new || is_other {
             self.config.send_replace(configured(&pki, serving)?);
@@ -56,41 +56,40 @@ impl Keep {
         }
         drop(shown);
         if is_new {
-            tracing::info!("another serving certificate was taken up{holds}");
+            tracing::info!("reloaded the serving certificate{holds}");
         }
         if !is_other {
             return Ok(());
         }
         self.authorities.send_replace(pki.clone());
-        tracing::info!(root = pki.root_hash(), "other authorities were taken up");
+        tracing::info!(root = pki.root_hash(), "reloaded the CA certificates");
         self.data_dir.admit(&pki, self.own_address, now)?;
         Ok(())
     }
 }
 
-/// Whose a store is, to be noted there when the root is another one.
+/// The owner mark in the store, which changes with the root CA.
 pub(super) struct Owned {
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// The key of service accounts, which stays.
+    /// Id of the service account key, which does not change.
     pub service_account_key: String,
-    /// Who else may have it.
+    /// Whether other masters share the store.
     pub kept: Kept,
-    /// The root that is noted, as far as this master knows.
+    /// Hash of the root CA in the mark, as far as this master knows.
     pub noted: Option<String>,
 }
 
-/// Looks again and again, and whenever somebody asks for it.
+/// Reloads at each interval and on request.
 pub(super) async fn keep(keep: Keep, mut owned: Owned, mut asked: Reloads) {
-    // Several times while a third of its life is left.
-    let interval = INTERVAL.min(keep.authorities.borrow().lives().serving / 24);
+    // Several times within the last third of the lifetime.
+    let interval = INTERVAL.min(keep.authorities.borrow().lifetimes().serving / 24);
     let keep = Arc::new(keep);
     loop {
         let told = tokio::select! {
             () = tokio::time::sleep(interval) => None,
             told = asked.recv() => match told {
                 Some(told) => Some(told),
-                // Nobody can ask any more; time goes on.
+                // The sender is gone; go on with the interval.
                 None => {
                     tokio::time::sleep(interval).await;
                     None
@@ -99,17 +98,19 @@ pub(super) async fn keep(keep: Keep, mut owned: Owned, mut asked: Reloads) {
         };
         let looked = look(&keep, &mut owned).await.map_err(|error| format!("{error:#}"));
         if let Err(error) = &looked {
-            tracing::error!(error, "cannot take up or renew certificates; going on with those of before");
+            tracing::error!(error, "cannot reload or renew certificates; using the previous ones");
         }
-        // Whoever asked may have gone.
+        // The requester may be gone.
         let _ = told.map(|told| told.send(looked));
     }
 }
 
 async fn look(keep: &Arc<Keep>, owned: &mut Owned) -> anyhow::Result<()> {
     let own = keep.clone();
-    tokio::task::spawn_blocking(move || own.look(Timestamp::now())).await.context("looking at files")??;
-    // Whatever kept it from being noted: until it is.
+    tokio::task::spawn_blocking(move || own.look(Timestamp::now()))
+        .await
+        .context("cannot read the data directory")??;
+    // Retried until the mark is written.
     let pki = keep.authorities.borrow().clone();
     let root = Some(pki.root_hash());
     if owned.noted != root {
@@ -121,7 +122,7 @@ async fn look(keep: &Arc<Keep>, owned: &mut Owned) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is noted of the authorities in the store.
+/// The owner mark for the current CAs.
 pub(super) fn mark(pki: &Pki, service_account_key: &str) -> Mark {
     Mark {
         root_authority: pki.root_hash(),
@@ -130,33 +131,33 @@ pub(super) fn mark(pki: &Pki, service_account_key: &str) -> Mark {
     }
 }
 
-/// Runs controllers that know that much whenever their lease is held, until told to stop.
+/// Runs the controllers while this instance holds their lease, until `stopped` changes.
 pub(super) async fn control(
     client: Client,
     own: String,
     which: Controllers,
-    facts: Facts,
+    context: ControllerContext,
     authorities: watch::Receiver<Arc<Pki>>,
     stopped: watch::Receiver<bool>,
 ) {
-    let lease = controllers::lease(&client, &own, &facts);
-    lease.work(|| control_here(&client, &which, &facts, authorities.clone()), stopped).await;
+    let lease = controllers::leader_elector(&client, &own, &which, &context);
+    lease.run(|| control_here(&client, &which, &context, authorities.clone()), stopped).await;
 }
 
-/// Runs them, anew whenever the authorities are others: they know them from the start.
+/// Runs the controllers, and restarts them when the CAs change.
 async fn control_here(
     client: &Client,
     which: &Controllers,
-    facts: &Facts,
+    context: &ControllerContext,
     mut authorities: watch::Receiver<Arc<Pki>>,
 ) {
     loop {
         let pki = authorities.borrow_and_update().clone();
-        let root_ca = pki.trusted_pem();
-        let authority = facts.authority.clone().map(|authority| Authority { pki, ..authority });
-        let facts = Facts { root_ca, authority, ..facts.clone() };
+        let root_ca = pki.trust_bundle_pem();
+        let authority = context.authority.clone().map(|authority| Authority { pki, ..authority });
+        let context = ControllerContext { root_ca, authority, ..context.clone() };
         let run = async {
-            controllers::run(client.clone(), which.clone(), facts).await;
+            controllers::run(client.clone(), which.clone(), context).await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -166,15 +167,15 @@ async fn control_here(
     }
 }
 
-/// What a log says of the first of these certificates: until when it is good, and when the next is made.
+/// Log text with the expiry and the renewal time of the first certificate.
 pub(super) fn holds(chain: &[CertificateDer<'_>]) -> String {
-    let life = chain.first().and_then(|first| Life::of(first).ok());
-    life.map(|life| format!(": it is good until {}, the next is made at {}", life.until, life.due()))
+    let life = chain.first().and_then(|first| Validity::of(first).ok());
+    life.map(|life| format!(": it is good until {}, the next is made at {}", life.until, life.renewal_time()))
         .unwrap_or_default()
 }
 
-/// How a server of that certificate shakes hands.
+/// The TLS settings of the server.
 pub(super) fn configured(pki: &Pki, serving: Serving) -> Result<Arc<Config>, tls::Error> {
-    let client_authorities = pki.client_authorities();
+    let client_authorities = pki.client_cas();
     tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
 }

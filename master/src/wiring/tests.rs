@@ -1,4 +1,4 @@
-//! Addresses that are told, and certificates renewed while serving.
+//! Tests of the advertised address, and of certificate renewal while serving.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use apiserver::storage::{Expected, Transaction};
@@ -14,7 +14,7 @@ fn nodes_are_told_an_address_that_is_one() {
             advertise_address: flag.map(|flag| flag.parse().unwrap()),
             ..Options::default()
         };
-        advertised(&options)
+        address::advertised(&options)
     };
     assert_eq!(told("0.0.0.0", Some("10.0.0.7")).to_string(), "10.0.0.7");
     assert_eq!(told("10.0.0.8", None).to_string(), "10.0.0.8");
@@ -30,14 +30,14 @@ fn the_certificate_holds_every_address_the_master_is_told_by() {
         tls_san: vec!["api.example.com".to_owned(), "10.0.0.9".to_owned()],
         ..Options::default()
     };
-    let names = names(&options, "192.0.2.7".parse().unwrap());
+    let names = address::names(&options, "192.0.2.7".parse().unwrap());
     for address in ["127.0.0.1", "::1", "10.96.0.1", "10.0.0.8", "10.0.0.9", "192.0.2.7"] {
         assert!(names.addresses.contains(&address.parse().unwrap()), "{address}");
     }
     assert!(names.dns.contains("api.example.com"));
 }
 
-/// What a master of an empty directory keeps, and what is heard of it.
+/// The certificate manager of an empty directory, and its channels.
 fn kept(folder: &Path) -> (Keep, watch::Receiver<Arc<tls::Config>>, watch::Receiver<Arc<Pki>>) {
     let (now, data_dir) = (Timestamp::now(), DataDir::at(folder));
     let pki = data_dir.open_pki(now).unwrap();
@@ -72,7 +72,7 @@ async fn a_running_master_shows_a_new_certificate_once_it_needs_one() {
     let first = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     tokio::time::timeout(keep::INTERVAL * 4, shown.changed()).await.unwrap().unwrap();
-    // One that somebody else has put there.
+    // A certificate that another process has written.
     std::fs::write(&file, first).unwrap();
     tokio::time::timeout(keep::INTERVAL * 4, shown.changed()).await.unwrap().unwrap();
     let unchanged = tokio::time::timeout(keep::INTERVAL * 5, shown.changed()).await;
@@ -119,7 +119,7 @@ async fn whose_the_store_is_is_noted_as_soon_as_it_can_be() {
         looks.tick().await;
     }
     assert!(theirs.is_some() && noted().await == theirs, "others have it");
-    // Somebody gives it to this master.
+    // The mark is removed by another process.
     store.commit(Transaction::delete(owner::KEY, Expected::Any)).await.unwrap();
     let look = async {
         while noted().await.is_none() {

@@ -10,7 +10,7 @@ use apiserver::{Catalog, Identity, kinds};
 use axum::Router;
 use axum::body::{Body, HttpBody as _, to_bytes};
 use http::Request;
-use master::admission::Added;
+use master::admission::AdmissionConfig;
 use master::server::{Checks, router};
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
@@ -65,7 +65,8 @@ impl Server {
             let (sent, answer) = (Shown(body), Shown(&bytes));
             Err(TestCaseError::fail(format!("{shown} {why}: {code} {answer}\n{sent}")))
         };
-        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        let body = serde_json::from_slice(&bytes).ok();
+        let body = body.or_else(|| api::protobuf::decode(&bytes).ok()).unwrap_or(Value::Null);
         let is_status = body["kind"] == "Status" && body["code"] == code;
         match code {
             200..400 => Ok(Answer { code, body }),
@@ -95,7 +96,7 @@ async fn open() -> Router {
     let store = Arc::new(Memory::new(Limits::default()));
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let key = rcgen::KeyPair::generate().unwrap().serialize_der();
-    let added = Added::default();
+    let added = AdmissionConfig::default();
     let served = master::api::open(store, Catalog::new(kinds::all()), &key, issuer, added).await.unwrap();
     let router = router(served.api, &Arc::new(Checks::new()), &served.auth);
     for seed in seeds::OBJECTS {

@@ -1,30 +1,30 @@
-//! What to measure, and how much of it.
+//! Command-line arguments of the kubelet benchmark: which parts to run, and with which sizes.
 
 use std::time::Duration;
 
 use crate::shared::words::parts;
 
-/// One letter of the list of targets.
+/// A part of the benchmark, named by its letter in the list of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// (a) A file comes or goes.
+    /// (a) Latency: a manifest file is added or removed.
     Latency,
-    /// (b) Many files come at once.
+    /// (b) Throughput: many manifest files are added at once.
     Throughput,
     /// (c) Resident memory.
     Memory,
-    /// (d) Processor time.
+    /// (d) CPU time.
     Cpu,
-    /// (e) The kubelet is started again.
+    /// (e) Restart of the kubelet.
     Restart,
-    /// (f) TCP between pods.
+    /// (f) TCP traffic between pods.
     Traffic,
-    /// (g) A pod comes from a master.
+    /// (g) Latency of a pod that the master assigns to the node.
     Joined,
 }
 
 impl Part {
-    /// All of them, in the order of their letters.
+    /// All parts, in the order of their letters.
     const ALL: [Self; 7] = [
         Self::Latency,
         Self::Throughput,
@@ -36,25 +36,25 @@ impl Part {
     ];
 }
 
-/// How the bench was called.
+/// The parsed command line.
 #[derive(Debug)]
 pub struct Arguments {
     parts: Vec<Part>,
-    /// Times that one pod comes and goes.
+    /// Number of times that one pod is started and stopped.
     pub rounds: usize,
-    /// Pods of a full node.
+    /// Number of pods on a full node.
     pub pods: usize,
-    /// Pods of each concurrency the bare engine is tried with.
+    /// Number of pods per concurrency level when the bare engine is measured.
     pub tried: usize,
-    /// How long processor time is counted.
+    /// Period over which CPU time is measured.
     pub window: Duration,
 }
 
-/// The words that this bench alone knows.
+/// Options that only this benchmark accepts.
 const KNOWN: &str = "--quick, --rounds N, --pods N, --window SECONDS";
 
 impl Arguments {
-    /// Reads the command line.
+    /// Parses the command line.
     pub fn read() -> Self {
         let mut read =
             Self { parts: Vec::new(), rounds: 30, pods: 100, tried: 40, window: Duration::from_secs(60) };
@@ -73,7 +73,7 @@ impl Arguments {
         Self { parts, ..read }
     }
 
-    /// Whether a part is asked for.
+    /// Whether the part is selected.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }

@@ -1,4 +1,4 @@
-//! The floor: the same two containers made, started and removed through the engine's API with nothing in between.
+//! The baseline: creates, starts and removes the same two containers through the Docker API, without a kubelet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,25 +14,26 @@ use futures_util::StreamExt;
 use tests::World;
 use tokio::task::JoinSet;
 
-/// Makes pods as the kubelet makes them, told by one that the kubelet has made.
+/// Creates containers with the options of a pod that the kubelet has created.
 #[derive(Clone)]
 pub struct Bare {
     docker: Docker,
-    /// The node label of what is made here, so that no kubelet takes it for its own.
+    /// Node label of these containers; it differs from every kubelet's node name, so no kubelet adopts them.
     node: String,
     sandbox: ContainerCreateBody,
     app: ContainerCreateBody,
 }
 
-/// Two containers that were made bare.
+/// The sandbox and the app container of one pod, created without a kubelet.
 pub struct BarePod {
     sandbox: String,
-    /// Engine id of the second.
+    /// Docker ID of the app container.
     pub app: String,
 }
 
 impl Bare {
-    /// Makes pods on the engine's own bridge, told by one `model` of a node whose pods get their network there; the node has to stay.
+    /// Creates pods on the engine's own bridge. Options are copied from pod `model` on a node that uses the engine's
+    /// network; the returned node must outlive the value.
     pub async fn on_bridge(name: &str, model: &str) -> (World, Self) {
         let mut world = World::new(name).await.with_flags(["--pod-network", "docker"]);
         world.start().await;
@@ -42,8 +43,8 @@ impl Bare {
         (world, bare)
     }
 
-    /// Takes over every option of the two containers of a pod of that world, which has to stay there meanwhile:
-    /// its termination message file is mounted too.
+    /// Copies all options of both containers of an existing pod. The pod must stay, because its termination message
+    /// file is mounted as well.
     async fn like(world: &World, pod: &str) -> Self {
         let engine = &world.engine;
         let body = async |name: &str| {
@@ -55,7 +56,7 @@ impl Bare {
         };
         let sandbox = body("POD").await;
         let mut app = body("app").await;
-        // Filled in by the engine from the sandbox; as a wish, it would refuse them.
+        // The engine copies these fields from the sandbox and rejects a request that sets them.
         (app.hostname, app.domainname, app.exposed_ports) = (None, None, None);
         Self {
             docker: engine.docker().clone(),
@@ -65,7 +66,7 @@ impl Bare {
         }
     }
 
-    /// Create, start, create, start.
+    /// Creates and starts the sandbox, then creates and starts the app container.
     pub async fn run(&self, name: &str) -> BarePod {
         let sandbox = self.create(name, "POD", self.sandbox.clone()).await;
         self.start(&sandbox).await;
@@ -74,7 +75,7 @@ impl Bare {
         BarePod { sandbox, app }
     }
 
-    /// The same, but the second create goes on beside the first start, which the engine allows.
+    /// As `run`, but creates the app container while the sandbox starts; the engine allows this.
     pub async fn run_overlapped(&self, name: &str) -> BarePod {
         let sandbox = self.create(name, "POD", self.sandbox.clone()).await;
         let (app, ()) = tokio::join!(self.create(name, "app", self.joined(&sandbox)), self.start(&sandbox));
@@ -82,20 +83,21 @@ impl Bare {
         BarePod { sandbox, app }
     }
 
-    /// SIGTERM to the app, its end, both removed; the sandbox, which has nothing to save, by force.
+    /// Sends SIGTERM to the app, waits for its exit, and removes both containers. The sandbox is removed by force
+    /// because it has no state to save.
     pub async fn end(&self, pod: &BarePod) {
         self.stop(&pod.app).await;
         self.remove(&pod.app).await;
         self.remove(&pod.sandbox).await;
     }
 
-    /// The same, but both are removed at once.
+    /// As `end`, but removes both containers concurrently.
     pub async fn end_overlapped(&self, pod: &BarePod) {
         self.stop(&pod.app).await;
         tokio::join!(self.remove(&pod.app), self.remove(&pod.sandbox));
     }
 
-    /// Makes all these pods, that many at once.
+    /// Creates all these pods, `at_once` of them concurrently.
     pub async fn run_all(&self, names: &[String], at_once: usize) -> Vec<BarePod> {
         let next = Arc::new(AtomicUsize::new(0));
         let names: Arc<[String]> = names.into();
@@ -113,7 +115,7 @@ impl Bare {
         hands.join_all().await.into_iter().flatten().collect()
     }
 
-    /// Removes all these pods by force, at the engine's pace.
+    /// Removes all these pods by force, as fast as the engine allows.
     pub async fn remove_all(&self, pods: Vec<BarePod>) {
         futures_util::stream::iter(pods)
             .for_each_concurrent(8, |pod| async move {
@@ -122,7 +124,7 @@ impl Bare {
             .await;
     }
 
-    /// The app's container, joined to that sandbox.
+    /// Request body of the app container that joins the network of this sandbox.
     fn joined(&self, sandbox: &str) -> ContainerCreateBody {
         let mut body = self.app.clone();
         let host = body.host_config.as_mut().unwrap();
@@ -141,7 +143,7 @@ impl Bare {
         ] {
             labels.insert(format!("io.kubernetes.{key}"), value.to_owned());
         }
-        // A cgroup of its own for every pod, in the same place.
+        // Each pod gets a cgroup under the same parent.
         let host = body.host_config.as_mut().unwrap();
         if let Some((place, _)) = host.cgroup_parent.as_deref().and_then(|parent| parent.rsplit_once("/pod"))
         {

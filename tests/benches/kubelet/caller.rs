@@ -1,4 +1,4 @@
-//! Who hears from the pods that are measured that they serve, and looks whether they do.
+//! Receives a call from each measured pod once it serves, and verifies its answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 
 use crate::clock::{Nanos, now};
 
-/// Where the pods serve.
+/// Port on which the pods serve.
 pub const PORT: u16 = 8080;
 
-/// Longest that a pod may take.
+/// Timeout for one pod.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Listens on the host's end of the engine's bridge, which pods of every network reach.
+/// Listens on the host address of the engine's bridge, which pods of every network can reach.
 pub struct Listener(TcpListener);
 
 impl Listener {
@@ -28,12 +28,12 @@ impl Listener {
         Self(TcpListener::bind((gateway, 0)).await.unwrap())
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.0.local_addr().unwrap()
     }
 
-    /// Waits for the next pod to call and asks it for a page: the moment at which its answer began.
+    /// Waits until the next pod connects, then requests a page from it. Returns the time at which the response began.
     pub async fn answered(&self) -> Nanos {
         timeout(DEADLINE, self.ask()).await.unwrap()
     }

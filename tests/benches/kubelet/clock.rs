@@ -1,4 +1,4 @@
-//! When containers started and went, by the engine's own event stream.
+//! Records container start and removal times from Docker's event stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,36 +9,36 @@ use futures_util::StreamExt;
 use tests::Engine;
 use tokio::sync::watch;
 
-/// How long any one thing may take; a hundred pods on a busy machine take a minute.
+/// Timeout of each wait; a hundred pods on a loaded machine take a minute.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// A moment, in nanoseconds of the clock that the engine's events bear too.
+/// A timestamp in nanoseconds on the clock that Docker's events use.
 pub type Nanos = i64;
 
-/// Now, on that clock.
+/// Current time on that clock.
 pub fn now() -> Nanos {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
-/// What can happen to a container.
+/// A container event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Happening {
-    /// It runs.
+    /// The container started.
     Started,
-    /// It has been removed.
+    /// The container was removed.
     Gone,
 }
 
 type Seen = HashMap<(String, String, Happening), Nanos>;
 
-/// Keeps the last moment of each happening, by pod name and container name of the labels.
+/// Keeps the time of the latest event of each type, by the pod and container names in the labels.
 pub struct Clock {
     seen: Arc<Mutex<Seen>>,
     changed: watch::Receiver<u64>,
 }
 
 impl Clock {
-    /// Follows the engine from now on.
+    /// Starts to follow Docker's event stream.
     pub async fn start(engine: &Engine) -> Self {
         let filters = HashMap::from([("type", vec!["container"]), ("event", vec!["start", "destroy"])]);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().to_string();
@@ -66,12 +66,12 @@ impl Clock {
         Self { seen, changed }
     }
 
-    /// The moment at which the later of a pod's two containers started or went.
+    /// Waits until both containers of a pod have started or gone; returns the later time.
     pub async fn pod(&self, pod: &str, happening: Happening) -> Nanos {
         self.pods(&[pod.to_owned()], happening).await
     }
 
-    /// The moment at which the last container of all these pods started or went.
+    /// Waits until all containers of these pods have started or gone; returns the latest time.
     pub async fn pods(&self, pods: &[String], happening: Happening) -> Nanos {
         let keys: Vec<_> = pods
             .iter()

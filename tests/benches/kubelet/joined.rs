@@ -1,4 +1,4 @@
-//! (g) A pod that a master gives its node, in turns with one of a file there: what the way through the API adds.
+//! (g) Compares pods that a master assigns with static pods on the same node: the latency that the API path adds.
 
 use serde_json::{Value, json};
 use tests::{IMAGE, Master, Pod, World};
@@ -9,10 +9,10 @@ use crate::manifests;
 use crate::shared::numbers::{median, share};
 use crate::shared::table::Table;
 
-/// Most milliseconds that the way through the API adds to what the node takes by itself.
+/// Maximum latency that the API path may add, in milliseconds.
 const TARGET: f64 = 30.0;
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// How many sorts of pods take turns.
+/// Number of kinds of pods that are measured in turns.
 const SORTS: usize = 4;
 
 /// A master and a node that has joined it.
@@ -23,7 +23,7 @@ struct Joined {
     clock: Clock,
 }
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let joined = Joined::new().await;
     let mut times = [const { Vec::new() }; SORTS];
@@ -82,7 +82,7 @@ impl Joined {
         }
     }
 
-    /// Milliseconds from a file to the start of its containers.
+    /// Milliseconds from writing a manifest to the start of its containers.
     async fn by_file(&self, round: usize) -> f64 {
         let (world, name, file) = (&self.world, format!("pod-{round}"), format!("{round}.yaml"));
         let begin = now();
@@ -94,7 +94,7 @@ impl Joined {
         (end - begin) as f64 / 1e6
     }
 
-    /// Milliseconds from a pod at the master, of that node or of none, to the start of its containers.
+    /// Milliseconds from creating a pod, with or without a node name, to the start of its containers.
     async fn by_master(&self, name: &str, node: &str, has_token: bool) -> f64 {
         let name = self.world.pod_name(name);
         let command = ["sh", "-c", "trap 'exit 0' TERM; sleep 86400 & wait"];

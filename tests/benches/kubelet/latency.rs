@@ -1,4 +1,4 @@
-//! (a) One pod comes and goes, in turns with the same two containers made bare.
+//! (a) Starts and stops one pod, alternating with the same two containers created directly.
 
 use tests::World;
 
@@ -11,17 +11,17 @@ use crate::podman::Podman;
 use crate::shared::numbers::{median, quartiles};
 use crate::shared::table::Table;
 
-/// Most that a pod may take, as a multiple of the floor.
+/// Maximum start and stop time of a pod, as a multiple of the baseline.
 const START_TARGET: f64 = 0.70;
 const END_TARGET: f64 = 1.20;
 
-/// Most that a start may take, as a multiple of what podman takes for the same pod.
+/// Maximum start time, as a multiple of podman's for the same pod.
 const PEER_TARGET: f64 = 1.0;
 
-/// Its number is the same on every architecture.
+/// Signal number of SIGTERM, which is the same on every architecture.
 const SIGTERM: u32 = 15;
 
-/// Milliseconds of each turn.
+/// Results of all rounds, in milliseconds.
 #[derive(Default)]
 struct Turns {
     up: Vec<f64>,
@@ -29,7 +29,7 @@ struct Turns {
     down: Vec<f64>,
 }
 
-/// What each turn is measured with.
+/// The systems that are compared.
 struct Stage {
     world: World,
     bare: Bare,
@@ -37,7 +37,7 @@ struct Stage {
     caller: Listener,
 }
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let world = World::running("latency").await;
     let caller = Listener::new(&world.engine).await;
@@ -51,7 +51,7 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let (mut ours, mut floor, mut overlapped) = (Turns::default(), Turns::default(), Turns::default());
     for round in 0..arguments.rounds {
         eprint!("\r(a) one pod, round {} of {} ", round + 1, arguments.rounds);
-        // Each comes first in a third of the rounds: what one leaves behind must not always meet the same next.
+        // Rotates the order, so that no candidate always runs after the same predecessor and inherits its leftovers.
         for turn in 0..3 {
             match (round + turn) % 3 {
                 0 => stage.of_kubelet(round, &mut ours).await,
@@ -118,7 +118,7 @@ impl Stage {
     }
 }
 
-/// Waits until a container's shell has set its trap: the kernel keeps SIGTERM from a first process that has none.
+/// Waits until the container's shell has installed its trap. The kernel discards SIGTERM for PID 1 without a handler.
 async fn until_it_listens(world: &World, id: &str) {
     let pid = world.engine.inspect(id).await.unwrap().state.unwrap().pid.unwrap();
     let look = async || {

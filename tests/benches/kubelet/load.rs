@@ -1,4 +1,4 @@
-//! (b) Many pods at once, and what it takes to keep them: (c) memory, (d) processor time, (e) a new start.
+//! Measures a full node: (b) throughput of many pods, (c) memory, (d) CPU time and (e) restart.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,24 @@ use crate::shared::gauge;
 use crate::shared::numbers::median;
 use crate::shared::table::Table;
 
-/// Concurrencies that the bare engine is tried with.
+/// Concurrency levels tried with the bare engine.
 const AT_ONCE: [usize; 4] = [2, 4, 8, 16];
-/// Times that the kubelet and the bare engine take turns.
+/// Number of times that the kubelet and the bare engine alternate.
 const TURNS: usize = 2;
-/// Least throughput, as a share of the bare engine's.
+/// Minimum throughput, as a multiple of the bare engine's.
 const THROUGHPUT_TARGET: f64 = 1.4;
-/// Most resident memory without pods and with a hundred, MiB.
+/// Maximum resident memory with no pods and with a hundred, MiB.
 const MEMORY_TARGETS: (f64, f64) = (12.0, 20.0);
-/// Most of a core while nothing happens, per cent.
+/// Maximum CPU use of an idle node, as a percentage of one core.
 const QUIET_TARGET: f64 = 0.5;
-/// Most seconds from a new start to all pods adopted and reported.
+/// Maximum seconds from a restart until all pods are adopted and reported.
 const RESTART_TARGET: f64 = 1.0;
-/// Starts that are measured.
+/// Number of restarts measured.
 const RESTARTS: usize = 5;
-/// After which a process has put away what its last work needed.
+/// Wait before a measurement, so that the process frees what its last work needed.
 const SETTLING: Duration = Duration::from_secs(15);
 
-/// (b) Measures and reports.
+/// (b) Measures throughput and adds the result to the table.
 pub async fn throughput(arguments: &Arguments, table: &mut Table) {
     let world = World::running("flood").await;
     let (_model, bare) = Bare::on_bridge("flood-model", &manifests::one_container("model")).await;
@@ -58,7 +58,7 @@ pub async fn throughput(arguments: &Arguments, table: &mut Table) {
     table.at_least(&what, THROUGHPUT_TARGET, median(&ours) / median(&floor), "x", detail);
 }
 
-/// Pods a second, from the first file to the last container.
+/// Pods per second, from the first manifest to the start of the last container.
 async fn rate(world: &World, clock: &Clock, turn: usize, pods: usize) -> f64 {
     let names: Vec<String> = (0..pods).map(|number| format!("flood-{turn}-{number}")).collect();
     let begin = now();
@@ -84,7 +84,7 @@ async fn bare_rate(bare: &Bare, clock: &Clock, prefix: &str, pods: usize, at_onc
     pods as f64 / seconds
 }
 
-/// (c), (d), (e) Measures and reports what a node full of quiet pods costs.
+/// (c), (d), (e) Measures a node full of idle pods and adds the results to the table.
 pub async fn standing(arguments: &Arguments, table: &mut Table) {
     let mut world = World::running("full").await;
     let pods = arguments.pods;
@@ -140,7 +140,7 @@ async fn restart(world: &mut World, pods: usize, table: &mut Table) {
     table.at_most("(c) memory after a start with pods", MEMORY_TARGETS.1, memory.resident, " MiB", detail);
 }
 
-/// Asks until `kubelet get pods` shows so many, all Ready.
+/// Polls `kubelet get pods` until this many pods exist and all are Ready.
 pub async fn until_ready(world: &World, pods: usize) {
     let begin = Instant::now();
     loop {

@@ -1,10 +1,10 @@
-//! One line on where this ran.
+//! Describes the machine in one line.
 
 use std::fs;
 
 use tests::Engine;
 
-/// Processors, memory, kernel, engine and what else is at work.
+/// Processors, memory, kernel, Docker version and load.
 pub async fn line() -> String {
     let engine = Engine::connect().await;
     let version = engine.docker().version().await.unwrap().version.unwrap_or_default();

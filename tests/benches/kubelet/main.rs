@@ -1,7 +1,7 @@
-//! Measures the kubelet: each number beside the bare engine's in the same run, or against a fixed budget.
+//! Benchmarks of the kubelet: each number is compared with the bare engine in the same run, or with a fixed budget.
 //!
-//! `make bench` runs all of it. `ARGS=--quick` tries it out with small numbers, `ARGS="--only a,c"` takes parts of it.
-//! It prints a table and writes nothing; `BENCHMARKS.md` says how to read it.
+//! `make bench` runs all parts. `ARGS=--quick` runs them with small sizes, `ARGS="--only a,c"` selects parts. The
+//! benchmark prints a table and writes no files; `BENCHMARKS.md` explains the table.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on has nothing to tell")]
 

@@ -1,25 +1,25 @@
-//! The pods that are measured.
+//! Manifests of the measured pods.
 
 use std::net::SocketAddr;
 
 use tests::IMAGE;
 
-/// A pod of one container that ends at once when it is asked to.
+/// A pod with one container that exits as soon as it receives SIGTERM.
 pub fn one_container(name: &str) -> String {
     format!("{}{}", head(name), container("app", "sleep 86400", ""))
 }
 
-/// A pod that serves on that port, and calls that place of the host as soon as it does.
+/// A pod that serves on `port` and calls `host` as soon as it does.
 pub fn serving(name: &str, port: u16, host: SocketAddr) -> String {
     let call = format!("nc -w 9 {} {} </dev/null", host.ip(), host.port());
     let command = format!("httpd -p {port} -h /etc; {call}; sleep 86400");
     format!("{}{}", head(name), container("app", &command, ""))
 }
 
-/// A pod whose containers are looked at by ten probes a second, half of them TCP, half HTTP.
+/// A pod with ten probes per second, half of them TCP and half HTTP.
 ///
-/// A container has one readiness and one liveness probe, so there are five, four of which only carry probes of the
-/// web server in the first.
+/// A container has one readiness and one liveness probe, so the pod has five containers. Four of them exist only for
+/// their probes of the web server in the first.
 pub fn ten_probes(name: &str) -> String {
     let probes = "    readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 1}
     livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}

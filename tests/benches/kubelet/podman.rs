@@ -1,4 +1,4 @@
-//! The peer: `podman kube play` of the same pod, in a network namespace of its own, with its own pause image.
+//! The peer: `podman kube play` of the same pod, in a separate network namespace and with podman's pause image.
 
 use std::fs;
 
@@ -9,31 +9,32 @@ use tests::{Engine, Host, IMAGE};
 use crate::clock::{Nanos, now};
 use crate::manifests;
 
-/// Podman with folders of its own.
+/// A podman with separate storage directories.
 pub struct Podman {
     folder: TempDir,
     host: Host,
 }
 
 impl Podman {
-    /// Podman that has the image of the pods.
+    /// Sets up podman and loads the image of the pods into it.
     pub async fn new(engine: &Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let image: Vec<_> = engine.docker().export_image(IMAGE).try_collect().await.unwrap();
         fs::write(folder.path().join("image.tar"), image.concat()).unwrap();
-        // The same program starts containers for both, and the limits are those that every process may set.
+        // Podman uses the same OCI runtime as Docker, and resource limits that an unprivileged process may set.
         let configuration = "[containers]\ndefault_ulimits = [\"nofile=4096:4096\", \"nproc=4096:4096\"]\n[engine]\n\
              runtime = \"runc\"\nevents_logger = \"file\"\ncgroup_manager = \"cgroupfs\"\n";
         fs::write(folder.path().join("containers.conf"), configuration).unwrap();
         let podman = Self { folder, host: Host::new().await };
         let image = podman.path("image.tar");
         podman.run(&["load", "--quiet", "--input", &image]);
-        // Its pause image is made when it is first wanted.
+        // Podman builds its pause image at first use.
         podman.play("first");
         podman
     }
 
-    /// Plays a pod of one container, and takes it down again: nanoseconds from the command to the start of the container.
+    /// Plays a pod of one container and takes it down. Returns nanoseconds from the command to the start of the
+    /// container.
     pub fn play(&self, name: &str) -> Nanos {
         let file = self.path(&format!("{name}.yaml"));
         let manifest = manifests::one_container(name).replace(IMAGE, &format!("localhost/{IMAGE}"));

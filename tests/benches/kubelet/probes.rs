@@ -1,4 +1,4 @@
-//! (d) Processor time with ten probes a second on every pod.
+//! (d) CPU time with ten probes per second on every pod.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::{load, manifests};
 
-/// Most of a core with ten probes a second on each of a hundred pods, per cent.
+/// Maximum CPU use with ten probes per second on each of a hundred pods, as a percentage of one core.
 const TARGET: f64 = 5.0;
 const TARGET_PODS: f64 = 100.0;
-/// After which every probe has found its pace.
+/// Wait before the measurement, so that all probes run at their steady rate.
 const SETTLING: Duration = Duration::from_secs(15);
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let world = World::running("probes").await;
     let pods = arguments.pods;

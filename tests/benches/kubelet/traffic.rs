@@ -1,4 +1,4 @@
-//! (f) TCP between pods: on one node beside the engine's own bridge, and between nodes beside the bare link.
+//! (f) TCP between pods: on one node compared with the engine's bridge, and between nodes compared with the bare link.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -16,32 +16,32 @@ use crate::arguments::Arguments;
 use crate::shared::numbers::median;
 use crate::shared::table::Table;
 
-/// Targets: at least so much of the throughput beside it.
+/// Minimum throughput, relative to the baseline.
 const ONE_NODE: f64 = 1.0;
 const SEGMENT: f64 = 0.9;
 const ACROSS_A_ROUTER: f64 = 0.6;
-/// At most so much of the latency beside it.
+/// Maximum latency, relative to the baseline.
 const LATENCY: f64 = 1.0;
 
-/// Bytes of one write.
+/// Bytes per write in the throughput test.
 const PIECE: usize = 128 << 10;
-/// Bytes that are sent and come back.
+/// Bytes per message of a round trip.
 const WORD: usize = 64;
 
-/// A network namespace, and an address there.
+/// A network namespace and an IP address in it.
 struct Place {
     network: PathBuf,
     address: IpAddr,
 }
 
-/// What two places measured, in turns with what is beside them.
+/// Results of a pair of endpoints and of its baseline, measured in turns.
 #[derive(Default)]
 struct Seen {
     gigabits: Vec<f64>,
     microseconds: Vec<f64>,
 }
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     one_node(arguments, table).await;
     nodes(arguments, table).await;
@@ -100,7 +100,7 @@ async fn nodes(arguments: &Arguments, table: &mut Table) {
     }
 }
 
-/// Each comes first in every other round.
+/// Runs both in turns; the order changes every round.
 fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
     if round.is_multiple_of(2) {
         one();
@@ -111,12 +111,12 @@ fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
     }
 }
 
-/// Does something on the first processor alone, both ends of a connection: what is compared is what packets cost, and not where the
-/// scheduler puts whom, by which two runs over one way differ by a sixth.
+/// Pins both ends of a connection to the first CPU. The comparison is then of the cost per packet; scheduler placement
+/// alone makes two runs over one path differ by a sixth.
 fn on_one_processor(measure: impl FnOnce() + Send) {
     let mut first = CpuSet::new();
     first.set(0);
-    // A thread that stays where it is put, and those that it begins.
+    // Runs in a new thread: it keeps its CPU affinity, and threads that it starts inherit it.
     let run = || {
         sched_setaffinity(None, &first).unwrap();
         measure();
@@ -146,7 +146,7 @@ async fn pair(world: &World) -> [Place; 2] {
     [place(&pod(world, "a").await), place(&pod(world, "b").await)]
 }
 
-/// The engine's id of a container of a pod, and the pod's address.
+/// Docker ID of a pod's container, and the pod's IP address.
 async fn pod(world: &World, name: &str) -> (String, IpAddr) {
     world.write(&format!("{name}.yaml"), &sleeper(name));
     let pod = world.wait_ready(name).await;
@@ -154,7 +154,7 @@ async fn pod(world: &World, name: &str) -> (String, IpAddr) {
 }
 
 fn place((id, address): &(String, IpAddr)) -> Place {
-    // By its cgroup, whichever process ids the engine sees.
+    // Finds the process by its cgroup, because the engine may use another PID namespace.
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let is_its = |process: &PathBuf| {
         fs::read_to_string(process.join("cgroup")).is_ok_and(|cgroups| cgroups.contains(id.as_str()))
@@ -169,7 +169,7 @@ fn bare(machine: &Machine) -> Place {
 }
 
 impl Place {
-    /// Does something there, on a thread of its own.
+    /// Runs a function in this network namespace, on a separate thread.
     fn run<T: Send + 'static>(&self, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let network = File::open(&self.network).unwrap();
         thread::spawn(move || {
@@ -193,12 +193,12 @@ impl Place {
     }
 }
 
-/// How long each way is sent over.
+/// Duration of each throughput run.
 const SENDING: Duration = Duration::from_millis(700);
-/// Round trips of one turn.
+/// Round trips per turn.
 const TRIPS: u32 = 2_000;
 
-/// Gigabits a second from one place to the other.
+/// Throughput from one endpoint to the other, in gigabits per second.
 fn throughput(from: &Place, to: &Place) -> f64 {
     let listener = to.listen();
     let at = listener.local_addr().unwrap();
@@ -219,7 +219,7 @@ fn throughput(from: &Place, to: &Place) -> f64 {
     reader.join().unwrap()
 }
 
-/// Microseconds of a round trip between the places.
+/// Round-trip time between the endpoints, in microseconds.
 fn latency(from: &Place, to: &Place) -> f64 {
     let listener = to.listen();
     let at = listener.local_addr().unwrap();

@@ -1,16 +1,16 @@
-//! What to measure, and how much of it.
+//! Command-line arguments of the master benchmark: which parts to run, and with which sizes.
 
 use std::time::Duration;
 
 use crate::hollow;
 use crate::shared::words::parts;
 
-/// One letter of the list of targets.
+/// A part of the benchmark, named by its letter in the list of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// (a) The master starts.
+    /// (a) Start of the master.
     Start,
-    /// (b) What it takes: memory, and the size of its binary.
+    /// (b) Memory use and binary size.
     Memory,
     /// (c) Durable creates.
     Creates,
@@ -18,16 +18,16 @@ pub enum Part {
     Requests,
     /// (e) Watches.
     Watches,
-    /// (f) Machines become nodes.
+    /// (f) Machines that join as nodes.
     Joins,
-    /// (g) Pods get nodes.
+    /// (g) Pods that are scheduled.
     Schedule,
-    /// (h) Nodes without engines run pods.
+    /// (h) Hollow nodes that run pods.
     Hollow,
 }
 
 impl Part {
-    /// All of them, in the order of their letters.
+    /// All parts, in the order of their letters.
     const ALL: [Self; 8] = [
         Self::Start,
         Self::Memory,
@@ -40,49 +40,49 @@ impl Part {
     ];
 }
 
-/// How the bench was called.
+/// The parsed command line.
 #[derive(Debug)]
 pub struct Arguments {
     parts: Vec<Part>,
-    /// Starts of each sort.
+    /// Number of starts of each kind.
     pub starts: usize,
     /// Pods of a small cluster.
     pub pods: usize,
-    /// Clients that ask at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// Clients that watch at once.
+    /// Number of concurrent watches.
     pub watchers: usize,
-    /// Machines that become nodes at once.
+    /// Number of machines that join concurrently.
     pub joins: usize,
-    /// Nodes of the clusters in which pods get nodes, one after the other.
+    /// Node counts of the clusters in which pods are scheduled, one after the other.
     pub schedule_nodes: Vec<usize>,
-    /// How many pods get nodes there.
+    /// Number of pods to schedule there.
     pub schedule_pods: usize,
-    /// Nodes without engines.
+    /// Number of hollow nodes.
     pub hollow_nodes: usize,
-    /// How many pods they run.
+    /// Number of pods on the hollow nodes.
     pub hollow_pods: usize,
-    /// How long they are looked at.
+    /// Period over which the hollow nodes are observed.
     pub hollow_window: Duration,
-    /// This is the process of those nodes, which join by that line.
+    /// Set in the child process that runs the hollow nodes: the join string for them.
     pub be_hollow: Option<String>,
-    /// How long each thing is done.
+    /// Duration of each measurement.
     pub window: Duration,
-    /// After which a process has put away what its last work needed.
+    /// Wait before a measurement, so that the process frees what its last work needed.
     pub settling: Duration,
-    /// Whether to go on to a large cluster.
+    /// Whether to continue with a large cluster.
     pub large: bool,
-    /// Pods of the large cluster at which to look.
+    /// Pod counts of the large cluster at which to measure.
     pub curve: Vec<usize>,
-    /// Its nodes.
+    /// Nodes of the large cluster.
     pub nodes: usize,
 }
 
-/// The words that this bench alone knows.
+/// Options that only this benchmark accepts.
 const KNOWN: &str = "--quick, --large, --window SECONDS, --hollow-nodes N, --hollow-pods N";
 
 impl Arguments {
-    /// Reads the command line.
+    /// Parses the command line.
     pub fn read() -> Self {
         let mut read = Self {
             parts: Vec::new(),
@@ -126,7 +126,7 @@ impl Arguments {
         Self { parts, ..read }
     }
 
-    /// Whether a part is asked for.
+    /// Whether the part is selected.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }

@@ -1,5 +1,5 @@
-//! The client beside the master: one connection of HTTP/1.1 over TLS with a certificate, as light as can be, because it
-//! takes its part of the same processors.
+//! A minimal client: one HTTP/1.1 connection over TLS with a client certificate. It shares the CPUs with the master, so
+//! it does as little as possible.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tests::Master;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Where a master is, and how it is trusted.
+/// Address and TLS configuration of a master.
 #[derive(Clone)]
 pub struct Way {
     address: SocketAddr,
     tls: Arc<ClientConfig>,
 }
 
-/// A connection to it.
+/// A connection to a master.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Way {
-    /// The way of the administrator; none before the master has written it down.
+    /// Connection settings of the administrator. Fails until the master has written `admin.kubeconfig`.
     pub fn to(master: &Master) -> Result<Self, String> {
         let admin = master.admin()?;
         let own = (admin.credentials.certificates.as_str(), admin.credentials.key.as_str());
@@ -37,12 +37,12 @@ impl Way {
         Ok(Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, master.port.number)), tls })
     }
 
-    /// The same way for somebody else: the authority, and the certificate and key that are shown, all PEM.
+    /// The same address with another CA certificate and another client certificate and key, all PEM.
     pub fn shows(&self, authority: &str, own: Option<(&str, &str)>) -> Self {
         Self { address: self.address, tls: Arc::new(tests::tls_config(authority, own).unwrap()) }
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, String> {
         let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -57,14 +57,14 @@ impl Way {
 }
 
 impl Connection {
-    /// Asks, and reads the whole answer: its code and body.
+    /// Sends a request and reads the whole response: status code and body.
     pub async fn ask(&mut self, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
         let (code, body) = self.begin(method, path, body).await?;
         let body = body.collect().await.map_err(|error| error.to_string())?;
         Ok((code, body.to_bytes()))
     }
 
-    /// Asks, and leaves the answer's body to be read.
+    /// Sends a request and returns the response with its body unread.
     pub async fn begin(&mut self, method: Method, path: &str, body: &str) -> Result<(u16, Incoming), String> {
         let content_type =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };

@@ -1,4 +1,4 @@
-//! Many clients that do one thing again and again.
+//! Runs many clients that repeat one kind of request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use http::Method;
 use crate::client::Way;
 use crate::objects::{PODS, node, pod};
 
-/// One request: method, path and body, and the code that is right.
+/// One request (method, path and body) and the expected status code.
 pub struct Request {
     pub method: Method,
     pub path: String,
@@ -18,13 +18,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without a body.
+    /// A GET request.
     pub fn get(path: String) -> Self {
         Self { method: Method::GET, path, body: String::new(), expected: 200 }
     }
 }
 
-/// How often a second so many clients do it over a while; `make` makes the request of a number.
+/// Requests per second that this many clients reach over the window; `make` builds the request with a given number.
 pub async fn rate(
     way: &Way,
     clients: usize,
@@ -36,9 +36,9 @@ pub async fn rate(
     done as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Makes pods of these numbers, and says how many a second.
+/// Creates pods with these numbers; returns the rate per second.
 pub async fn fill(way: &Way, pods: std::ops::Range<usize>, nodes: usize) -> f64 {
-    /// Enough that the disk is never waited for by all of them.
+    /// Enough clients that some always have work while others wait for the disk.
     const CLIENTS: usize = 32;
 
     let (begun, first, count) = (Instant::now(), pods.start, pods.len());
@@ -46,7 +46,6 @@ pub async fn fill(way: &Way, pods: std::ops::Range<usize>, nodes: usize) -> f64 
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Makes nodes.
 pub async fn fill_nodes(way: &Way, nodes: usize) {
     let make = |number| Request {
         method: Method::POST,
@@ -57,12 +56,12 @@ pub async fn fill_nodes(way: &Way, nodes: usize) {
     run(way, 16, nodes, || true, make).await;
 }
 
-/// The request that makes a pod.
+/// The request that creates a pod.
 pub fn create(number: usize, nodes: usize) -> Request {
     Request { method: Method::POST, path: PODS.to_owned(), body: pod(number, nodes), expected: 201 }
 }
 
-/// Runs requests of the numbers below `most` for as long as that is wanted, and says how many there were.
+/// Runs requests with numbers below `most` while `goes_on` returns true; returns their count.
 pub async fn run(
     way: &Way,
     clients: usize,

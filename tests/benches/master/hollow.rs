@@ -1,4 +1,5 @@
-//! (h) Nodes without engines, which are real kubelets to the master, run pods: how long everything takes to come up, and what it is like then.
+//! (h) Runs pods on hollow nodes, which the master cannot tell from real kubelets. Measures the start of the cluster
+//! and its steady state.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex};
@@ -22,33 +23,34 @@ use crate::shared::numbers::{median, share};
 use crate::shared::table::Table;
 use crate::{machine, start};
 
-/// The word that makes this bench the process of the nodes.
+/// Option that makes this program the process of the hollow nodes.
 pub const WORD: &str = "--be-hollow";
-/// Most milliseconds that 99 of 100 requests take.
+/// Maximum request latency at the 99th percentile, in milliseconds.
 const TARGET: f64 = 100.0;
-/// What nodes are called, before their number.
+/// Prefix of the node names.
 const NODE: &str = "node-";
-/// The master of the nodes: everything inside it, and whoever asks becomes a node.
+/// Flags of the master: it runs all controllers and admits every node that asks.
 const FLAGS: [&str; 3] =
     ["--advertise-address=127.0.0.1", "--csr-approval-policy=insecure-always-approve", "--scheduler=true"];
-/// Clients that make pods.
+/// Number of clients that create pods.
 const CLIENTS: usize = 16;
-/// Longest that everything may take to come up.
+/// Timeout until everything runs.
 const DEADLINE: Duration = Duration::from_secs(1800);
-/// Is the nodes for as long as whoever began it holds the other end of its standard input.
+/// Runs the hollow nodes until the parent process closes this process's standard input.
 pub async fn be(line: &str, nodes: usize) {
     let _nodes = HollowNodes::join(line, (0..nodes).map(|number| format!("{NODE}{number}")));
     let mut rest = Vec::new();
     tokio::io::stdin().read_to_end(&mut rest).await.unwrap();
 }
 
-/// The process of the nodes.
+/// The process of the hollow nodes.
 struct Nodes(Child);
 
 impl Nodes {
     fn begin(line: &str, nodes: usize) -> Self {
         let own = std::env::current_exe().unwrap();
-        // Volumes of so many nodes are no file systems each: the process may not mount.
+        // Without root, the process runs without permission to mount, so volumes of all nodes are plain directories
+        // instead of file systems.
         let mut command = if geteuid().is_root() {
             let mut command = Command::new("setpriv");
             command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]).arg(own);
@@ -68,10 +70,10 @@ impl Drop for Nodes {
     }
 }
 
-/// The moments at which pods were asked for, by their names; pods are asked for through this alone.
+/// Creation times of pods, by name. All pods are created through this.
 static ASKED: LazyLock<Mutex<Moments>> = LazyLock::new(Mutex::default);
 
-/// A pod that has no node yet and asks for little; its token and what it trusts come with it.
+/// An unscheduled pod with small requests; the master adds its service-account token and CA volume.
 fn pod(name: &str) -> String {
     ASKED.lock().unwrap().insert(name.to_owned(), Instant::now());
     let container = format!(
@@ -82,7 +84,7 @@ fn pod(name: &str) -> String {
     )
 }
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     machine::open_many();
     let Arguments { hollow_nodes: nodes, hollow_pods: pods, hollow_window: window, .. } = *arguments;
@@ -151,7 +153,7 @@ fn master_and(hollow: &Nodes, master: &Master) -> [u32; 2] {
     [master.pid(), hollow.0.id()]
 }
 
-/// What both have taken by now.
+/// CPU time and memory of both processes so far.
 fn taken(master: &Master, hollow: &Nodes) -> String {
     let one = |pid: u32| {
         let memory = gauge::memory(pid);
@@ -160,7 +162,7 @@ fn taken(master: &Master, hollow: &Nodes) -> String {
     format!("until then the master took {}, the nodes {}", one(master.pid()), one(hollow.0.id()))
 }
 
-/// Waits until there are so many; when the last of them came.
+/// Waits until this many objects have been seen; returns the time of the last.
 async fn until(seen: &mut watch::Receiver<Moments>, all: usize, master: &Master) -> Instant {
     let waited = tokio::time::timeout(DEADLINE, seen.wait_for(|seen| seen.len() >= all)).await;
     let is_there = matches!(waited, Ok(Ok(_)));
@@ -170,7 +172,7 @@ async fn until(seen: &mut watch::Receiver<Moments>, all: usize, master: &Master)
     seen.values().max().copied().unwrap()
 }
 
-/// Milliseconds from asking for a pod to seeing it run, of those that were asked for and seen.
+/// Milliseconds from creating each pod to seeing it run, for pods with both times.
 fn lateness(running: &watch::Receiver<Moments>) -> Vec<f64> {
     let (asked, running) = (ASKED.lock().unwrap(), running.borrow());
     let both = asked.iter().filter_map(|(name, asked)| Some(running.get(name)?.duration_since(*asked)));

@@ -1,4 +1,5 @@
-//! (f) Many machines become nodes at once: each asks with a key of its own, waits, and uses what it is given.
+//! (f) Many machines join at once: each sends a certificate signing request for its own key, waits, and uses the
+//! certificate.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,15 +19,15 @@ use crate::shared::numbers::quartiles;
 use crate::shared::table::Table;
 use crate::{machine, start};
 
-/// Most seconds until the last of them is a node.
+/// Maximum seconds until the last machine is a node.
 const TARGET: f64 = 60.0;
-/// Between two looks of a machine at what has become of its request; what a stock kubelet that may not watch does.
+/// Poll interval of a machine that waits for its certificate, as of a stock kubelet that may not watch.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longest that a machine waits.
+/// Timeout of a machine.
 const DEADLINE: Duration = Duration::from_secs(600);
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// A machine: its name, its key and its request, which are made before time is taken.
+/// A machine: name, key and certificate request, all created before the measurement starts.
 struct Machine {
     name: String,
     key: String,
@@ -51,7 +52,7 @@ impl Machine {
         Self { name, key: key.serialize_pem(), request: request.to_string() }
     }
 
-    /// From the first word to its own Node; seconds.
+    /// Seconds from the first request to the machine's own Node object.
     async fn join(self, way: Way, authority: Arc<str>) -> f64 {
         let begun = Instant::now();
         let mut stranger = way.shows(&authority, None).connect().await.unwrap();
@@ -74,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Makes an object, and comes again when the master, which has enough to do, wants to be asked later.
+/// Creates an object; retries after the delay that an overloaded master asks for.
 async fn make(connection: &mut Connection, path: &str, object: &str) {
     let begun = Instant::now();
     loop {
@@ -89,7 +90,7 @@ async fn make(connection: &mut Connection, path: &str, object: &str) {
     }
 }
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     machine::open_many();
     let mut master = Master::new().with_flags(["--csr-approval-policy=insecure-always-approve"]);

@@ -1,4 +1,4 @@
-//! A large cluster: 150,000 pods of 5,000 nodes, and what each thing costs on the way there.
+//! A large cluster of 150,000 pods and 5,000 nodes: cost of each operation while it grows.
 
 use std::time::Instant;
 
@@ -14,14 +14,15 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::{start, watches};
 
-/// Watches while the cluster is large.
+/// Number of watches while the cluster is large.
 const WATCHERS: usize = 20;
-/// Changes a second while they watch.
+/// Changes per second while they watch.
 const PACE: f64 = 500.0;
-/// Times that a list is asked for.
+/// Number of lists measured.
 const LISTS: usize = 5;
 
-/// Measures and reports; nothing here has a target but the line of the curve before.
+/// Runs the measurement and adds its results to the table. There are no targets; compare each line with the one before
+/// it.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let mut master = start::master(&[]);
     start::start(&mut master).await;
@@ -46,7 +47,7 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     table.at_most("large: memory after it", f64::INFINITY, memory.resident, " MiB", detail);
 }
 
-/// One point of the curve.
+/// Measures one point of the curve.
 async fn point(
     arguments: &Arguments,
     master: &Master,
@@ -90,7 +91,7 @@ async fn point(
     table.at_most(&name("how late, 99 of 100"), f64::INFINITY, delivered.late_ms(0.99), " ms", detail);
 }
 
-/// Milliseconds of a list, and its bytes.
+/// Milliseconds and bytes of a list.
 async fn list(way: &Way, path: &str) -> (f64, usize) {
     let mut connection = way.connect().await.unwrap();
     let (mut times, mut bytes) = (Vec::new(), 0);

@@ -1,10 +1,10 @@
-//! The machine: one line on where this ran, and what it lets a process have.
+//! Describes the machine in one line and raises the limit of open files.
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Processors, memory, kernel and what else is at work.
+/// Processors, memory, kernel and load.
 pub fn line() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let memory = read("/proc/meminfo");
@@ -19,7 +19,7 @@ pub fn line() -> String {
     )
 }
 
-/// Lets this process, and what it starts, have a connection to each of many at once.
+/// Raises the limit of open files of this process and its children, so that many connections fit.
 pub fn open_many() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -1,7 +1,7 @@
-//! Measures the master: a release build with a client beside it on the same machine, each number against a target.
+//! Benchmarks of the master: a release build and a client on the same machine, each number compared with a target.
 //!
-//! `hack/bench.sh master` runs all of it. `--quick` tries it out with small numbers, `--only a,c` takes parts of it,
-//! `--large` goes on to 150,000 pods. It prints a table and writes nothing; `BENCHMARKS.md` says how to read it.
+//! `hack/bench.sh master` runs all parts. `--quick` runs them with small sizes, `--only a,c` selects parts, `--large`
+//! continues to 150,000 pods. The benchmark prints a table and writes no files; `BENCHMARKS.md` explains the table.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on has nothing to tell")]
 

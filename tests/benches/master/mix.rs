@@ -1,4 +1,5 @@
-//! What people and controllers ask for while nodes go on: gets, lists of a node's pods, patches, pods that come and go, at a steady pace.
+//! A steady load like that of users and controllers: gets, lists of a node's pods, patches, creates and deletes of
+//! pods.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,11 +12,11 @@ use crate::drive::Request;
 use crate::objects::{PODS, patch};
 use crate::shared::numbers::share;
 
-/// Requests a second.
+/// Requests per second.
 const PACE: f64 = 100.0;
-/// Clients; each asks when it is its turn, also where an answer before was late.
+/// Number of clients. Each sends at its scheduled time, even when an earlier response is late.
 const CLIENTS: usize = 20;
-/// What each asks for, one after the other and then from the beginning.
+/// The sequence of requests that each client repeats.
 const TURNS: [Asked; 10] = [
     Asked::Get,
     Asked::List,
@@ -29,32 +30,32 @@ const TURNS: [Asked; 10] = [
     Asked::Delete,
 ];
 
-/// One sort of request.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asked {
-    /// A pod.
+    /// Get a pod.
     Get,
-    /// The pods of a node.
+    /// List the pods of a node.
     List,
-    /// A pod that stays.
+    /// Patch a permanent pod.
     Patch,
-    /// One more pod.
+    /// Create a temporary pod.
     Create,
-    /// It goes.
+    /// Delete a temporary pod.
     Delete,
 }
 
-/// Of each sort, milliseconds from when a request was due to its whole answer.
+/// Latencies in milliseconds by kind of request, from the scheduled time of a request to its complete response.
 #[derive(Default)]
 pub struct Answers(BTreeMap<Asked, Vec<f64>>);
 
 impl Answers {
-    /// Those of all sorts.
+    /// Latencies of all kinds.
     pub fn all(&self) -> Vec<f64> {
         self.0.values().flatten().copied().collect()
     }
 
-    /// What 99 of 100 of each sort took at most.
+    /// 99th percentile of each kind, as text.
     pub fn each(&self) -> String {
         let one = |(asked, times): (&Asked, &Vec<f64>)| {
             format!("{asked:?} {:.1}", share(times, 0.99)).to_lowercase()
@@ -63,18 +64,18 @@ impl Answers {
     }
 }
 
-/// What there is to be asked for.
+/// The objects that requests are about.
 #[derive(Clone, Copy)]
 pub struct Stock {
-    /// Nodes, called so.
+    /// Prefix of the node names and number of nodes.
     pub nodes: (&'static str, usize),
-    /// Pods that stay, `pod-0` and so on.
+    /// Number of permanent pods, `pod-0` and so on.
     pub pods: usize,
-    /// Makes one that comes and goes, of that name.
+    /// Builds a temporary pod with the given name.
     pub make: fn(&str) -> String,
 }
 
-/// Asks for so long.
+/// Sends requests for the duration of the window.
 pub async fn ask(way: &Way, stock: Stock, window: Duration) -> Answers {
     let mut asking = JoinSet::new();
     let begun = Instant::now();
@@ -122,10 +123,10 @@ impl Client {
         assert!(code == request.expected, "{} {code}: {}", request.path, String::from_utf8_lossy(&body));
     }
 
-    /// A request of that sort; where there is nothing to be removed, another one.
+    /// Builds a request of that kind; when no pod is left to delete, a request of another kind.
     fn request(&mut self, asked: Asked, number: usize) -> (Asked, Request) {
         let (node, nodes) = self.stock.nodes;
-        // Neighbours in time are none in the store.
+        // Consecutive requests concern objects that are not adjacent in the store.
         let spread = number.wrapping_mul(7919);
         let some_pod = format!("{PODS}/pod-{}", spread % self.stock.pods);
         let request = match asked {
@@ -151,7 +152,7 @@ impl Client {
         (asked, request)
     }
 
-    /// Removes what was made last.
+    /// Deletes the pod that was created last.
     fn delete(&mut self) -> Option<Request> {
         let path = format!("{PODS}/{}", self.made.take()?);
         Some(Request { method: Method::DELETE, path, body: String::new(), expected: 200 })

@@ -1,11 +1,11 @@
-//! The objects that are stored and asked for.
+//! Builds the stored objects and the paths of requests.
 
-/// Pods that share a label, so that a list by label has so many.
+/// Number of pods that share a label, so the size of a list by that label.
 pub const PODS_A_LABEL: usize = 20;
-/// Where pods are.
+/// Path of the pods.
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A pod as a controller makes it, of one container, on one of so many nodes.
+/// A pod as a controller creates it, with one container, assigned to one of `nodes` nodes.
 pub fn pod(number: usize, nodes: usize) -> String {
     let (set, node) = (number / PODS_A_LABEL, number % nodes.max(1));
     format!(
@@ -13,15 +13,15 @@ pub fn pod(number: usize, nodes: usize) -> String {
     )
 }
 
-/// A pod that has no node yet.
+/// An unscheduled pod.
 pub fn waiting(number: usize) -> String {
     unplaced(number, "web", "")
 }
 
-/// Pods of which no two of a set may be on one node.
+/// Size of a set of pods with mutual anti-affinity.
 const SET: usize = 100;
 
-/// A pod that has no node yet and keeps apart from those of its set.
+/// An unscheduled pod with required anti-affinity to the other pods of its set.
 pub fn apart(number: usize) -> String {
     let set = number / SET;
     let term = format!(
@@ -39,7 +39,7 @@ fn unplaced(number: usize, set: &str, more: &str) -> String {
     )
 }
 
-/// A node that is ready and has room for a hundred pods.
+/// A Ready node with room for a hundred pods.
 pub fn node(number: usize) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24"}},"status":{{"allocatable":{{"cpu":"32","memory":"64Gi","pods":"110"}},"conditions":[{{"type":"Ready","status":"True"}}]}}}}"#,
@@ -48,10 +48,10 @@ pub fn node(number: usize) -> String {
     )
 }
 
-/// What a patch of a pod says; the moment comes back to watchers.
+/// A patch of a pod; it carries the send time, which watchers read to compute the delay.
 pub fn patch(at_micros: u128) -> String {
     format!(r#"{{"metadata":{{"annotations":{{"bench/at":"{at_micros}"}}}}}}"#)
 }
 
-/// What stands before the moment in an event.
+/// Bytes before the send time in a watch event.
 pub const AT: &[u8] = br#""bench/at":""#;

@@ -12,22 +12,22 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::{start, watches};
 
-/// Most resident memory without pods and with two thousand, MiB.
+/// Maximum resident memory with no pods and with two thousand, MiB.
 const MEMORY_TARGETS: (f64, f64) = (20.0, 60.0);
-/// Least of each a second.
+/// Minimum requests per second, by kind.
 const CREATES_TARGET: f64 = 3300.0;
 const GETS_TARGET: f64 = 10_000.0;
 const LISTS_TARGET: f64 = 500.0;
 const WHOLE_LISTS_TARGET: f64 = 100.0;
 const PATCHES_TARGET: f64 = 4500.0;
-/// Most of a core while nothing happens, per cent; ours, nobody has asked for one.
+/// Maximum CPU use of an idle master, as a percentage of one core. The target is this project's own.
 const QUIET_TARGET: f64 = 1.0;
 /// Nodes of a small cluster.
 const NODES: usize = 100;
-/// Lists of everything are large: a few at once fill the processors.
+/// Concurrent lists of all pods; the responses are large, so a few saturate the CPUs.
 const WHOLE_LISTS_AT_ONCE: usize = 4;
 
-/// (c) Measures and reports.
+/// (c) Measures creates and adds the result to the table.
 pub async fn creates(arguments: &Arguments, table: &mut Table) {
     let mut master = start::master(&[]);
     start::start(&mut master).await;
@@ -38,7 +38,7 @@ pub async fn creates(arguments: &Arguments, table: &mut Table) {
     table.at_least("(c) creates", CREATES_TARGET, rate, " /s", detail);
 }
 
-/// (b), (d), (e) Measures and reports on a master that holds pods.
+/// (b), (d), (e) Measures a master that holds pods and adds the results to the table.
 pub async fn standing(arguments: &Arguments, table: &mut Table) {
     let mut master = start::master(&[]);
     start::start(&mut master).await;
@@ -75,7 +75,7 @@ pub async fn standing(arguments: &Arguments, table: &mut Table) {
 async fn requests(arguments: &Arguments, way: &Way, table: &mut Table) {
     let (pods, clients, window) = (arguments.pods, arguments.clients, arguments.window);
     let labels = pods / PODS_A_LABEL;
-    // Neighbours in time are none in the store.
+    // Consecutive requests concern objects that are not adjacent in the store.
     let spread = |number: usize, of: usize| number.wrapping_mul(7919) % of;
     let get = move |number| Request::get(format!("{PODS}/pod-{}", spread(number, pods)));
     let detail = format!("{clients} clients, one of {pods} pods");

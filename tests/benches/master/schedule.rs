@@ -1,4 +1,4 @@
-//! (g) Pods that wait get nodes: as many a second as the scheduler inside the master binds, seen by one watch.
+//! (g) Schedules pending pods: bindings per second of the scheduler inside the master, measured with one watch.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +14,19 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::start;
 
-/// Least bindings a second at a thousand nodes, and where pods keep away from each other.
+/// Minimum bindings per second with a thousand nodes, also with pod anti-affinity.
 const TARGET: f64 = 5000.0;
 const APART_TARGET: f64 = 1000.0;
-/// How many nodes those are for.
+/// Number of nodes to which these targets apply.
 const NODES: usize = 1000;
-/// Clients that make what there is to be.
+/// Number of clients that create objects.
 const CLIENTS: usize = 32;
-/// Longest without a binding.
+/// Timeout without any binding.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Between two looks at whether nodes are ready.
+/// Poll interval while waiting for Ready nodes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     for nodes in &arguments.schedule_nodes {
         let pods = arguments.schedule_pods.min(nodes * 100);
@@ -39,7 +39,7 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     one(&what, APART_TARGET, nodes, pods, apart, table).await;
 }
 
-/// Makes nodes and pods while nobody schedules, then has them scheduled.
+/// Creates nodes and pods while no scheduler runs, then starts the scheduler.
 async fn one(
     what: &str,
     target: f64,
@@ -72,7 +72,7 @@ async fn one(
     table.at_least(what, target, seen.rate(), " /s", detail);
 }
 
-/// Waits until no node has the taint that it is made with: a pod could go to none of those that have it.
+/// Waits until no node has the not-ready taint that new nodes get; pods cannot be scheduled to tainted nodes.
 async fn all_ready(way: &Way) {
     let begun = Instant::now();
     let mut connection = way.connect().await.unwrap();
@@ -87,15 +87,15 @@ async fn all_ready(way: &Way) {
     }
 }
 
-/// What a watch saw of pods that have a node.
+/// Pods with a node, as seen by a watch.
 struct Seen {
-    /// Those of the first piece, which had one before.
+    /// Pods in the first chunk, which were bound earlier.
     first: usize,
-    /// Those that came after it.
+    /// Pods in later chunks.
     more: usize,
-    /// From the first piece to the last.
+    /// Seconds from the first chunk to the last.
     seconds: f64,
-    /// What the master took of all processors in that time.
+    /// CPU time of the master during that period.
     processor_seconds: f64,
 }
 
@@ -109,13 +109,13 @@ impl Seen {
     }
 }
 
-/// Watches pods that have a node until there are so many, or none comes for long.
+/// Watches for scheduled pods until enough were seen or the timeout passes without one.
 async fn watch(way: &Way, pods: usize, master: u32) -> Seen {
     let mut connection = way.connect().await.unwrap();
     let path = "/api/v1/pods?watch=true&fieldSelector=spec.nodeName!%3D";
     let (code, mut body) = connection.begin(Method::GET, path, "").await.unwrap();
     assert_eq!(code, 200);
-    // Once a pod: what is written of one that has a node is another event.
+    // Counts each pod once: later changes of a scheduled pod are MODIFIED events.
     let is_added = |line: &[u8]| line.starts_with(br#"{"type":"ADDED""#);
     let (mut first, mut seen, mut last, mut rest) = (None, 0, Instant::now(), Vec::new());
     while seen < pods
@@ -123,7 +123,7 @@ async fn watch(way: &Way, pods: usize, master: u32) -> Seen {
     {
         let Ok(data) = frame.into_data() else { continue };
         rest.extend_from_slice(&data);
-        // A line may come in two pieces.
+        // A line may be split between two chunks.
         let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         seen += rest[..whole].split(|byte| *byte == b'\n').filter(|line| is_added(line)).count();
         rest.drain(..whole);

@@ -1,4 +1,4 @@
-//! When a watch first saw each object as it is to be.
+//! Records when a watch first saw each object in the wanted state.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::client::Way;
 
-/// Of each object that is as it is to be, the moment at which that was seen first, by its name.
+/// First time that each object was seen in the wanted state, by object name.
 pub type Moments = HashMap<String, Instant>;
 
-/// What is read of an object.
+/// The fields that are read from an object.
 #[derive(Deserialize)]
 pub struct Seen {
     metadata: Metadata,
@@ -40,18 +40,18 @@ struct Condition {
 }
 
 impl Seen {
-    /// It says that it is ready.
+    /// Whether its Ready condition is true.
     pub fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|one| one.r#type == "Ready" && one.status == "True")
     }
 
-    /// A pod that runs.
+    /// Whether it is a pod with phase Running.
     pub fn is_running(&self) -> bool {
         self.status.phase == "Running"
     }
 }
 
-/// Follows a watch for as long as somebody looks.
+/// Follows a watch as long as the returned receiver exists.
 pub async fn follow(way: &Way, path: &str, is_it: fn(&Seen) -> bool) -> watch::Receiver<Moments> {
     #[derive(Deserialize)]
     struct Event {

@@ -1,4 +1,4 @@
-//! How many requests a master has answered, by its own count.
+//! Number of requests that a master has answered, from its metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use http::Method;
 
 use crate::client::Way;
 
-/// Sorts of requests that are told of by name.
+/// Number of request kinds listed by name.
 const TOLD: usize = 8;
 
-/// By what was asked for, requests that were answered.
+/// Number of answered requests, by kind.
 pub struct Served(BTreeMap<String, f64>);
 
-/// Those so far.
+/// Reads the current counters.
 pub async fn served(way: &Way) -> Served {
     let (code, body) = way.connect().await.unwrap().ask(Method::GET, "/metrics", "").await.unwrap();
     assert_eq!(code, 200);
@@ -31,7 +31,7 @@ pub async fn served(way: &Way) -> Served {
 }
 
 impl Served {
-    /// How many a second since then, and of which sort most of them were.
+    /// Requests per second since `before`, and the most frequent kinds.
     pub fn since(&self, before: &Self, seconds: f64) -> (f64, String) {
         let of = |(what, count): (&String, &f64)| {
             (what.clone(), (count - before.0.get(what).copied().unwrap_or_default()) / seconds)

@@ -1,4 +1,4 @@
-//! (a) From the start of the process to the first answer that it is ready, and the size of what is started.
+//! (a) Time from the start of the process to the first ready response, and the size of the binary.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use crate::client::Way;
 use crate::shared::numbers::{median, quartiles};
 use crate::shared::table::Table;
 
-/// Most milliseconds with a directory that is there, and with one that is to be made.
+/// Maximum milliseconds with an existing data directory and with a new one.
 const AGAIN_TARGET: f64 = 100.0;
 const FRESH_TARGET: f64 = 300.0;
-/// Largest binary, MiB.
+/// Maximum size of the binary, MiB.
 const SIZE_TARGET: f64 = 25.0;
-/// Longest that a start may take.
+/// Timeout of a start.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let (mut fresh, mut again) = (Vec::new(), Vec::new());
     for _ in 0..arguments.starts {
@@ -39,17 +39,18 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     table.at_most("(a) binary", SIZE_TARGET, size as f64 / f64::from(1 << 20), " MiB", String::new());
 }
 
-/// A master that is not started yet, with more flags. Its nodes have no kubelets, and none of them is taken for silent.
+/// A master that is not started yet, with additional flags. Its nodes have no kubelets, so the node lifecycle
+/// controller never marks them unhealthy.
 pub fn master(more: &[&str]) -> Master {
     Master::new().with_flags(flags(more))
 }
 
-/// The flags of such a one.
+/// The flags of such a master.
 pub fn flags(more: &[&str]) -> Vec<String> {
     ["--node-monitor-grace-period=10h"].iter().chain(more).map(ToString::to_string).collect()
 }
 
-/// Starts a master; milliseconds until it is ready.
+/// Starts a master; returns milliseconds until it is ready.
 pub async fn start(master: &mut Master) -> f64 {
     let begun = Instant::now();
     master.launch();

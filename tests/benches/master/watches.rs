@@ -1,4 +1,4 @@
-//! (e) Many watches of all pods while pods change at a steady pace: how much is delivered, and how late.
+//! (e) Many watches of all pods while pods change at a steady rate: event throughput and delay.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use crate::client::Way;
 use crate::objects::{AT, PODS, patch};
 use crate::shared::table::Table;
 
-/// Least deliveries a second.
+/// Minimum events delivered per second.
 const TARGET: f64 = 100_000.0;
-/// Latest that one in a hundred may be, milliseconds after the change was asked for.
+/// Maximum delay at the 99th percentile, in milliseconds after the change was requested.
 const LATE_TARGET: f64 = 20.0;
-/// Changes a second for each watch that is aimed at, a tenth more than the target needs.
+/// Rate of events as a multiple of the target: a tenth more than the target needs.
 const PACE: f64 = 1.1;
-/// Clients that change pods.
+/// Number of clients that change pods.
 const WRITERS: usize = 16;
-/// Of so many watches one measures how late it is told; the others count.
+/// One in this many watches measures delays; the others only count events.
 const MEASURED: usize = 10;
 
-/// Measures and reports.
+/// Runs the measurement and adds its results to the table.
 pub async fn measure(arguments: &Arguments, way: &Way, table: &mut Table) {
     let watchers = arguments.watchers;
     let pace = TARGET * PACE / watchers as f64;
@@ -39,24 +39,24 @@ pub async fn measure(arguments: &Arguments, way: &Way, table: &mut Table) {
     table.at_most("(e) how late, 99 of 100", LATE_TARGET, delivered.late_ms(0.99), " ms", late);
 }
 
-/// What came of it.
+/// Results of a delivery test.
 pub struct Delivered {
-    /// Events a second, over all watches.
+    /// Events per second, over all watches.
     pub rate: f64,
-    /// Changes a second.
+    /// Changes per second.
     pub changes: f64,
     late_micros: Vec<u128>,
 }
 
 impl Delivered {
-    /// How late at most that share of the events was.
+    /// Delay that the given share of events does not exceed.
     pub fn late_ms(&self, share: f64) -> f64 {
         let place = (self.late_micros.len() as f64 * share) as usize;
         self.late_micros.get(place).map_or(f64::NAN, |micros| *micros as f64 / 1e3)
     }
 }
 
-/// Watches all pods while they change at that pace.
+/// Watches all pods while they change at the given rate.
 pub async fn deliver(way: &Way, watchers: usize, pods: usize, pace: f64, window: Duration) -> Delivered {
     let epoch = Instant::now();
     let mut watching = Vec::new();
@@ -86,9 +86,9 @@ pub async fn deliver(way: &Way, watchers: usize, pods: usize, pace: f64, window:
     Delivered { rate: events as f64 / seconds, changes: changed as f64 / seconds, late_micros }
 }
 
-/// Reads a watch until nothing has come for a while.
+/// Reads a watch until no event arrives for [`SILENCE`].
 async fn watch(mut body: Incoming, epoch: Instant, measures: bool) -> (u64, Vec<u128>) {
-    /// Longer than any delivery is late on a machine that can do this at all.
+    /// Longer than any delay on a machine that can reach the target at all.
     const SILENCE: Duration = Duration::from_secs(3);
 
     let (mut events, mut late, mut rest) = (0, Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ async fn watch(mut body: Incoming, epoch: Instant, measures: bool) -> (u64, Vec<
     (events, late)
 }
 
-/// Finds the moments in whole lines; what is left of the last one waits for the next piece.
+/// Finds send times in complete lines; an incomplete last line stays in `rest` until the next chunk arrives.
 fn measure_lines(rest: &mut Vec<u8>, data: &Bytes, mut found: impl FnMut(u128)) {
     rest.extend_from_slice(data);
     let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else { return };
@@ -115,7 +115,7 @@ fn measure_lines(rest: &mut Vec<u8>, data: &Bytes, mut found: impl FnMut(u128)) 
     }
 }
 
-/// Changes pods at that pace, and says how many times.
+/// Changes pods at the given rate; returns the number of changes.
 async fn change(way: &Way, pods: usize, pace: f64, window: Duration, epoch: Instant) -> usize {
     let begun = Instant::now();
     let mut running = Vec::new();
@@ -143,7 +143,7 @@ async fn change(way: &Way, pods: usize, pace: f64, window: Duration, epoch: Inst
     done
 }
 
-/// The revision of all there is.
+/// Current resource version of the store.
 async fn revision(way: &Way) -> u64 {
     let (_, list) = way.connect().await.unwrap().ask(Method::GET, "/api/v1/pods?limit=1", "").await.unwrap();
     let list: serde_json::Value = serde_json::from_slice(&list).unwrap();

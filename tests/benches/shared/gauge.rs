@@ -1,19 +1,19 @@
-//! What a process uses, as the kernel counts it.
+//! CPU time and memory of a process, from `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Clock ticks a second in `/proc`; Linux has shown 100 to programs on every architecture for twenty years.
+/// Clock ticks per second in `/proc`. Linux reports 100 to user space on all architectures.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Resident memory in MiB.
+/// Memory of a process in MiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// All of it: `VmRSS`.
+    /// Resident memory: `VmRSS`.
     pub resident: f64,
-    /// What is not shared with a file: `RssAnon`.
+    /// Resident memory that no file backs: `RssAnon`.
     pub anonymous: f64,
-    /// The most there ever was: `VmHWM`.
+    /// Peak resident memory: `VmHWM`.
     pub peak: f64,
 }
 
@@ -27,17 +27,17 @@ pub fn memory(pid: u32) -> Memory {
     Memory { resident: mib("VmRSS"), anonymous: mib("RssAnon"), peak: mib("VmHWM") }
 }
 
-/// The share of one core that a process takes over a while, in per cent.
+/// CPU use of a process over the window, as a percentage of one core.
 pub async fn cpu(pid: u32, window: Duration) -> f64 {
     let (begin, before) = (Instant::now(), cpu_seconds(pid));
     tokio::time::sleep(window).await;
     (cpu_seconds(pid) - before) / begin.elapsed().as_secs_f64() * 100.0
 }
 
-/// The processor time that a process has taken so far, seconds.
+/// CPU time that a process has used so far, in seconds.
 pub fn cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The name of the program, in parentheses, may hold blanks.
+    // The program name in parentheses may contain spaces.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = |place: usize| fields.split_whitespace().nth(place).unwrap().parse::<f64>().unwrap();
     (ticks(11) + ticks(12)) / TICKS_A_SECOND

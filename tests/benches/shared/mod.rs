@@ -1,4 +1,4 @@
-//! What every bench needs: words of its command line, gauges, a little statistics, the table at the end.
+//! Code that all benchmarks share: command line, process statistics, percentiles and the result table.
 
 pub mod gauge;
 pub mod numbers;

@@ -1,19 +1,18 @@
-//! The little statistics that a bench needs.
+//! Percentiles of measured values.
 
-/// The middle one; the mean of the middle two.
 pub fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// The values that a quarter of all lie below and above.
+/// The first and third quartiles.
 pub fn quartiles(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     (sorted[sorted.len() / 4], sorted[sorted.len() - 1 - sorted.len() / 4])
 }
 
-/// What so large a share of the values is not above.
+/// The given percentile, as a share from 0 to 1.
 pub fn share(values: &[f64], share: f64) -> f64 {
     let sorted = sorted(values);
     let place = (sorted.len() as f64 * share) as usize;

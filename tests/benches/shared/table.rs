@@ -1,21 +1,21 @@
-//! The table at the end: target, what was measured, and whether that is good enough.
+//! The result table: target, measured value, and whether it meets the target.
 
 use std::fmt;
 
-/// What was measured so far.
+/// Results so far.
 #[derive(Default)]
 pub struct Table {
     rows: Vec<[String; 5]>,
 }
 
 impl Table {
-    /// A number that should not be above its target; with one of infinity it is only told.
+    /// Adds a value with an upper limit. With a limit of infinity, the value is only reported.
     pub fn at_most(&mut self, what: &str, target: f64, measured: f64, unit: &str, detail: String) {
         let text = format!("<= {target:.2}{unit}");
         self.add(what, (target, text), measured <= target, measured, unit, detail);
     }
 
-    /// A number that should not be below its target.
+    /// Adds a value with a lower limit.
     pub fn at_least(&mut self, what: &str, target: f64, measured: f64, unit: &str, detail: String) {
         let text = format!(">= {target:.2}{unit}");
         self.add(what, (target, text), measured >= target, measured, unit, detail);

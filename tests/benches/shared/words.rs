@@ -1,23 +1,24 @@
-//! How a bench was called: the parts of it by their letters, and words of its own.
+//! Parses the command line of a benchmark: selected parts and additional options.
 
-/// The words that follow.
+/// The remaining arguments.
 pub struct Words(Box<dyn Iterator<Item = String>>);
 
 impl Words {
-    /// What is behind a word.
+    /// The value of an option.
     pub fn text(&mut self, of: &str) -> Result<String, String> {
         self.0.next().ok_or_else(|| format!("{of} needs a word behind it"))
     }
 
-    /// The number behind a word, which is not 0.
+    /// The value of an option as a number greater than 0.
     pub fn number(&mut self, of: &str) -> Result<usize, String> {
         let number = self.text(of).ok().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
         number.ok_or_else(|| format!("{of} needs a number"))
     }
 }
 
-/// Reads the command line: which of the parts, the first of which is called `a`, are asked for. `own` is given every word
-/// that not each bench knows, and says whether it knows it; `known` is what it knows. Ends the bench after a mistake.
+/// Parses the command line and returns the selected parts; the first part is called `a`. `own` receives each option
+/// that is not common to all benchmarks, and returns whether it accepts it. `known` lists these options for the error
+/// message. Exits on a usage error.
 pub fn parts<P: Copy>(
     all: &[P],
     known: &str,
@@ -29,7 +30,7 @@ pub fn parts<P: Copy>(
         while let Some(word) = words.0.next() {
             match word.as_str() {
                 "--only" => parts = chosen(all, &words.0.next().unwrap_or_default())?,
-                "--bench" => {} // cargo says so to every bench
+                "--bench" => {} // `cargo bench` passes this option to every benchmark
                 other if own(other, &mut words)? => {}
                 other => return Err(format!("{other}: know --only {}, {known}", letters(all))),
             }
@@ -42,7 +43,7 @@ pub fn parts<P: Copy>(
     })
 }
 
-/// The parts of these letters (`a,c`); no letter is no part.
+/// The parts with these letters (`a,c`). An empty list selects no part; an unknown letter is an error.
 fn chosen<P: Copy>(all: &[P], text: &str) -> Result<Vec<P>, String> {
     let one = |letter: &str| {
         let found = ('a'..).zip(all).find(|(name, _)| letter == name.to_string());

@@ -1,4 +1,4 @@
-//! A machine of a bed that starts its own master from a manifest, as the first node of a cluster does, and others that join it.
+//! Machines of a bed that host the cluster's master: the first runs it from a manifest, others join it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -10,9 +10,10 @@ use super::Machine;
 use crate::master::trusting;
 use crate::{Output, installed, process};
 
-/// Where masters listen.
+/// Port on which masters listen.
 const PORT: u16 = 6443;
-/// Where the manifests keep what is to be kept, which is one place on all machines of a bed: they share the files.
+/// Base directory of persistent data in the manifests. Machines of a bed share the file system, so each needs its own
+/// path.
 const KEPT: &str = "/var/lib/";
 
 /// A manifest of the repository.
@@ -22,12 +23,12 @@ pub fn manifest(name: &str) -> String {
 }
 
 impl Machine {
-    /// The directory of its master.
+    /// Data directory of the master on this machine.
     pub fn master_dir(&self) -> PathBuf {
         self.disk().join("master")
     }
 
-    /// A manifest for this machine: with another tag of the master's image, and with what is kept on the machine's own disk.
+    /// Adapts a manifest to this machine: another tag of the master's image, and data on the machine's own disk.
     pub fn own_manifest(&self, text: &str, tag: &str) -> String {
         let place = format!("hostPath: {{path: {}/", self.disk().display());
         let own = text.replace(&format!("hostPath: {{path: {KEPT}"), &place);
@@ -38,7 +39,7 @@ impl Machine {
         named.collect()
     }
 
-    /// Starts its kubelet, which joins by what a master on the machine writes once it runs.
+    /// Starts the kubelet with the bootstrap kubeconfig that a master on this machine writes once it runs.
     pub async fn found(&mut self, flags: &[&str]) {
         let boot = self.master_dir().join("bootstrap.kubeconfig").display().to_string();
         let own = ["--bootstrap-kubeconfig", &boot, "--pod-network", "native"];
@@ -46,16 +47,16 @@ impl Machine {
         self.node.start().await;
     }
 
-    /// Starts its kubelet, which joins by a line that a master has printed.
+    /// Starts the kubelet with a join string.
     pub async fn join_by(&mut self, line: &str) {
         self.node.set_flags(["--bootstrap", line, "--pod-network", "native"]);
         self.node.start().await;
     }
 
-    /// The line that its master prints, in its container.
+    /// Runs `master join-string` in the master's container.
     ///
     /// # Errors
-    /// When there is none yet.
+    /// If the command fails, for example because the master is not ready.
     pub async fn join_string(&self) -> Result<String, String> {
         let master = self.node.container("master", "master").await?;
         let verb = ["/master", "--data-dir", "/var/lib/master", "join-string"];
@@ -63,10 +64,10 @@ impl Machine {
         if code == 0 { Ok(said.trim_end().to_owned()) } else { Err(said) }
     }
 
-    /// What its master has at a path, as its administrator is told.
+    /// Sends a GET request to the machine's master as its administrator.
     ///
     /// # Errors
-    /// When it does not answer, or with something else than 200.
+    /// If the master does not answer, or not with success.
     pub async fn asked(&self, path: &str) -> Result<Value, String> {
         let Kubeconfig { authority, credentials, .. } = self.administrator()?;
         let client = trusting(&authority, Some((&credentials.certificates, &credentials.key)))?;
@@ -86,7 +87,7 @@ impl Machine {
         Kubeconfig::read(&text).ok_or_else(|| format!("no kubeconfig: {text}"))
     }
 
-    /// Runs kubectl on it, as the administrator of its master.
+    /// Runs kubectl on the machine as administrator of its master.
     pub async fn kubectl(&self, arguments: &[&str]) -> Output {
         let mut command = self.host().command(installed("kubernetes-client", "kubectl"));
         command.env("HOME", self.disk());

@@ -1,4 +1,4 @@
-//! A machine of a bed: an engine and a kubelet with a disk, an address and a cable.
+//! A machine of a bed: a Docker engine and a kubelet with their own disk, address and network link.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::private_engine::{PrivateEngine, folder};
 use crate::process::Process;
 use crate::{Host, Master, World};
 
-/// The first machine's place on its segment; below it are the router and the desk.
+/// Host number of the first machine on its segment; lower ones belong to the router and the desk.
 const FIRST: u8 = 10;
 
-/// Where a machine is.
+/// Network location of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     versions: &'static [u8],
     segment: u8,
-    /// Its number on the bed.
+    /// Number of the machine on the bed.
     number: u8,
-    /// What its addresses end with.
+    /// Host part of its addresses.
     host: u8,
 }
 
 impl Place {
-    /// The first place of a machine of that number.
+    /// The initial location of the machine with that number.
     pub fn new(versions: &'static [u8], segment: u8, number: u8) -> Self {
         Self { versions, segment, number, host: FIRST + number }
     }
@@ -44,14 +44,14 @@ impl Place {
     }
 }
 
-/// A machine. It ends with the value, and with it all that runs there.
+/// A machine. Dropping it stops everything that runs there.
 #[derive(Debug)]
 pub struct Machine {
     /// Its kubelet, with a directory on the machine's disk.
     pub node: World,
-    /// Its Docker engine, whose containers outlive it.
+    /// Its Docker engine, with live restore.
     pub engine: PrivateEngine,
-    /// Where it is reached by the first version of IP that the bed has.
+    /// Address of the machine, of the bed's first IP version.
     pub address: String,
     host: Arc<Host>,
     folder: PathBuf,
@@ -62,7 +62,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine at a place of the bed, which has booted.
+    /// Boots a machine at a location of the bed.
     pub(super) async fn new(switch: Arc<Switch>, image: &[u8], place: Place, name: String) -> Self {
         let (folder, address) = (folder(), place.address());
         let host = Arc::new(power(&folder, &name, place).await);
@@ -75,7 +75,7 @@ impl Machine {
         Self { node, engine, address, host, folder, switch, place, is_on: true, late: None }
     }
 
-    /// A line that leads its kubelet into the cluster of a master at the desk or on another machine, and the pods into its network.
+    /// Starts the kubelet with a join string of that master and the native pod network.
     pub async fn join(&mut self, master: &Master, flags: &[&str]) {
         let line = master.verb(&["join-string"]).await.stdout.trim_end().to_owned();
         let own = ["--bootstrap", &line, "--pod-network", "native"];
@@ -83,38 +83,38 @@ impl Machine {
         self.node.start().await;
     }
 
-    // --- what is done on it ---
+    // --- running code on the machine ---
 
-    /// Does something on its network; whatever is connected or listens stays there.
+    /// Runs a function in the machine's network namespace. Sockets that it opens stay there.
     pub fn at<T>(&self, what: impl FnOnce() -> T) -> T {
         self.host.at(what)
     }
 
-    /// Runs a line of a shell on it; what it prints.
+    /// Runs a shell command on the machine; returns its output.
     pub fn run(&self, line: &str) -> String {
         let mut command = self.host.command("sh");
         printed(command.args(["-c", line]))
     }
 
-    /// Where a master may run too.
+    /// The host, for example to run a master there.
     pub fn host(&self) -> Arc<Host> {
         self.host.clone()
     }
 
-    /// What is kept when the power is cut: the engine's images and containers, the kubelet's directory.
+    /// Data that survives a power cut: the engine's images and containers, the kubelet's directory.
     pub fn disk(&self) -> PathBuf {
         self.folder.join("disk")
     }
 
-    /// Kills what its engine keeps a container with (`SIGKILL`).
+    /// Kills the containerd shim of a container (`SIGKILL`).
     pub fn kill_shim(&self, container: &str) {
-        // As a pattern it is not found in the words of who looks for it.
+        // The bracket keeps the pattern from matching pkill's own command line.
         self.run(&format!("pkill -KILL -f -- '[-]id {container}'"));
     }
 
     // --- power ---
 
-    /// Cuts its power: every process is gone at once, and what was in memory is lost.
+    /// Cuts the power: all processes end at once and data in memory is lost.
     pub fn power_off(&mut self) {
         assert!(self.is_on, "{} is off already", self.node.node);
         assert!(self.late.is_none(), "{} has a slow cable, which goes with its power", self.node.node);
@@ -124,7 +124,7 @@ impl Machine {
         self.node.is_lost();
     }
 
-    /// Switches it on and starts its engine; its kubelet is not started yet.
+    /// Boots the machine and starts its engine, but not its kubelet.
     pub async fn boot(&mut self) {
         assert!(!self.is_on, "{} is on already", self.node.node);
         self.host = Arc::new(power(&self.folder, &self.node.node, self.place).await);
@@ -135,60 +135,59 @@ impl Machine {
         self.is_on = true;
     }
 
-    /// Stops the time of all that runs on it. Its kernel goes on: connections to it hang.
+    /// Freezes all processes of the machine. The kernel keeps running, so connections to the machine hang.
     pub fn freeze(&self) {
         self.host.freeze();
     }
 
-    /// Lets it go on.
+    /// Resumes all processes.
     pub fn thaw(&self) {
         self.host.thaw();
     }
 
     // --- network ---
 
-    /// Pulls its cable: it sees that it has none.
+    /// Disconnects the network cable; the machine sees that its link is down.
     pub fn cut(&self) {
         self.switch.turn(&self.port(), "down");
     }
 
-    /// Puts it back.
+    /// Connects the cable again.
     pub fn heal(&self) {
         self.switch.turn(&self.port(), "up");
     }
 
-    /// Puts the world between it and its segment: all it sends and gets comes so much later, and of a hundred packets so many are
-    /// lost, until it is straightened.
+    /// Delays all packets from and to the machine and drops `lost` per cent of them, until `straighten` is called.
     pub fn slow(&mut self, delay: Duration, lost: u8) {
         let log = self.folder.join("late.log");
         self.late = Some(self.switch.slow(&self.port(), self.place.segment, delay, lost, &log));
     }
 
-    /// Takes the world away again that was put in between.
+    /// Removes the delay and the packet loss.
     pub fn straighten(&mut self) {
         drop(self.late.take().expect("it has a slow cable"));
         self.switch.straighten(&self.port(), self.place.segment);
     }
 
-    /// Its link takes no more than so many gigabits a second from it, until its power is cut.
+    /// Limits the machine's outgoing bandwidth to that many gigabits per second, until its power is cut.
     pub fn narrow(&self, gigabits: u32) {
-        // Room for what arrives while the kernel is at something else, so that it is the rate that counts.
+        // A burst buffer for packets that arrive while the kernel is busy, so that only the rate limits throughput.
         self.run(&format!("tc qdisc replace dev eth0 root tbf rate {gigabits}gbit burst 1mb latency 10ms"));
     }
 
-    /// What it sends to another machine is lost, and nobody is told; what comes from there arrives.
+    /// Silently drops packets from this machine to another; packets in the other direction arrive.
     pub fn lose_towards(&self, other: &Self) {
         self.switch.lose(&self.port(), &other.port(), &other.addresses());
     }
 
-    /// Gives it another address of each version of IP on its segment in place of the one it has, as a DHCP server does.
+    /// Replaces the machine's address of each IP version on its segment, as a DHCP server does.
     pub fn renumber(&mut self, host: u8) {
         self.place.host = host;
         self.address = self.place.address();
         self.host.at(|| self.place.settle());
     }
 
-    /// Where it is reached by a version of IP.
+    /// Address of the machine of that IP version.
     pub fn address_of(&self, version: u8) -> String {
         address(version, self.place.segment, self.place.host)
     }
@@ -204,18 +203,18 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // First all that runs: nobody sees that the rest goes.
+        // Kill all processes first, so that none of them observes the rest of the shutdown.
         self.host.kill();
     }
 }
 
-/// A host of that folder; what it had before the power was cut is gone.
+/// A new host for that folder; its volatile data from before the power cut is deleted.
 async fn power(folder: &Path, name: &str, place: Place) -> Host {
     let hosts = format!("127.0.0.1 localhost\n{} {name}\n", place.address());
     Host::whole(folder, name, &hosts).await
 }
 
-/// Its one link, which has the same hardware address each time.
+/// Connects the machine's only link, with the same MAC address each time.
 fn wire(switch: &Switch, host: &Host, place: Place) {
     let Place { segment, number, .. } = place;
     switch.plug(host, &place.port(), "eth0", segment);

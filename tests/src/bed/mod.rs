@@ -1,8 +1,9 @@
-//! Machines on segments of a network, with a router between the segments; and a desk, where the test sits and a master runs.
+//! Virtual machines on network segments with a router between them, and a desk, where the test and its master run.
 //!
-//! Each machine has an engine, a kubelet, a disk and an address of its own, and can lose its power, its cables and its time.
-//! All of it ends with the values, also when the test is killed, and nothing is in the machine's own network, so that several
-//! beds stand side by side. A test stands at its desk from the moment the bed is made, so it needs a runtime of one thread.
+//! Each machine has its own engine, kubelet, disk and address, and can lose its power and its network, or be frozen.
+//! Everything ends when the values are dropped, even if the test is killed. Nothing is created in the real machine's
+//! network namespace, so several beds can run concurrently. The thread of a test is in the desk's namespaces from the
+//! creation of the bed on, so the test needs a single-threaded runtime.
 
 mod founding;
 mod machine;
@@ -22,31 +23,31 @@ use crate::host::ip;
 use crate::private_engine::test_image;
 use crate::{Host, Master};
 
-/// The segment of the desk.
+/// Segment of the desk.
 const OFFICE: u8 = 0;
 
-/// Its place there.
+/// Host number of the desk on its segment.
 const DESK_PLACE: u8 = 2;
 
-/// The versions of IP that a bed has unless it asks for less.
+/// Default IP versions of a bed.
 const BOTH: &[u8] = &[4, 6];
 
-/// The desk's port.
+/// Switch port of the desk.
 const DESK: &str = "desk";
 
-/// What is there beside the machines.
+/// The desk, the router and the switch of a bed.
 #[derive(Debug)]
 pub struct Bed {
     switch: Arc<Switch>,
     versions: &'static [u8],
-    /// Where the test and its master are, in a segment of its own: to machines it is a part of the world outside.
+    /// Host of the test and its master, on a separate segment that is external to the machines.
     pub desk: Host,
     _router: Host,
 }
 
 impl Bed {
-    /// A bed with machines on these segments (from 1 on), which have all booted: their engines answer, their kubelets are not
-    /// started yet. They are called `a`, `b` and so on, and have an address of each version of IP.
+    /// A bed with one machine per given segment number (from 1 on). All machines have booted and their engines answer;
+    /// their kubelets are not started. They are called `a`, `b` and so on, and have IPv4 and IPv6 addresses.
     pub async fn with<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
         Self::speaking(BOTH, segments, own_names()).await
     }
@@ -56,7 +57,7 @@ impl Bed {
         Self::speaking(&[6], segments, own_names()).await
     }
 
-    /// A bed with machines of these names on one segment, for somebody to look at.
+    /// A bed with machines of these names on one segment, for demonstrations.
     pub async fn named<const N: usize>(names: [&str; N]) -> (Self, [Machine; N]) {
         Self::speaking(BOTH, [1; N], names.map(str::to_owned)).await
     }
@@ -96,26 +97,26 @@ impl Bed {
         Self { switch: Arc::new(switch), versions, desk, _router: router }
     }
 
-    /// Where the desk is reached by the first version of IP that there is.
+    /// Address of the desk, of the bed's first IP version.
     pub fn address(&self) -> String {
         self.address_of(self.versions[0])
     }
 
-    /// Where it is reached by a version of IP.
+    /// Address of the desk of that IP version.
     pub fn address_of(&self, version: u8) -> String {
         address(version, OFFICE, DESK_PLACE)
     }
 
-    /// A master at the desk that answers, lets every machine in, and names itself by the desk's address.
+    /// A running master at the desk that approves every machine and advertises the desk's address.
     pub async fn master(&self, flags: &[&str]) -> Master {
         let mut master = Self::master_at(&self.address(), flags);
         master.start().await;
         master
     }
 
-    /// One that names itself by that address and is not started yet.
+    /// A master that advertises that address and is not started yet.
     pub fn master_at(at: &str, flags: &[&str]) -> Master {
-        // All addresses there are, of either version.
+        // The desk's addresses of both IP versions.
         let own = [
             "--bind-address",
             "::",
@@ -126,30 +127,30 @@ impl Bed {
         Master::new().with_flags(own.iter().chain(flags).copied())
     }
 
-    /// What is sent from the desk to a machine is lost, and nobody is told.
+    /// Silently drops packets from the desk to a machine.
     pub fn lose_towards(&self, machine: &Machine) {
         self.switch.lose(DESK, &machine.port(), &machine.addresses());
     }
 
-    /// What a machine sends to the desk is lost.
+    /// Silently drops packets from a machine to the desk.
     pub fn lose_from(&self, machine: &Machine) {
         let own: Vec<_> = BOTH.iter().map(|version| self.address_of(*version)).collect();
         self.switch.lose(&machine.port(), DESK, &own);
     }
 
-    /// Nothing that anybody sends is lost any more.
+    /// Stops dropping packets.
     pub fn lose_nothing(&self) {
         self.switch.lose_nothing();
     }
 }
 
-/// What the machines of a test are called, in order.
+/// Default names of the machines, in order.
 fn own_names<const N: usize>() -> [String; N] {
     let mut letters = 'a'..;
     [(); N].map(|()| format!("test-{}-{}", std::process::id(), letters.next().unwrap()))
 }
 
-/// Where a host of a segment is reached by a version of IP.
+/// Address of a host on a segment, of that IP version.
 fn address(version: u8, segment: u8, host: u8) -> String {
     if version == 4 {
         Ipv4Addr::new(10, 77, segment, host).to_string()
@@ -158,12 +159,12 @@ fn address(version: u8, segment: u8, host: u8) -> String {
     }
 }
 
-/// The router's address on a segment.
+/// Address of the router on a segment.
 fn gateway(version: u8, segment: u8) -> String {
     address(version, segment, 1)
 }
 
-/// Gives the host where the thread is its addresses on its segment, as its only ones, and the way to all others.
+/// Configures the addresses and the default route of the current thread's host, replacing existing ones.
 fn settle(versions: &[u8], segment: u8, host: u8) {
     ip("addr flush dev eth0 scope global");
     for version in versions {
@@ -172,7 +173,7 @@ fn settle(versions: &[u8], segment: u8, host: u8) {
     }
 }
 
-/// One more address of a link, at once: nobody else is there who could have it.
+/// Adds an address to a link without duplicate address detection, which the isolated network does not need.
 fn give(address: String, link: &str) {
     let more = if address.contains(':') { "/64 nodad" } else { "/24" };
     ip(&format!("addr add dev {link} {address}{more}"));

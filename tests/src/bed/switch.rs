@@ -1,4 +1,4 @@
-//! The switch of a bed: a bridge a segment, whose ports are the ends of the machines' cables.
+//! The switch of a bed: one bridge per segment; its ports are the ends of the machines' cables.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::host::{ip, run};
 use crate::process::Process;
 use crate::{Chance, Host, python};
 
-/// The switch. What it passes on is seen by no firewall of this machine.
+/// The switch. The real machine's firewall does not see its traffic.
 #[derive(Debug)]
 pub struct Switch {
     host: Host,
@@ -20,7 +20,7 @@ impl Switch {
         let host = Host::new().await;
         host.at(|| {
             for switch in ["arptables", "ip6tables", "iptables"] {
-                // Not there where the kernel does not show what is bridged to anybody.
+                // The file does not exist if the kernel does not pass bridged packets to netfilter.
                 let _ = fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{switch}"), "0");
             }
             run("nft 'add table bridge bed; add chain bridge bed lost { type filter hook forward priority 0; }'");
@@ -28,7 +28,6 @@ impl Switch {
         Self { host }
     }
 
-    /// One more segment.
     pub fn add(&self, segment: u8) {
         self.host.at(|| {
             ip(&format!("link add segment{segment} type bridge forward_delay 0 mcast_snooping 0"));
@@ -36,7 +35,7 @@ impl Switch {
         });
     }
 
-    /// Lays a cable from a port to a host, which calls its end so.
+    /// Connects a host to a port with a veth pair; `end` is the link name in the host.
     pub fn plug(&self, host: &Host, port: &str, end: &str, segment: u8) {
         self.host.at(|| {
             host.link(port, end);
@@ -44,8 +43,8 @@ impl Switch {
         });
     }
 
-    /// What goes through a port of a segment, either way, comes so much later, and so many packets of a hundred are lost, for as
-    /// long as the value lives.
+    /// Delays packets through a port of a segment in both directions and drops `lost` per cent of them, until the
+    /// returned process is dropped.
     pub fn slow(&self, port: &str, segment: u8, delay: Duration, lost: u8, log: &Path) -> Process {
         let (near, far) = (format!("{port}near"), format!("{port}far"));
         self.host.at(|| {
@@ -62,7 +61,7 @@ impl Switch {
         Process::start(&mut command, log)
     }
 
-    /// Puts a port that was made slow back on its segment; what is on its way is lost. Nobody hands it on any more.
+    /// Attaches a delayed port directly to its segment again. Packets in transit are lost.
     pub fn straighten(&self, port: &str, segment: u8) {
         self.host.at(|| {
             ip(&format!("link delete {port}near"));
@@ -70,17 +69,17 @@ impl Switch {
         });
     }
 
-    /// Takes a port's cable away, with both ends.
+    /// Removes the veth pair of a port.
     pub fn unplug(&self, port: &str) {
         self.host.at(|| ip(&format!("link delete {port}")));
     }
 
-    /// A port is on or off, and whoever is at the other end sees it.
+    /// Sets a port up or down; the host at the other end sees the change.
     pub fn turn(&self, port: &str, state: &str) {
         self.host.at(|| ip(&format!("link set {port} {state}")));
     }
 
-    /// Loses in silence what comes from a port to another one of its segment, and what comes from it for these addresses.
+    /// Silently drops packets from one port to another of the same segment, and packets from it to these addresses.
     pub fn lose(&self, from: &str, to: &str, addresses: &[String]) {
         let family = |address: &str| if address.contains(':') { "ip6" } else { "ip" };
         let far = addresses.iter().map(|address| format!("{} daddr {address}", family(address)));
@@ -90,7 +89,7 @@ impl Switch {
         self.host.at(|| run(&format!("nft '{}'", rules.join("; "))));
     }
 
-    /// Loses nothing any more.
+    /// Stops dropping packets.
     pub fn lose_nothing(&self) {
         self.host.at(|| run("nft flush chain bridge bed lost"));
     }

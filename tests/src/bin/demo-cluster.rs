@@ -1,7 +1,7 @@
-//! A cluster of three machines on a bed, to look at: the first starts the master as a static pod, two join it by its line.
+//! A demo cluster of three machines on a bed: the first runs the master as a static pod, two join with its join string.
 //!
-//! `hack/demo-cluster.sh` builds what it needs and runs it. It ends on Ctrl-C, or as soon as all is Ready where `ONCE` says so; all
-//! that it has made ends with it, however it ends.
+//! `hack/demo-cluster.sh` builds the binaries and runs this program. It exits on Ctrl-C, or as soon as everything is
+//! Ready if `ONCE` is set. Everything that it created ends with it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "it ends with what went wrong, and leaves nothing")]
 
@@ -14,11 +14,12 @@ use tests::bed::manifest;
 use tests::{Bed, Machine, Pod, binary, exported, installed, wait_until};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Where the image of the master is; `hack/image.sh` has made it.
+/// Repository of the master image that `hack/image.sh` builds.
 const REPOSITORY: &str = "coracle/master";
-/// A busy machine with cold engines; an idle one needs about twenty.
+/// Timeout until everything is Ready. A loaded machine with cold engines needs minutes, an idle one about twenty
+/// seconds.
 const READY_WITHIN: Duration = Duration::from_secs(240);
-/// What the first machine's master has of these.
+/// API path of the nodes.
 const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -81,14 +82,14 @@ fn say(text: &str) {
     println!("\ndemo: {text}");
 }
 
-/// Runs kubectl as the administrator; what it prints.
+/// Runs kubectl as administrator; returns its output.
 async fn table(one: &Machine, arguments: &[&str]) -> String {
     let output = one.kubectl(arguments).await;
     assert_eq!(output.code, 0, "kubectl {arguments:?}: {}", output.stderr);
     output.stdout
 }
 
-/// Waits for something; when the time is up, ends with what the log of the first node says.
+/// Polls until `look` succeeds. After the timeout, exits and prints the log of the first node.
 async fn within<T>(one: &Machine, what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
     match wait_until(READY_WITHIN, look).await {
         Ok(found) => found,
@@ -96,7 +97,7 @@ async fn within<T>(one: &Machine, what: &str, look: impl AsyncFnMut() -> Result<
     }
 }
 
-/// Waits until there are so many of that kind, all of them Ready.
+/// Waits until that many objects exist at the path and all are Ready.
 async fn ready(one: &Machine, path: &str, count: usize) {
     within(one, &format!("{count} of {path} to be Ready"), async || all_ready(one, path, count).await).await;
 }
@@ -111,7 +112,7 @@ async fn items(one: &Machine, path: &str) -> Result<Vec<Value>, String> {
     list["items"].as_array().cloned().ok_or_else(|| format!("{path} is no list"))
 }
 
-/// Approves the requests of machines that nobody has decided on; what nodes ask for themselves is approved without anybody.
+/// Approves pending certificate requests of joining machines; the master approves requests of nodes by itself.
 async fn approve(one: &Machine) -> Result<(), String> {
     for request in items(one, "/apis/certificates.k8s.io/v1/certificatesigningrequests").await? {
         let is_first = request["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client-kubelet";
@@ -123,7 +124,7 @@ async fn approve(one: &Machine) -> Result<(), String> {
     Ok(())
 }
 
-/// The addresses of the example's three pods.
+/// Addresses of the three pods of the example.
 async fn addresses(one: &Machine) -> Result<Vec<String>, String> {
     let pods: Vec<Pod> = items(one, PODS).await?.into_iter().map(Pod).collect();
     let addresses: Vec<String> = pods.iter().map(|pod| pod.ip().to_owned()).collect();

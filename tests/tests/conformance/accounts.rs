@@ -1,4 +1,4 @@
-//! Accounts, their tokens, and questions about who may what.
+//! Service accounts, their tokens, and access reviews.
 
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn questions_about_others_are_answered_everywhere_and_in_a_namespace() {
     cluster.post(&format!("{rbac}/rolebindings"), &binding).await.is(201);
     ask(&local, true).await;
     ask(&format!("{AUTHORIZATION}/subjectaccessreviews"), true).await;
-    // And so it is.
+    // The request itself is authorized the same way.
     let headers = [("impersonate-user", user)];
     let path = "/api/v1/namespaces/asked/configmaps/kube-root-ca.crt";
     cluster.until(path, |map| map["data"] != Value::Null).await;

@@ -1,11 +1,11 @@
-//! A master and its administrator, who speaks plain JSON.
+//! A master and an administrator's client that sends plain JSON.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tests::{DEADLINE, Master, Output, wait_until};
 
-/// How long nothing must come of a watch before a test believes that nothing comes: what is wrong comes with the change itself.
+/// How long a watch must be silent to count as quiet: a wrong event would arrive together with the change.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// A master under test.
@@ -14,36 +14,36 @@ pub struct Cluster {
     client: reqwest::Client,
 }
 
-/// What it answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     what: String,
     pub code: u16,
     pub headers: reqwest::header::HeaderMap,
-    /// Null where it is no JSON.
+    /// Null if the answer is no JSON.
     pub body: Value,
     pub text: String,
 }
 
 impl Answer {
-    /// The body of an answer that must have this code.
+    /// Asserts the status code and returns the body.
     pub fn is(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}: {}", self.what, self.text);
         self.body
     }
 
-    /// Whether its message has these words.
+    /// Whether the message of the answer contains these words.
     pub fn says(&self, words: &str) -> bool {
         self.body["message"].as_str().unwrap_or_default().contains(words)
     }
 
-    /// Asserts that it is this error, with these words.
+    /// Asserts this error code, with these words in the message.
     pub fn refuses(&self, code: u16, words: &str) {
         assert!(self.code == code && self.says(words), "{}: {} {}", self.what, self.code, self.text);
     }
 }
 
-/// A watch that is open.
+/// An open watch.
 pub struct Watch {
     path: String,
     response: reqwest::Response,
@@ -51,17 +51,17 @@ pub struct Watch {
 }
 
 impl Cluster {
-    /// A new one.
+    /// A new cluster with its own master.
     pub async fn running() -> Self {
         Self::of(Master::running().await)
     }
 
-    /// That master, which runs.
+    /// The cluster of a running master.
     pub fn of(master: Master) -> Self {
         Self { client: master.client(), master }
     }
 
-    /// Sends one request.
+    /// Sends a request.
     pub async fn send(
         &self,
         method: &str,
@@ -99,12 +99,12 @@ impl Cluster {
         self.with("PUT", path, "application/json", body).await
     }
 
-    /// A merge patch.
+    /// Sends a merge patch.
     pub async fn patch(&self, path: &str, body: &Value) -> Answer {
         self.with("PATCH", path, "application/merge-patch+json", body).await
     }
 
-    /// Reads, changes and puts, again where somebody else was faster.
+    /// Reads, changes and puts an object; retries after a conflict.
     pub async fn update(&self, path: &str, change: impl Fn(&mut Value)) -> Value {
         let put = async || {
             let mut object = self.get(path).await.is(200);
@@ -117,7 +117,7 @@ impl Cluster {
         wait_until(DEADLINE, put).await.unwrap()
     }
 
-    /// A server-side apply.
+    /// Sends a server-side apply.
     pub async fn apply(&self, path: &str, body: &Value) -> Answer {
         self.with("PATCH", path, "application/apply-patch+yaml", body).await
     }
@@ -126,7 +126,7 @@ impl Cluster {
         self.send("DELETE", path, &[], "").await
     }
 
-    /// Deletes with options.
+    /// Deletes with a propagation policy.
     pub async fn delete_with(&self, path: &str, propagation: &str) -> Answer {
         self.with("DELETE", path, "application/json", &json!({"propagationPolicy": propagation})).await
     }
@@ -138,12 +138,12 @@ impl Cluster {
         list["items"].as_array().unwrap().iter().map(name).collect()
     }
 
-    /// The revision of a list.
+    /// The resource version of a list.
     pub async fn revision(&self, path: &str) -> String {
         revision(&self.get(path).await.is(200))
     }
 
-    /// Opens a watch; the path has a query.
+    /// Opens a watch; the path must have a query.
     pub async fn watch(&self, path: &str) -> Watch {
         let url = format!("https://127.0.0.1:{}{path}&watch=true", self.master.port);
         let response = self.client.get(url).send().await.unwrap();
@@ -151,7 +151,7 @@ impl Cluster {
         Watch { path: path.to_owned(), response, rest: Vec::new() }
     }
 
-    /// Waits until the object at the path is as it should be.
+    /// Waits until the object at the path satisfies the condition.
     pub async fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Value {
         let look = async || match self.get(path).await {
             answer if answer.code == 200 && is(&answer.body) => Ok(answer.body),
@@ -162,7 +162,7 @@ impl Cluster {
             .unwrap_or_else(|seen| panic!("{path}: {seen}\n{}", self.master.log()))
     }
 
-    /// Waits until nothing is at the path.
+    /// Waits until the path answers with 404.
     pub async fn gone(&self, path: &str) {
         let look = async || match self.get(path).await {
             answer if answer.code == 404 => Ok(()),
@@ -171,7 +171,7 @@ impl Cluster {
         wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{path} is there: {seen}"));
     }
 
-    /// Makes a namespace that is ready for pods.
+    /// Creates a namespace and waits until pods can be created in it.
     pub async fn namespace(&self, name: &str) {
         self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.is(201);
         self.until(&format!("/api/v1/namespaces/{name}/serviceaccounts/default"), |_| true).await;
@@ -193,7 +193,7 @@ impl Watch {
         }
     }
 
-    /// The next event must be of this type, for this object.
+    /// Asserts the type and the object's name of the next event.
     pub async fn shows(&mut self, kind: &str, name: &str) -> Value {
         let (got, object) = self.next().await;
         assert_eq!(
@@ -205,12 +205,12 @@ impl Watch {
         object
     }
 
-    /// Reads on until that event comes, past what is between.
+    /// Skips events until one of this type for this object arrives.
     pub async fn comes_to(&mut self, kind: &str, name: &str) -> Value {
         self.until(kind, |object| object["metadata"]["name"] == name).await
     }
 
-    /// Reads on until such an event comes.
+    /// Skips events until one of this type with a matching object arrives.
     pub async fn until(&mut self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
         loop {
             let (got, object) = self.next().await;
@@ -220,7 +220,7 @@ impl Watch {
         }
     }
 
-    /// Nothing comes.
+    /// Asserts that no event arrives.
     pub async fn is_quiet(&mut self) {
         if let Ok(event) = tokio::time::timeout(QUIET, self.read()).await {
             panic!("{} shows {event:?}", self.path);
@@ -239,7 +239,7 @@ impl Watch {
     }
 }
 
-/// The revision that an object or a list says.
+/// The resource version of an object or a list.
 pub fn revision(of: &Value) -> String {
     of["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }

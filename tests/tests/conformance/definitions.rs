@@ -1,4 +1,4 @@
-//! Kinds that users define: made, listed, watched, selected, filled in, refused, published.
+//! Custom resources: created, listed, watched, selected by fields, defaulted, validated, published.
 
 use serde_json::{Value, json};
 
@@ -6,26 +6,26 @@ use crate::cluster::Cluster;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A schema that takes anything.
+/// A schema that accepts everything.
 fn anything() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// A definition of a kind that takes anything.
+/// A CustomResourceDefinition whose schema accepts everything.
 pub fn definition(group: &str, singular: &str, kind: &str) -> Value {
     json!({"metadata": {"name": format!("{singular}s.{group}")}, "spec": {"group": group, "scope": "Namespaced",
         "names": {"plural": format!("{singular}s"), "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": anything()}}]}})
 }
 
-/// The definition with this schema of its version.
+/// The CustomResourceDefinition with this schema for its version.
 fn with_schema(group: &str, schema: Value) -> Value {
     let mut definition = definition(group, "foo", "Foo");
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
     definition
 }
 
-/// Makes it and waits until it is served.
+/// Creates a CustomResourceDefinition and waits until its kind is served.
 pub async fn define(cluster: &Cluster, definition: &Value) {
     cluster.post(DEFINITIONS, definition).await.is(201);
     let spec = &definition["spec"];
@@ -215,7 +215,7 @@ async fn metadata_nobody_knows_is_told_at_the_root_and_inside() {
     }
 }
 
-/// What is published of a version; null when it is not.
+/// The published OpenAPI document of a version; null if there is none.
 async fn published(cluster: &Cluster, group: &str, version: &str) -> Value {
     cluster.get(&format!("/openapi/v3/apis/{group}/{version}")).await.body
 }

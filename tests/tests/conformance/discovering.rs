@@ -1,4 +1,4 @@
-//! What there is: discovery in both forms, and the version.
+//! Discovery in both formats, and the version.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ async fn aggregated(cluster: &Cluster, path: &str) -> Value {
     cluster.send("GET", path, &[("accept", AGGREGATED)], "").await.is(200)
 }
 
-/// The resource of an aggregated document.
+/// The resource in an aggregated discovery document.
 fn resource<'a>(list: &'a Value, group: &str, version: &str, name: &str) -> Option<&'a Value> {
     let find = |list: &'a Value, key: &str, is: &dyn Fn(&Value) -> bool| {
         list[key].as_array().unwrap().iter().find(|v| is(v))

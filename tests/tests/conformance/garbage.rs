@@ -1,4 +1,4 @@
-//! What goes with its owner and what stays; the test makes the dependents that a controller would have made.
+//! Garbage collection: dependents that are deleted with their owner and dependents that stay; the test plays the controllers.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// A replication controller for no pods, and two pods that say they are its.
+/// A replication controller with zero replicas, and two pods that it owns.
 async fn controller(cluster: &Cluster, name: &str) -> Value {
     let labels = json!({"of": name});
     let made = json!({"metadata": {"name": name}, "spec": {"replicas": 2, "selector": labels,
@@ -60,7 +60,7 @@ async fn pods_stay_that_are_orphaned() {
     controller(&cluster, "after").await;
     cluster.delete_with(&format!("{CONTROLLERS}/left"), "Orphan").await;
     cluster.gone(&format!("{CONTROLLERS}/left")).await;
-    // What is deleted later is gone: the collector has seen the first by then.
+    // Once the pods of the later deletion are gone, the garbage collector has processed the earlier deletion, too.
     cluster.delete_with(&format!("{CONTROLLERS}/after"), "Background").await.is(200);
     cluster.gone(&format!("{PODS}/after-0")).await;
     cluster.gone(&format!("{PODS}/after-1")).await;

@@ -1,4 +1,4 @@
-//! What kubectl does without a node.
+//! kubectl commands that need no node.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +39,7 @@ async fn it_finds_the_difference_of_a_deployment() {
     }
 }
 
-/// A proxy that ends with the test.
+/// A `kubectl proxy` process that ends with the test.
 struct Proxy(Child);
 
 impl Proxy {
@@ -58,7 +58,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Asks for `/api/` over a connection.
+/// Sends a request for `/api/` over a connection.
 async fn asks<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut stream: S) {
     stream.write_all(b"GET /api/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

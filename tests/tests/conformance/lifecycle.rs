@@ -1,42 +1,42 @@
-//! The life of an object of any kind: found in discovery, made, read, watched, changed, its status changed, deleted, deleted with others.
+//! The lifecycle of an object of any kind: discovery, create, get, watch, update, status update, delete, delete collection.
 
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 
-/// What a kind of that resource needs to be put through it.
+/// A resource and the parameters of its lifecycle test.
 pub struct Kind {
     pub group: &'static str,
     pub resource: &'static str,
     pub kind: &'static str,
     pub namespaced: bool,
     pub names: [&'static str; 3],
-    /// The object but for its name.
+    /// The object without its name.
     pub object: Value,
-    /// What its status is set to, where it has one.
+    /// The value for its status, if it has one.
     pub status: Option<Value>,
 }
 
 impl Kind {
-    /// A kind whose objects are named freely and have no status.
+    /// A cluster-scoped kind with arbitrary names and no status.
     pub fn new(group: &'static str, resource: &'static str, kind: &'static str, object: Value) -> Self {
         let names = ["life-a", "life-b", "life-c"];
         Self { group, resource, kind, namespaced: false, names, object, status: None }
     }
 
-    /// In namespaces.
+    /// The kind is namespaced.
     pub fn in_namespaces(mut self) -> Self {
         self.namespaced = true;
         self
     }
 
-    /// Objects have this status at some time.
+    /// The test sets this status.
     pub fn status(mut self, status: Value) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Objects may be called this.
+    /// The names of the test's objects.
     pub fn names(mut self, names: [&'static str; 3]) -> Self {
         self.names = names;
         self
@@ -58,11 +58,17 @@ impl Kind {
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Resources whose status is written without its annotations.
-const BARE_STATUS: [&str; 4] =
-    ["flowschemas", "prioritylevelconfigurations", "validatingadmissionpolicies", "volumeattachments"];
+/// Resources for which a status update changes no metadata.
+const BARE_STATUS: [&str; 6] = [
+    "flowschemas",
+    "prioritylevelconfigurations",
+    "resourceclaims",
+    "servicecidrs",
+    "validatingadmissionpolicies",
+    "volumeattachments",
+];
 
-/// Puts kinds through their lives, in a namespace that is there.
+/// Runs the lifecycle test for these kinds, in an existing namespace.
 pub async fn live(cluster: &Cluster, namespace: &str, kinds: Vec<Kind>) {
     for kind in kinds {
         found(cluster, &kind).await;
@@ -70,7 +76,7 @@ pub async fn live(cluster: &Cluster, namespace: &str, kinds: Vec<Kind>) {
     }
 }
 
-/// The group, the version, the resource with all its verbs, and its status.
+/// Asserts that discovery has the group, the version, the resource with all its verbs, and its status subresource.
 async fn found(cluster: &Cluster, kind: &Kind) {
     if !kind.group.is_empty() {
         let groups = cluster.get("/apis").await.is(200);
@@ -148,7 +154,7 @@ async fn lives(cluster: &Cluster, namespace: &str, kind: &Kind) {
     assert_eq!(cluster.names(&selected).await, [""; 0]);
 }
 
-/// Reads, patches and puts the status, which leaves the rest as it was, as the rest leaves the status.
+/// Reads, patches and puts the status; such updates do not change the rest, and updates of the rest do not change the status.
 async fn changes_status(cluster: &Cluster, path: &str, status: &Value, takes_annotations: bool) {
     let at = format!("{path}/status");
     let before = cluster.get(&at).await.is(200);
@@ -164,7 +170,7 @@ async fn changes_status(cluster: &Cluster, path: &str, status: &Value, takes_ann
     assert!(says(&ignored["status"][field], value), "{path}: {ignored}");
 }
 
-/// Whether a field says that; a list may say more, where a controller tells of the same object.
+/// Whether a value contains another one; a list may have more items, where a controller adds conditions to the same object.
 fn says(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Array(found), Value::Array(wanted)) => wanted.iter().all(|one| found.contains(one)),

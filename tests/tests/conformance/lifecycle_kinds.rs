@@ -1,4 +1,4 @@
-//! The kinds that are put through [`lifecycle`](crate::lifecycle), area by area.
+//! The kinds that [`lifecycle`](crate::lifecycle) tests, by area.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::lifecycle::{Kind, live};
 
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIUU1IZ0NBUUF3RmpFVU1CSUdBMVVFQXd3TFpUSmxMV1Y0WVcxd2JHVXdXVEFUQmdjcWhrak9QUUlCQmdncQpoa2pPUFFNQkJ3TkNBQVI1Zk92bEdQd3ROZUgwWEZpb2NtdWtCamVkbkE5VG9ISjdJNUdRSEFnTThMT1VoTTlQCiszYkdheU1SWlExUFBtZVNoZitKcStFMXdkdStiZHlqWTkwb29BQXdDZ1lJS29aSXpqMEVBd0lEU0FBd1JRSWcKWEF3SVpuZ0l5Mlp5WFJUZ09VLzZ6L01hc0NhSUNtU1VxT1dkVGpDNVRBRUNJUUM1a1ZBalNxQ3RJd2djOGFscAplLzdWSVBwdGoyVVFMSXVLVzAza1ZaWmVmdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
 
-/// A condition as most kinds have them.
+/// A condition in the common format.
 fn condition() -> Value {
     json!([{"type": "Checked", "status": "True", "reason": "E2E", "message": "set by a test", "lastTransitionTime": "2026-01-01T00:00:00Z"}])
 }

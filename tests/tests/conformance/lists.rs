@@ -1,4 +1,4 @@
-//! Lists in pieces, and tables where there are none.
+//! Paginated lists, and the refusal to show an access review as a table.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn a_list_comes_in_pieces_of_one_moment() {
                 break;
             }
             assert_eq!(piece["metadata"]["remainingItemCount"], ALL - seen.len());
-            // What is made meanwhile is not in it.
+            // Objects created after the first page are not in the list.
             if limit == 7 && seen.len() == 7 {
                 cluster.post(TEMPLATES, &template("template-9999")).await.is(201);
             }
@@ -44,7 +44,7 @@ async fn a_list_comes_in_pieces_of_one_moment() {
 
 #[tokio::test]
 async fn a_list_goes_on_after_its_moment_is_forgotten() {
-    // More than the pictures of a list in pieces may keep alive.
+    // More changes than the number of retained snapshots for paginated lists.
     const CHANGES: usize = 50;
     let cluster = Cluster::running().await;
     for name in ["a", "b", "c", "d", "e"] {

@@ -1,4 +1,4 @@
-//! What the conformance suite of Kubernetes asks of an API server and a node, in tests of our own; `docs/conformance.md` says which line is which.
+//! Our own tests of the requirements in the Kubernetes conformance suite; `docs/conformance.md` maps its lines to these tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

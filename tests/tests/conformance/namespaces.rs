@@ -1,4 +1,4 @@
-//! Namespaces: changed, finished, and gone with what is in them.
+//! Namespaces: updated, finalized, and deleted with their content.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A master and a node that has joined it: its kubelet runs what the master gives it, on the engine of this machine.
+//! A master and a node that has joined it: its kubelet runs the master's pods on the engine of this machine.
 
 use std::time::{Duration, Instant};
 
@@ -7,34 +7,34 @@ use tests::{IMAGE, Master, Pod, World, wait_until};
 
 use crate::cluster::{Answer, Cluster};
 
-/// How long all pods of a table may take together.
+/// The time limit for all pods of a table together.
 const TABLE: Duration = Duration::from_secs(120);
 
 /// A node and its master.
 pub struct Node {
-    /// The node; first, so that it goes first.
+    /// The node; the first field, so that it is dropped first.
     pub world: World,
     /// Its master.
     pub cluster: Cluster,
 }
 
-/// A pod that runs to its end, and what its container `main` has written then.
+/// A pod that runs to completion, and the expected output of its container `main`.
 pub struct Case {
-    /// Its name, with its namespace before a slash where that is not `default`.
+    /// Its name, with a namespace and a slash before it unless that is `default`.
     pub name: String,
-    /// The pod, without what every pod of a node here has.
+    /// The pod, without the fields that [`Node::pod`] adds.
     pub pod: Value,
-    /// All of it but blanks at its ends; `{/status/podIP}` is what the pod has there.
+    /// The trimmed output; `{/status/podIP}` is replaced by that field of the pod.
     pub prints: String,
 }
 
 impl Node {
-    /// One that is Ready. Its pods are put on it by who makes them.
+    /// A Ready node without a scheduler; tests bind its pods.
     pub async fn running(name: &str) -> Self {
         Self::joined(name, "--scheduler=false").await
     }
 
-    /// One whose master has a scheduler.
+    /// A Ready node with a scheduler.
     pub async fn scheduled(name: &str) -> Self {
         Self::joined(name, "--scheduler=true").await
     }
@@ -50,12 +50,12 @@ impl Node {
         Self { world, cluster }
     }
 
-    /// What the master has of the node.
+    /// The Node object at the master.
     pub async fn told(&self) -> Value {
         self.cluster.get(&format!("/api/v1/nodes/{}", self.world.node)).await.is(200)
     }
 
-    /// A pod with what every pod here has, where it does not say otherwise: no scheduler has to find its node, and it is not begun again.
+    /// Adds the defaults of this suite to a pod: it is bound to the node, and is not restarted.
     pub fn pod(&self, name: &str, mut pod: Value) -> Value {
         let (_, name) = split(name);
         pod["metadata"]["name"] = json!(name);
@@ -72,18 +72,17 @@ impl Node {
         pod
     }
 
-    /// Makes a pod.
     pub async fn make(&self, name: &str, pod: Value) -> Value {
         self.try_to_make(name, pod).await.is(201)
     }
 
-    /// Asks for a pod, which may be refused.
+    /// Tries to create a pod; the request may be rejected.
     pub async fn try_to_make(&self, name: &str, pod: Value) -> Answer {
         let (namespace, _) = split(name);
         self.cluster.post(&format!("/api/v1/namespaces/{namespace}/pods"), &self.pod(name, pod)).await
     }
 
-    /// Waits until the master has a pod as it should be.
+    /// Waits until the pod at the master satisfies the condition.
     pub async fn until(&self, name: &str, what: &str, mut is: impl FnMut(&Pod) -> bool) -> Pod {
         let path = path(name);
         let look = async || match self.cluster.get(&path).await {
@@ -101,14 +100,13 @@ impl Node {
         self.until(name, "to be Ready", Pod::is_ready).await
     }
 
-    /// What a container of a pod has written.
     pub async fn log(&self, name: &str, container: &str) -> String {
         let answer = self.cluster.get(&format!("{}/log?container={container}", path(name))).await;
         assert_eq!(answer.code, 200, "{name}/{container}: {}", answer.text);
         answer.text
     }
 
-    /// Waits until what a container has written is as it should be.
+    /// Waits until the log of a container satisfies the condition.
     pub async fn log_until(
         &self,
         name: &str,
@@ -124,7 +122,7 @@ impl Node {
         self.world.wait_for(&format!("{name}/{container} to write {what}"), look).await
     }
 
-    /// Runs a command in a container with kubectl; what it printed.
+    /// Runs a command in a container with kubectl; returns its output.
     pub async fn exec(&self, name: &str, container: &str, command: &[&str]) -> String {
         let (namespace, pod) = split(name);
         let arguments = [&["exec", "-n", namespace, pod, "-c", container, "--"], command].concat();
@@ -133,7 +131,7 @@ impl Node {
         output.stdout
     }
 
-    /// Makes all pods of a table at once and asserts that each ends well and has written what it should.
+    /// Creates all pods of a table at once and asserts that each succeeds with the expected output.
     pub async fn print(&self, cases: Vec<Case>) {
         for case in &cases {
             self.make(&case.name, case.pod.clone()).await;
@@ -163,7 +161,7 @@ impl Node {
     }
 }
 
-/// A kubelet of that name that has joined a master and is Ready there.
+/// A kubelet with that name that has joined the master and is Ready.
 pub async fn join(cluster: &Cluster, name: &str) -> World {
     let printed = cluster.master.verb(&["join-string"]).await;
     let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
@@ -180,18 +178,18 @@ pub async fn join(cluster: &Cluster, name: &str) -> World {
     world
 }
 
-/// A namespace and the name of a pod in it.
+/// The namespace and the name of a pod.
 fn split(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or(("default", name))
 }
 
-/// Where the master has a pod.
+/// The API path of a pod.
 pub fn path(name: &str) -> String {
     let (namespace, name) = split(name);
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
-/// A name for a pod, from words.
+/// Makes a valid pod name from words.
 pub fn slug(words: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '/' { c.to_ascii_lowercase() } else { '-' };
     words.chars().map(plain).collect()
@@ -202,7 +200,7 @@ pub fn shell(script: &str) -> Value {
     json!({"name": "main", "image": IMAGE, "command": ["sh", "-c", script]})
 }
 
-/// An object with the fields of another added to it, and without those that are null.
+/// Merges the fields of another object into an object, and removes those that are null.
 pub fn with(mut object: Value, more: &Value) -> Value {
     let fields = object.as_object_mut().unwrap();
     fields.extend(more.as_object().unwrap().clone());
@@ -210,7 +208,7 @@ pub fn with(mut object: Value, more: &Value) -> Value {
     object
 }
 
-/// A text with what a pod has in place of pointers in braces.
+/// Replaces JSON pointers in braces by the pod's fields.
 fn filled(text: &str, pod: &Pod) -> String {
     let mut parts = text.split("{/");
     let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! How pods begin and end: what runs before them, beside their beginning and end, how often, and what they leave to say.
+//! How pods start and end: init containers, lifecycle hooks, restarts, and termination messages.
 
 use serde_json::{Value, json};
 use tests::Pod;
@@ -6,7 +6,7 @@ use tests::manifest::FOREVER;
 
 use crate::node::{Node, path, shell, slug, with};
 
-/// Says OK to every request over HTTP, and writes its first line.
+/// Answers each HTTP request with OK, and logs its first line.
 const EAR: &str = "exec nc -ll -p 8080 -e sh -c 'read first; echo \"$first\" >/proc/1/fd/1; while read line; do [ ${#line} -le 1 ] && break; done; \
                    printf \"HTTP/1.0 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok\"'";
 
@@ -14,7 +14,7 @@ fn init(name: &str, script: &str) -> Value {
     with(shell(script), &json!({"name": name}))
 }
 
-/// The exit code of a container that has ended.
+/// The exit code of a terminated container.
 fn code(pod: &Pod, container: &str) -> Option<i64> {
     pod.terminated(container)["exitCode"].as_i64()
 }
@@ -92,7 +92,7 @@ async fn hooks_are_called() {
 #[tokio::test]
 async fn pods_end_as_their_policy_says_and_leave_a_message() {
     let node = Node::running("ends").await;
-    // Fails first, ends well then, and stays the third time.
+    // Fails at the first start, succeeds at the second, and keeps running at the third.
     let script =
         format!("echo x >>/count/n; case $(wc -l </count/n) in 1) exit 1;; 2) exit 0;; *) {FOREVER};; esac");
     let mount = json!([{"name": "count", "mountPath": "/count"}]);
@@ -133,7 +133,7 @@ async fn pods_end_as_their_policy_says_and_leave_a_message() {
         assert_eq!(said, message, "{name}: {}", ended.0["status"]);
     }
 
-    // One that always fails says why, and one that is begun again and again is deleted like any other.
+    // A container that always fails reports its exit code; a pod that is restarted again and again is deleted like any other.
     node.make("false", json!({"spec": {"containers": [shell("false")]}})).await;
     let failed = node.until("false", "to have failed", |pod| pod.phase() == "Failed").await;
     assert_eq!((&failed.terminated("main")["reason"], code(&failed, "main")), (&json!("Error"), Some(1)));

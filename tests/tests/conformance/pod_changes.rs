@@ -1,4 +1,4 @@
-//! Pods as objects of the API while a node runs them: made, changed, told of, counted, deleted.
+//! Pods as API objects while a node runs them: created, updated, watched, counted, deleted.
 
 use serde_json::{Value, json};
 use tests::Pod;
@@ -13,7 +13,7 @@ fn runs_on(labels: &Value) -> Value {
     json!({"metadata": {"labels": labels}, "spec": {"containers": [shell(FOREVER)]}})
 }
 
-/// What is written of a pod's spec is what the node has gone by.
+/// The kubelet's status reflects the latest generation of the spec.
 fn is_caught_up(pod: &Pod, generation: i64) -> bool {
     let (written, seen) = (&pod.0["metadata"]["generation"], &pod.0["status"]["observedGeneration"]);
     (written, seen) == (&json!(generation), &json!(generation))
@@ -50,7 +50,7 @@ async fn pods_live_as_they_are_told() {
         .await;
     watch.until("MODIFIED", |pod| revision(pod) == revision(&not_ready)).await;
     assert!(!Pod(not_ready).is_ready());
-    // The node says what is so.
+    // The node reports the real status.
     node.ready("life").await;
 
     cluster.delete(&path("life")).await.is(200);
@@ -81,7 +81,7 @@ async fn what_is_written_of_a_pod_is_counted() {
     for name in ["own", "few", "many"] {
         node.until(name, "to be seen once", |pod| pod.is_ready() && is_caught_up(pod, 1)).await;
     }
-    // A deletion counts, labels do not.
+    // A deletion increments the generation, labels do not.
     cluster.delete(&path("own")).await.is(200);
     cluster.until(&path("own"), |pod| pod["metadata"]["generation"] == 2).await;
     cluster.patch(&path("own"), &json!({"metadata": {"finalizers": null}})).await.is(200);
@@ -99,7 +99,7 @@ async fn what_is_written_of_a_pod_is_counted() {
         let pod = cluster.get(&path("few")).await.is(200);
         let mut change = change;
         if let Some(Value::Array(tolerations)) = change.pointer_mut("/spec/tolerations") {
-            // None that it has may go.
+            // Existing tolerations must be kept.
             tolerations.extend(pod["spec"]["tolerations"].as_array().into_iter().flatten().cloned());
         }
         if change["spec"]["containers"].is_array() {
@@ -117,7 +117,7 @@ async fn what_is_written_of_a_pod_is_counted() {
     node.until("many", "to be seen as it is", |pod| is_caught_up(pod, 500)).await;
     assert_eq!(node.ready("many").await.restarts("main"), 0);
 
-    // A deadline that is drawn near ends the pod.
+    // An earlier active deadline ends the pod.
     cluster.patch(&path("many"), &json!({"spec": {"activeDeadlineSeconds": 1}})).await.is(200);
     let late = |pod: &Pod| pod.phase() == "Failed" && pod.text("/status/reason") == "DeadlineExceeded";
     node.until("many", "to be out of time", late).await;
@@ -156,7 +156,7 @@ async fn many_pods_go_at_once_and_with_their_namespace() {
     cluster.namespace("emptied").await;
     assert_eq!(cluster.names("/api/v1/namespaces/emptied/pods").await, [""; 0]);
 
-    // A pod that stays keeps the rest of its namespace.
+    // A pod with a finalizer keeps its namespace from being removed.
     let told =
         |namespace: &Value| namespace["status"]["conditions"].to_string().contains("e2e.example.com/held");
     cluster.until("/api/v1/namespaces/ordered", told).await;

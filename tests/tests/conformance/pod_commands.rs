@@ -1,4 +1,4 @@
-//! What kubectl does with pods that run.
+//! kubectl commands for running pods.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::node::{Node, path, shell};
 
-/// Runs kubectl, which must end well.
+/// Runs kubectl, which must succeed.
 async fn kubectl(node: &Node, arguments: &[&str]) -> String {
     let Output { code, stdout, stderr } = node.cluster.kubectl(arguments).await;
     assert_eq!(code, 0, "{arguments:?}: {stdout}{stderr}");
@@ -60,7 +60,7 @@ async fn pods_are_run_changed_and_described() {
     let shown = kubectl(&node, &["get", "pod", "typed", "-L", "testing-label"]).await;
     assert!(!shown.contains("testing-label-value"), "{shown}");
 
-    // What is only tried is not done.
+    // A dry run changes nothing.
     let patch =
         "{\"spec\": {\"containers\": [{\"name\": \"typed\", \"image\": \"registry.example/other:1\"}]}}";
     kubectl(&node, &["patch", "pod", "typed", "-p", patch, "--dry-run=server"]).await;
@@ -91,7 +91,7 @@ async fn pods_are_run_changed_and_described() {
         assert!(told.contains("Name:") && told.contains(name), "{told}");
     }
 
-    // Another image: the container is begun anew from it.
+    // Another image: the container is restarted with it.
     let other = format!("{}/again:1", node.world.node);
     let tag = TagImageOptionsBuilder::new().repo(&format!("{}/again", node.world.node)).tag("1");
     let docker = node.world.engine.docker();
@@ -125,7 +125,7 @@ async fn logs_are_read_and_filtered() {
     let (time, rest) = stamped.split_once(' ').unwrap();
     assert!(time.parse::<jiff::Timestamp>().is_ok() && rest == "line 20\n", "{stamped:?}");
     assert_eq!(logs(&["--since=24h"]).await.lines().count(), 20);
-    // What is older than a second is left out, once it is.
+    // Once the output is older than a second, it is omitted.
     let look = async || match logs(&["--since=1s"]).await {
         text if text.is_empty() => Ok(()),
         text => Err(text),
@@ -133,7 +133,7 @@ async fn logs_are_read_and_filtered() {
     node.world.wait_for("its lines to be old", look).await;
 }
 
-/// What comes of channel 1 (standard output) over a WebSocket to that path, whose messages begin with the number of a channel.
+/// The data of channel 1 (standard output) over a WebSocket to that path, in which each message starts with its channel number.
 async fn over_websocket(node: &Node, path: &str) -> String {
     let master = &node.cluster.master;
     let admin = master.admin().unwrap();

@@ -1,4 +1,4 @@
-//! Containers that are added to a pod that runs, to look into it.
+//! Ephemeral containers that are added to a running pod for debugging.
 
 use serde_json::{Value, json};
 use tests::manifest::FOREVER;
@@ -6,7 +6,7 @@ use tests::{IMAGE, Pod};
 
 use crate::node::{Node, path, shell};
 
-/// One of the name that runs a script.
+/// An ephemeral container that runs a script.
 fn ephemeral(name: &str, script: &str) -> Value {
     json!({"name": name, "image": IMAGE, "command": ["sh", "-c", script]})
 }
@@ -40,7 +40,7 @@ async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
     assert_eq!(node.log("debug", "debugger").await, "polo\n");
     assert_eq!(node.exec("debug", "debugger", &["echo", "marco"]).await, "marco\n");
 
-    // One more by an update: it sees the processes of the container that it names, and ends.
+    // A second one, added by an update: it sees the processes of its target container, and ends.
     let mut second = ephemeral("second", "tr '\\0' ' ' < /proc/1/cmdline; exit 3");
     second["targetContainerName"] = json!("main");
     node.cluster
@@ -54,7 +54,7 @@ async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
     let seen = node.log("debug", "second").await;
     assert!(seen.contains("echo here"), "{seen}");
 
-    // The next kubelet begins neither again, and all of it goes with the pod.
+    // The next kubelet restarts neither, and both are removed with the pod.
     node.world.kill();
     node.world.start().await;
     let later = node.ready("debug").await;
@@ -73,7 +73,7 @@ async fn a_debugger_whose_image_never_comes_holds_up_no_end() {
     let node = Node::running("debug-silent").await;
     node.make("silent", json!({"spec": {"containers": [shell(FOREVER)]}})).await;
     node.ready("silent").await;
-    // A registry that takes connections and never answers.
+    // A registry that accepts connections and never answers.
     let registry = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut debugger = ephemeral("debugger", FOREVER);
     debugger["image"] = json!(format!("{}/never:1", registry.local_addr().unwrap()));

@@ -1,4 +1,4 @@
-//! What the processes of a pod find around them: variables, commands, hosts.
+//! The environment of a pod's processes: variables, commands, hosts file.
 
 use bollard::models::{ContainerConfig, ContainerCreateBody};
 use bollard::query_parameters::{
@@ -10,7 +10,7 @@ use tests::{Engine, IMAGE, World};
 use crate::node::{Case, Node, shell, slug, with};
 use crate::pod_volumes::amounts;
 
-/// What the first process of a container was begun with, its names that no shell would keep too.
+/// Prints the initial environment of a container's first process, including names that a shell would drop.
 const GIVEN: &str = "tr '\\0' '\\n' </proc/1/environ | grep -i data | sort";
 
 fn case(name: &str, container: &Value, prints: &str) -> Case {
@@ -108,7 +108,7 @@ async fn variables_have_values() {
     node.print(cases).await;
 }
 
-/// An image with an entrypoint and a command of its own, as long as it lives.
+/// A temporary image with its own entrypoint and command.
 struct Own {
     engine: Engine,
     name: String,
@@ -134,7 +134,7 @@ impl Own {
         Self { engine: world.engine.clone(), name: format!("{name}:1") }
     }
 
-    /// Removes it, once no container is made of it.
+    /// Removes the image, once no container uses it.
     async fn goes(self) {
         let options = RemoveImageOptionsBuilder::new().force(true).build();
         self.engine.docker().remove_image(&self.name, Some(options), None).await.unwrap();
@@ -168,7 +168,7 @@ async fn hosts_are_named() {
     let pod = json!({"spec": {"containers": [main], "hostAliases": alias}});
     let mut cases = vec![Case { name: slug("aliases"), pod, prints: "123.45.67.89 foo bar".to_owned() }];
 
-    // Written by the kubelet, but for pods of the host's network and containers that bring their own.
+    // The kubelet writes it, except for pods on the host network and for containers that mount their own.
     let is_managed = "grep -c '^# Kubernetes-managed hosts file\\.$' /etc/hosts || true";
     let volume = json!({"name": "hosts", "hostPath": {"path": "/etc/hosts", "type": "File"}});
     let mount = json!([{"name": "hosts", "mountPath": "/etc/hosts"}]);
@@ -184,7 +184,7 @@ async fn hosts_are_named() {
     node.print(cases).await;
 }
 
-/// A pod that runs on, with a volume of which an expression names the part that is mounted.
+/// A pod that keeps running and mounts the part of a volume that an expression names.
 fn mounts(expression: &str, env: &Value) -> Value {
     let mount = json!([{"name": "v", "mountPath": "/part", "subPathExpr": expression}, {"name": "v", "mountPath": "/whole"}]);
     let main = with(shell(tests::manifest::FOREVER), &json!({"env": env, "volumeMounts": mount}));
@@ -200,12 +200,12 @@ async fn parts_of_volumes_are_named_by_variables() {
     let prints = "/whole/{/metadata/name}/x/file".to_owned();
     node.print(vec![Case { name: slug("named by itself"), pod, prints }]).await;
 
-    // What leads out of the volume is refused.
+    // Paths outside of the volume are rejected.
     for (name, value) in [("absolute path", "/tmp"), ("backticks", "..")] {
         let env = json!([{"name": "POD_NAME", "value": value}]);
         node.make(&slug(name), mounts("$(POD_NAME)", &env)).await;
     }
-    // An annotation that is not there yet leaves an absolute path.
+    // A missing annotation leaves an absolute path.
     let env = json!([field("PART", "metadata.annotations['part']")]);
     node.make(&slug("mended later"), mounts("$(PART)/x", &env)).await;
     for name in ["absolute path", "backticks", "mended later"] {
@@ -216,7 +216,7 @@ async fn parts_of_volumes_are_named_by_variables() {
     node.cluster.patch(&crate::node::path(&slug("mended later")), &note).await.is(200);
     node.ready(&slug("mended later")).await;
 
-    // What is written in the part is in the volume, and stays where it is while the variable changes.
+    // Files in the mounted part are in the volume, and the mount does not move when the variable changes.
     let name = slug("mended later");
     node.exec(&name, "main", &["touch", "/part/test.log"]).await;
     node.exec(&name, "main", &["test", "-f", "/whole/mypath/x/test.log"]).await;

@@ -1,4 +1,4 @@
-//! Pods that others make go: evictions and what holds them up, taints, and pods of more weight.
+//! Removal of pods by others: evictions and disruption budgets, taints, and preemption by priority.
 
 use serde_json::{Value, json};
 use tests::Pod;
@@ -9,7 +9,7 @@ use crate::node::{Node, path, shell, with};
 const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
 const HELD: &str = "e2e.example.com/held";
 
-/// A pod that runs until it is made to go.
+/// A pod that runs until it is removed.
 fn runs(labels: &Value, spec: &Value) -> Value {
     let spec = with(json!({"containers": [shell(FOREVER)]}), spec);
     json!({"metadata": {"labels": labels}, "spec": spec})
@@ -47,7 +47,7 @@ async fn a_budget_is_counted_and_holds_evictions_up_until_it_allows_them() {
     cluster.until(BUDGET, |budget| counts(budget, [2, 2, 2, 0])).await;
     evict("two").await.refuses(429, "disruption budget");
 
-    // Its status is a part of its own.
+    // The status is a subresource.
     let status = format!("{BUDGET}/status");
     let noted = json!({"two": "2100-01-01T00:00:00Z"});
     let updated = cluster.update(&status, |budget| budget["status"]["disruptedPods"] = noted.clone()).await;

@@ -1,4 +1,4 @@
-//! Probes: what is well is left alone, what is not is begun again or gets no traffic.
+//! Probes: healthy containers run on, others are restarted or get no traffic.
 
 use serde_json::{Value, json};
 use tests::Pod;
@@ -6,20 +6,20 @@ use tests::manifest::FOREVER;
 
 use crate::node::{Node, shell, slug, with};
 
-/// How often a probe that finds all well must have been asked before a test believes that nothing comes of it.
+/// The number of successful probes after which a test assumes that they have no effect.
 const ASKED: usize = 4;
 
-/// A pod whose container has a probe that is asked every second, and counts from its first failure on.
+/// A pod whose container has a probe with a period of one second and a failure threshold of one.
 fn probed(kind: &str, script: &str, handler: Value, more: &Value) -> Value {
     let probe = with(with(handler, &json!({"periodSeconds": 1, "failureThreshold": 1})), more);
     let main = with(shell(script), &json!({kind: probe}));
     json!({"spec": {"containers": [main], "restartPolicy": "Always"}})
 }
 
-/// Serves `/www` at 8080 and says who asked.
+/// Serves `/www` on port 8080 and logs the clients.
 const SERVES: &str = "mkdir /www; echo ok >/www/healthz; httpd -f -vv -p 8080 -h /www 2>&1";
 
-/// Takes connections at 8080 and says so.
+/// Accepts connections on port 8080 and logs them.
 const TAKES: &str = "exec nc -ll -p 8080 -e sh -c 'echo asked >/proc/1/fd/1'";
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn what_is_well_is_left_alone_and_what_is_not_is_begun_again() {
     let health = json!({"exec": {"command": ["sh", "-c", "cat /tmp/health && echo asked >/proc/1/fd/1"]}});
     let fails = json!({"exec": {"command": ["sh", "-c", "echo asked >/proc/1/fd/1; exit 1"]}});
     let tcp = json!({"tcpSocket": {"port": 8080}});
-    // A server that is not up yet is not ill.
+    // A server that is still starting is not unhealthy.
     let soon = json!({"initialDelaySeconds": 2, "failureThreshold": 3});
     let healthy = format!("echo ok >/tmp/health; {FOREVER}");
     let sick = format!("echo ok >/tmp/health; (usleep 1500000; rm /tmp/health) & {FOREVER}");
@@ -70,7 +70,7 @@ async fn what_is_well_is_left_alone_and_what_is_not_is_begun_again() {
     assert!(since.duration_since(began).as_secs() >= 4, "{}", ready.0["status"]);
     assert_eq!(ready.restarts("main"), 0);
 
-    // The count only ever rises.
+    // The restart count never decreases.
     let mut last = 0;
     node.until(&slug("exec, sick"), "to be begun again and again", |pod: &Pod| {
         let now = pod.restarts("main");

@@ -1,4 +1,4 @@
-//! What the processes of a pod may do: users, groups, privileges, file systems, kernel parameters.
+//! Permissions of a pod's processes: users, groups, privileges, file systems, kernel parameters.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn users_and_privileges_are_those_asked_for() {
     let both = json!({"runAsUser": 1001, "runAsGroup": 2002});
     let link = "ip link add dummy0 type dummy 2>&1 | grep -o 'Operation not permitted'";
     let write = "if (echo x >/file) 2>/dev/null; then echo written; else echo refused; fi";
-    // A program that would be root by its mode stays who it is.
+    // A setuid root program keeps the user of its caller.
     let mut suid = case(
         "no escalation",
         "grep NoNewPrivs /proc/self/status | tr -d '\\t'; /v/cat /v/secret 2>&1 || true",

@@ -1,4 +1,4 @@
-//! Where pods come to run: amounts, selectors, ports, and classes of runtimes.
+//! Scheduling of pods: resource requests, selectors, host ports, and runtime classes.
 
 use serde_json::{Value, json};
 use tests::manifest::FOREVER;
@@ -6,13 +6,13 @@ use tests::{IMAGE, Pod};
 
 use crate::node::{Node, join, path, shell, with};
 
-/// Makes a pod that waits for the scheduler.
+/// Creates a pod for the scheduler.
 async fn make(node: &Node, name: &str, spec: &Value) {
     let spec = with(json!({"containers": [shell(FOREVER)], "nodeName": ""}), spec);
     node.make(name, json!({"spec": spec})).await;
 }
 
-/// Waits until the scheduler has said that a pod fits nowhere, and why.
+/// Waits until the scheduler has reported a pod as unschedulable, with this reason.
 async fn fits_nowhere(node: &Node, name: &str, why: &str) {
     let is_told = |pod: &Pod| {
         let conditions = pod.0["status"]["conditions"].as_array();
@@ -25,7 +25,7 @@ async fn fits_nowhere(node: &Node, name: &str, why: &str) {
     assert!(pod.condition("PodScheduled") == "False" && pod.text("/spec/nodeName").is_empty(), "{}", pod.0);
 }
 
-/// A container with these amounts of CPU, in thousandths.
+/// A container that requests CPU, in thousandths.
 fn cpu(milli: i64) -> Value {
     let amount = json!({"cpu": format!("{milli}m")});
     json!({"containers": [with(shell(FOREVER), &json!({"resources": {"requests": amount, "limits": amount}}))]})
@@ -43,7 +43,7 @@ async fn pods_go_where_they_fit() {
     };
     node.world.wait_for("two nodes that take pods", free).await;
 
-    // By label.
+    // By node selector.
     let here = json!({"kubernetes.io/hostname": node.world.node});
     make(&node, "nowhere", &json!({"nodeSelector": {"e2e": "nonempty"}})).await;
     fits_nowhere(&node, "nowhere", "didn't match Pod's node affinity/selector").await;
@@ -51,7 +51,7 @@ async fn pods_go_where_they_fit() {
     node.cluster.patch(&format!("/api/v1/nodes/{}", node.world.node), &label).await.is(200);
     node.ready("nowhere").await;
 
-    // By port of the host: an address that is all of them is in the way of any other.
+    // By host port: the wildcard address conflicts with every other address.
     let port = tests::free_port();
     let ports = |ip: Value| {
         let port = with(json!({"containerPort": 80, "hostPort": port.number}), &json!({"hostIP": ip}));
@@ -62,7 +62,7 @@ async fn pods_go_where_they_fit() {
     make(&node, "one-address", &ports(json!("127.0.0.1"))).await;
     fits_nowhere(&node, "one-address", "didn't have free ports").await;
 
-    // By amount: each node is filled, and nothing more fits.
+    // By CPU requests: each node is filled, and no further pod fits.
     for item in nodes["items"].as_array().unwrap() {
         let name = item["metadata"]["name"].as_str().unwrap();
         let (cores, _) = crate::pod_volumes::amounts(&item["status"]["allocatable"]);
@@ -97,7 +97,7 @@ async fn classes_of_runtimes_are_looked_up() {
     for (name, class) in [("deleted", "goes"), ("absent", "never")] {
         node.try_to_make(name, pod(class)).await.refuses(403, class);
     }
-    // Whether its runtime is there is for the node to say.
+    // The kubelet checks whether the runtime handler exists.
     for (name, class, expected) in
         [("plain", "plain", json!(null)), ("costs", "costs", overhead["podFixed"].clone())]
     {

@@ -1,4 +1,4 @@
-//! What changes while a pod runs reaches its volumes: other values, objects that come and go, and the pod's own labels.
+//! Changes reach the volumes of running pods: new values, created and deleted objects, and the pod's own labels.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use crate::node::{Node, path, shell, slug};
 
 const OBJECTS: &str = "/api/v1/namespaces/default";
 
-/// Prints all files of all volumes, on one line, whenever something is different.
+/// Prints all files of all volumes on one line after each change.
 const TELLS: &str = "trap 'exit 0' TERM; cd /v; while :; do now=$(for f in */*; do [ -e $f ] && echo $f=$(cat $f); done | tr '\\n' ' '); \
                      [ \"$now\" = \"$last\" ] || echo \"$now\"; last=$now; usleep 100000; done";
 
-/// A pod that tells what is in these volumes.
+/// A pod that prints the content of these volumes.
 fn telling(volumes: &[(&str, Value)]) -> Value {
     let mut main = shell(TELLS);
     let mount = |(name, _): &(&str, Value)| json!({"name": name, "mountPath": format!("/v/{name}")});
@@ -27,7 +27,7 @@ fn telling(volumes: &[(&str, Value)]) -> Value {
     json!({"spec": {"containers": [main], "volumes": volumes}})
 }
 
-/// A volume of that kind that need not be there.
+/// An optional volume of that kind.
 fn optional(kind: &str, name: &str) -> Value {
     match kind {
         "configMap" => json!({kind: {"name": name, "optional": true}}),
@@ -38,7 +38,7 @@ fn optional(kind: &str, name: &str) -> Value {
     }
 }
 
-/// The ConfigMap and the Secret of a name are there with that value.
+/// Creates the ConfigMap and the Secret of a name with that value.
 async fn is_there(cluster: &Cluster, name: &str, key: &str, value: &str) {
     for (kind, field) in [("configmaps", "data"), ("secrets", "stringData")] {
         let object = json!({"metadata": {"name": name}, field: {key: value}});

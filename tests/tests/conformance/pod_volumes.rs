@@ -1,13 +1,13 @@
-//! What pods find in their volumes: files of ConfigMaps, Secrets and of the pod itself, and room of their own.
+//! Volumes of pods: files of ConfigMaps, Secrets and the downward API, and emptyDir volumes.
 
 use serde_json::{Value, json};
 
 use crate::node::{Case, Node, shell, slug, with};
 
-/// The kinds of volume that show an object's keys as files.
+/// The kinds of volumes that show an object's keys as files.
 const KINDS: [&str; 4] = ["configMap", "secret", "projected configMap", "projected secret"];
 
-/// A volume `v` of that kind with the files of the object `name`.
+/// A volume `v` of that kind with the keys of the object `name`.
 fn volume(kind: &str, name: &str, fields: &Value) -> Value {
     let named = |kind: &str| if kind == "secret" { "secretName" } else { "name" };
     match kind.split_once(' ') {
@@ -27,7 +27,7 @@ fn shows(volume: Value, script: &str, security: &Value) -> Value {
     json!({"spec": with(json!({"containers": [main], "volumes": [volume]}), &json!({"securityContext": security}))})
 }
 
-/// Makes a ConfigMap and a Secret of that name with the same keys.
+/// Creates a ConfigMap and a Secret with this name and the same keys.
 async fn objects(node: &Node, namespace: &str, name: &str, data: &Value) {
     for (kind, field) in [("configmaps", "data"), ("secrets", "stringData")] {
         let path = format!("/api/v1/namespaces/{namespace}/{kind}");
@@ -154,7 +154,7 @@ async fn pods_are_told_of_themselves() {
     node.print(cases).await;
 }
 
-/// What a node has for pods: cores and bytes, as numbers.
+/// The allocatable CPU cores and memory bytes of a node.
 pub fn amounts(allocatable: &Value) -> (i64, i64) {
     let text = |field: &str| allocatable[field].as_str().unwrap();
     let memory = text("memory");
@@ -215,14 +215,14 @@ async fn parts_of_volumes_and_many_volumes_are_mounted() {
         cases.push(Case { name: slug(&format!("part {name}")), pod, prints: prints.to_owned() });
     }
 
-    // A Secret and a ConfigMap do not stand in each other's way.
+    // A Secret and a ConfigMap with the same name do not conflict.
     let volumes = json!([{"name": "s", "secret": {"secretName": "conf"}}, {"name": "c", "configMap": {"name": "conf"}}]);
     let mounts = json!([{"name": "s", "mountPath": "/s"}, {"name": "c", "mountPath": "/c"}]);
     let main = with(shell("cat /s/data-1 /c/data-1"), &json!({"volumeMounts": mounts}));
     let pod = json!({"spec": {"containers": [main], "volumes": volumes}});
     cases.push(Case { name: slug("side by side"), pod, prints: "value-1value-1".to_owned() });
 
-    // Nor do fifty of them in each of five pods.
+    // Fifty ConfigMap volumes in each of five pods do not conflict either.
     let names: Vec<String> = (0..50).map(|n| format!("many-{n}")).collect();
     for name in &names {
         let map = json!({"metadata": {"name": name}, "data": {"data-1": "."}});

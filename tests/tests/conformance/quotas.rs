@@ -1,4 +1,4 @@
-//! Quotas: what is counted, when it is given back, what is refused.
+//! Resource quotas: counted resources, their release, and rejected requests.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn quota(cluster: &Cluster, name: &str, spec: Value) {
         .await;
 }
 
-/// Waits until the quota says that so much is used.
+/// Waits until the quota reports this usage.
 async fn used(cluster: &Cluster, name: &str, expected: Value) {
     cluster
         .until(&format!("{QUOTAS}/{name}"), |quota| {
@@ -52,7 +52,7 @@ async fn what_is_made_is_counted_until_it_is_gone() {
             "count/replicasets.apps",
             json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}}),
         ),
-        // The certificate of the namespace is one already.
+        // The root CA ConfigMap of the namespace counts, too.
         (format!("{core}/configmaps"), "configmaps", json!({"data": {"a": "b"}})),
     ] {
         let there = cluster.names(&path).await.len();

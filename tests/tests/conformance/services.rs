@@ -1,4 +1,4 @@
-//! What stands behind services: the API's own, those that select pods, and those whose endpoints somebody writes.
+//! Endpoints of services: of the API itself, of services with selectors, and of those without.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 const HERE: &str = "/api/v1/namespaces/default";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
-/// The slices of a service.
+/// The path of the EndpointSlices of a service.
 fn slices_of(service: &str) -> String {
     format!("{SLICES}?labelSelector=kubernetes.io/service-name%3D{service}")
 }
@@ -20,7 +20,7 @@ fn addresses(list: &Value) -> Vec<&str> {
     each.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect()
 }
 
-/// A service on port 80 that selects pods by their name, unless that is empty.
+/// A service on port 80 that selects pods by their `app` label; an empty string means no selector.
 fn service(name: &str, selected: &str) -> Value {
     let selector = if selected.is_empty() { json!(null) } else { json!({"app": selected}) };
     json!({"metadata": {"name": name, "labels": {"of": name}},
@@ -52,7 +52,7 @@ async fn the_api_is_behind_the_service_kubernetes() {
     let subset = &endpoints["subsets"][0];
     assert_eq!((&subset["ports"][0]["name"], &subset["ports"][0]["port"]), (&json!("https"), &json!(number)));
     let ip = subset["addresses"][0]["ip"].as_str().unwrap();
-    // It is the one that the certificate holds and nodes are told.
+    // The address is in the serving certificate and in the configuration of nodes.
     assert_eq!(cluster.master.file("advertised-address").trim(), format!("{ip}:{}", cluster.master.port));
     let slices = cluster.until(&slices_of("kubernetes"), |list| !addresses(list).is_empty()).await;
     assert_eq!((addresses(&slices), slices["items"].as_array().unwrap().len()), (vec![ip], 1));
@@ -99,7 +99,7 @@ async fn a_service_without_pods_has_empty_endpoints_for_as_long_as_it_is_there()
     cluster.until(&slices_of("empty"), |list| list["items"] == json!([])).await;
 }
 
-/// Says of a pod that it is there and ready, or not.
+/// Sets the IP address and the Ready condition of a pod.
 async fn told(cluster: &Cluster, name: &str, ip: &str, ready: bool) {
     let condition = json!({"type": "Ready", "status": if ready { "True" } else { "False" }});
     let status = json!({"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [condition]});

@@ -1,4 +1,4 @@
-//! Watches: what they show, in which order, from where on.
+//! Watches: their events, the order of events, and where they start.
 
 use serde_json::json;
 

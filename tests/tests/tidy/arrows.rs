@@ -1,6 +1,8 @@
-//! Reads from a source file which modules of its own crate it names, in `use` lines and in paths.
+//! Finds the modules of its own crate that a source file names, in `use` lines and in paths.
 
-/// A path that starts at the top of the crate, and the line it stands in (from 1).
+use std::collections::BTreeMap;
+
+/// A path from the crate root, and its line number (from 1).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrow {
     pub line: usize,
@@ -14,7 +16,7 @@ pub fn module(path_under_src: &str) -> Vec<&str> {
     stem.split('/').filter(|part| !["mod", "lib", "main"].contains(part)).collect()
 }
 
-/// Every path from the top of the crate that the text names, `super` resolved, groups in braces taken apart.
+/// All paths from the crate root that the text names, with `super` resolved and groups in braces expanded.
 pub fn arrows(path_under_src: &str, text: &str) -> Vec<Arrow> {
     let depth = module(path_under_src).len();
     let code = without_comments(text);
@@ -43,17 +45,31 @@ pub fn arrows(path_under_src: &str, text: &str) -> Vec<Arrow> {
     found
 }
 
-/// The text with `//` comments blanked; lines stay where they were.
+/// The names that a crate root re-exports (`pub use module::Name;`), with the module of each.
+pub fn reexports(text: &str) -> BTreeMap<String, String> {
+    let code = without_comments(text);
+    let mut found = BTreeMap::new();
+    for tree in code.split("pub use ").skip(1) {
+        let mut paths = Vec::new();
+        expand("", tree.trim_start_matches("self::").trim_start_matches("crate::"), &mut paths);
+        let ends =
+            paths.iter().filter_map(|path| Some((path.rsplit_once("::")?.1, path.split("::").next()?)));
+        found.extend(ends.map(|(name, module)| (name.to_owned(), module.to_owned())));
+    }
+    found
+}
+
+/// The text with `//` comments blanked; line numbers do not change.
 fn without_comments(text: &str) -> String {
     let keep = |line: &str| match line.find("//") {
-        // `https://` in a string is no comment.
+        // `https://` in a string is not a comment.
         Some(at) if !line[..at].ends_with(':') => line[..at].to_owned(),
         _ => line.to_owned(),
     };
     text.lines().map(keep).collect::<Vec<_>>().join("\n")
 }
 
-/// Takes `a::{b, c::d}` apart into `a::b` and `a::c::d`; returns how much of the text it read.
+/// Expands `a::{b, c::d}` to `a::b` and `a::c::d`; returns the number of bytes read.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) -> usize {
     let skipped = tree.len() - tree.trim_start().len();
     let body = &tree[skipped..];
@@ -86,7 +102,7 @@ fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{arrows, module};
+    use super::{arrows, module, reexports};
 
     fn check(path: &str, text: &str, expected: &[&str]) {
         let found: Vec<String> =
@@ -118,6 +134,13 @@ mod tests {
         check("plan/mod.rs", "use super::worker::X;", &["1 worker::X"]);
         check("plan/tests.rs", "use super::*;\nuse super::super::worker;", &["2 worker"]);
         check("plan/deep/x.rs", "use super::super::phase;", &[]);
+    }
+
+    #[test]
+    fn names_at_the_root_belong_to_modules() {
+        let found = reexports("mod a;\npub use a::X;\npub use self::b::{Y, deep::Z};\nuse c::W;");
+        let found: Vec<String> = found.into_iter().map(|(name, module)| format!("{name} {module}")).collect();
+        assert_eq!(found, ["X a", "Y b", "Z b"]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The shape of a file: one idea, said first; tests that run, and wait for conditions.
+//! Checks each file: a module comment, a size limit, tests that are not ignored and do not sleep.
 
 use crate::{Source, all_sources, assert_tidy, broken};
 
-/// A file is one idea; what needs more lines than this is usually two.
+/// Maximum number of lines; a longer file usually covers two topics.
 const MOST_LINES: usize = 600;
 
-/// Files that may be longer, and how long, each with its reason.
+/// Exceptions: files that may be longer, their limit, and the reason.
 const LONGER: &[(&str, usize)] = &[];
 
-/// The one place where a test may wait, for a condition with a deadline.
+/// The only file with sleeps; tests wait for a condition with a deadline.
 const WAITS: &str = "tests/src/wait.rs";
 
 #[test]
@@ -32,7 +32,7 @@ fn check(source: &Source) -> Vec<String> {
             &format!("{lines} lines, more than {most}: a file is one idea, split it"),
         ));
     }
-    // A bench is no test: it measures over a time.
+    // Benchmarks may sleep, because they measure over a period.
     let is_bench = path.starts_with("tests/benches/");
     let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs");
     for (number, line) in text.lines().enumerate().filter(|_| !path.starts_with("tests/tests/tidy/")) {
@@ -61,6 +61,6 @@ fn a_misshapen_file_is_found() {
     assert_eq!(found("api/src/x.rs", &format!("//! Long.\n{}", "\n".repeat(MOST_LINES))), 1);
     assert_eq!(found("api/src/x/tests.rs", "//! T.\n    #[ignore]\n"), 1);
     assert_eq!(found("tests/tests/x.rs", "//! T.\ntokio::time::sleep(d).await;\n"), 1);
-    assert_eq!(found("kubelet/src/worker/mod.rs", "//! W.\ntokio::time::sleep(d).await;\n"), 0);
+    assert_eq!(found("kubelet/src/pod_workers/mod.rs", "//! W.\ntokio::time::sleep(d).await;\n"), 0);
     assert_eq!(found(WAITS, "//! Waits.\ntokio::time::sleep(d).await;\n"), 0);
 }

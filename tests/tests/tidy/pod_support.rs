@@ -1,4 +1,4 @@
-//! `docs/pod-support.md` tells of every field of the Pod API whether it works here.
+//! Checks that `docs/pod-support.md` lists every field of the Pod API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,17 +8,17 @@ use crate::{assert_tidy, broken, top};
 const PAGE: &str = "docs/pod-support.md";
 const SCHEMA: &str = "api/src/schema/v1.txt";
 
-/// What a row may say, and whether the types inside such a field have rows of their own.
+/// Permitted states of a row, and whether the fields of the field's type need rows as well.
 const STATES: &[(&str, bool)] =
     &[("yes", true), ("partly", true), ("of a master", true), ("no effect", false), ("refused", false)];
 
-/// A row of the page: `field`, its state, and where it stands.
+/// A row of the page: `field`, its state, and its line number.
 struct Row {
     state: String,
     line: usize,
 }
 
-/// Types of the schema: field and kind by type.
+/// Fields by type of the schema, each with its own type.
 type Types<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a str)>>;
 
 #[test]
@@ -46,7 +46,7 @@ fn check(schema: &str, page: &str) -> Vec<String> {
                 None => {
                     faults.push(broken(PAGE, row.line, &format!("{:?} is none of {STATES:?}", row.state)))
                 }
-                // The status is what we write, not what we read.
+                // The kubelet writes the status and does not read it.
                 Some((_, true)) if *field != "status" => {
                     let inner = kind.trim_start_matches(['[', ']']).trim_start_matches("map ");
                     waiting.extend(types.get_key_value(inner).map(|(name, _)| *name));
@@ -82,7 +82,7 @@ fn types(schema: &str) -> Types<'_> {
     types
 }
 
-/// Rows by type (the heading above them) and field, and the rows that stand twice.
+/// Rows by type (the heading above them) and field, and duplicate rows.
 fn rows(page: &str) -> (BTreeMap<(&str, &str), Row>, Vec<String>) {
     let mut rows = BTreeMap::new();
     let mut faults = Vec::new();

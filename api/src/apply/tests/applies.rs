@@ -1,8 +1,8 @@
-//! What an apply merges, removes, takes and refuses.
+//! Tests of what an apply merges, removes, takes over and rejects.
 
 use serde_json::{Value, json};
 
-use super::{Part, Refusal, Story, apart, applied_to, spec};
+use super::{ApplyError, Part, Story, apart, applied_to, spec};
 use crate::apply::is_same_but_for_times;
 use crate::shape::{Shape, sample};
 
@@ -36,7 +36,7 @@ fn the_first_apply_makes_the_object() {
 }
 
 #[test]
-fn the_same_again_changes_nothing() {
+fn a_repeated_apply_changes_nothing() {
     let config =
         || spec(json!({"containers": [{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}]}));
     let story = Story::pod().apply("a", config());
@@ -44,7 +44,7 @@ fn the_same_again_changes_nothing() {
     let story = story.apply("a", config());
     assert!(!story.changed);
     assert_eq!(story.object, before);
-    // Not even a null, which the store does not keep.
+    // Not even as null, which is not stored.
     let story = Story::pod()
         .apply("a", spec(json!({"nodeName": "n"})))
         .apply("a", spec(json!({"nodeName": "n", "x": null})));
@@ -54,7 +54,7 @@ fn the_same_again_changes_nothing() {
 }
 
 #[test]
-fn what_a_tool_prints_can_be_applied_again() {
+fn printed_manifests_can_be_applied() {
     let mut story = Story::pod().create("u", json!({
         "apiVersion": "v1",
         "metadata": {"name": "p", "uid": "1", "creationTimestamp": "2026-01-02T03:04:05Z", "generation": 2},
@@ -87,7 +87,7 @@ fn a_record_that_is_the_same_but_for_times_is_told() {
 }
 
 #[test]
-fn what_is_no_longer_applied_goes() {
+fn fields_that_are_no_longer_applied_are_removed() {
     let two = json!({"containers": [{"name": "a", "image": "1", "workingDir": "/"}, {"name": "b"}], "nodeName": "n"});
     for (then, expected) in [
         (
@@ -125,7 +125,7 @@ fn maps_and_sets_go_key_by_key() {
 }
 
 #[test]
-fn what_others_own_stays() {
+fn fields_of_other_owners_are_kept() {
     let config = || spec(json!({"containers": [{"name": "c", "image": "1"}], "nodeName": "n"}));
     let nothing = || json!({"metadata": {"name": "p"}});
     let story = Story::pod()
@@ -136,13 +136,13 @@ fn what_others_own_stays() {
         story.get("/spec"),
         Some(&json!({"containers": [{"name": "c", "workingDir": "/"}], "nodeName": "n"}))
     );
-    // An update counts as much as an apply.
+    // An update owns fields like an apply.
     let story = Story::pod()
         .apply("a", config())
         .update("u", |pod| pod["spec"]["hostNetwork"] = true.into())
         .apply("a", nothing());
     assert_eq!(story.get("/spec"), Some(&json!({"hostNetwork": true})));
-    // But an element goes with all that is in it when who put it there no longer wants it.
+    // An element is removed with all its fields when its owner no longer applies it.
     let story = Story::pod()
         .apply("a", config())
         .update("u", |pod| pod["spec"]["containers"][0]["workingDir"] = "/".into())
@@ -152,8 +152,8 @@ fn what_others_own_stays() {
 }
 
 #[test]
-fn what_nobody_owns_stays_beside_what_goes() {
-    // The port was put in by a default: nobody tracked it.
+fn unowned_fields_are_kept() {
+    // A default set the port, so it has no owner.
     let mut story = Story::pod()
         .apply("a", spec(json!({"containers": [{"name": "c", "image": "1", "workingDir": "/"}]})));
     story.object.as_mut().unwrap()["spec"]["containers"][0]["command"] = json!(["default"]);
@@ -189,17 +189,17 @@ fn another_value_is_a_conflict() {
          conflicts with \"hpa\" using apps/v1:\n- .spec.replicas"
     );
     let before = story.object.clone();
-    // The same value is shared.
+    // Equal values are shared.
     let mut story = story.apply("b", config(5, "1"));
     assert_eq!(
         story.object.as_ref().map(|_| story.plain()),
         before.map(|mut object| {
-            super::super::managed::Managed::take(object.as_object_mut().unwrap());
+            super::super::managed::ManagedFields::take(object.as_object_mut().unwrap());
             object
         })
     );
     assert!(story.refused("a", config(5, "2")).contains("conflict with \"b\": .spec.template"));
-    // And force takes it from both.
+    // Force takes over from both.
     let story = story.force("a", config(1, "2"));
     assert_eq!(
         story.owners(),
@@ -250,7 +250,7 @@ fn lists_come_in_the_applied_order() {
 }
 
 #[test]
-fn twins_in_a_live_list_give_way_to_one() {
+fn duplicates_in_a_live_list_are_replaced() {
     let ports = |names: &[&str]| {
         let ports: Value = names.iter().map(|name| json!({"containerPort": 1, "name": name})).collect();
         spec(json!({"containers": [{"name": "c", "ports": ports}]}))
@@ -317,7 +317,7 @@ fn each_part_of_an_object_has_its_own_entry() {
 }
 
 #[test]
-fn what_cannot_be_applied_is_refused() {
+fn invalid_applies_are_rejected() {
     let mut deep = json!({});
     for _ in 0..200 {
         deep = json!({"d": deep});
@@ -355,7 +355,7 @@ fn what_cannot_be_applied_is_refused() {
         assert!(refusal.starts_with(what), "{refusal}");
     }
     let writer = Story::pod().writer("a");
-    assert!(matches!(applied_to(None, &json!([]), false, &writer), Err(Refusal::Malformed(_))));
+    assert!(matches!(applied_to(None, &json!([]), false, &writer), Err(ApplyError::Malformed(_))));
     let broken = json!({"apiVersion": "v1", "metadata": {"managedFields": [{"manager": "x"}]}});
     let refusal =
         applied_to(Some(&broken), &json!({"apiVersion": "v1"}), true, &writer).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! From objects that nobody tracked, and from client-side apply.
+//! Tests of migration from untracked objects and from client-side apply.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Story, spec};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A deployment that `kubectl apply` has made, and that somebody has scaled since.
+/// A deployment that `kubectl apply` created and another client scaled.
 fn client_side(replicas: i64) -> Story {
     let mut object = spec(json!({"replicas": 1, "paused": false}));
     object["apiVersion"] = "apps/v1".into();
@@ -19,7 +19,7 @@ fn client_side(replicas: i64) -> Story {
 }
 
 #[test]
-fn what_was_there_before_the_first_apply_has_an_owner() {
+fn untracked_fields_get_an_owner_on_first_apply() {
     let mut story = Story::pod();
     story.object = Some(
         json!({"apiVersion": "v1", "metadata": {"name": "p", "labels": {"a": "1"}}, "spec": {"nodeName": "n"}}),
@@ -39,16 +39,16 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 fn kubectl_takes_over_what_it_applied_from_the_client() {
     let config =
         |replicas: i64| json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "paused": true}});
-    // `paused` is as client-side apply left it.
+    // `paused` is unchanged since the client-side apply.
     let story = client_side(1).apply("kubectl", config(1));
     assert_eq!(story.get("/spec/paused"), Some(&json!(true)));
     assert_eq!(story.owners()[0], "kubectl Apply@3 .spec.paused .spec.replicas");
-    // Somebody else scaled since: that is a conflict, and the only one.
+    // The change of replicas by another client is the only conflict.
     assert_eq!(
         client_side(5).refused("kubectl", config(1)),
         "Apply failed with 1 conflict: conflict with \"scaler\" using apps/v1: .spec.replicas"
     );
-    // Other managers take nothing over.
+    // Other managers do not take over ownership.
     assert!(
         client_side(1)
             .refused("flux", config(1))
@@ -57,7 +57,7 @@ fn kubectl_takes_over_what_it_applied_from_the_client() {
 }
 
 #[test]
-fn the_annotation_of_client_side_apply_keeps_up() {
+fn the_last_applied_annotation_is_updated() {
     let applied = json!({"apiVersion": "apps/v1", "spec": {"replicas": 1}});
     let annotation = |story: &Story| {
         story.get("/metadata/annotations").and_then(|all| all[ANNOTATION].as_str()).map(str::to_owned)
@@ -67,7 +67,7 @@ fn the_annotation_of_client_side_apply_keeps_up() {
     assert!(text.ends_with('\n'));
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), applied);
     assert!(!story.apply("kubectl", applied.clone()).changed);
-    // Only by kubectl, only when it is there, and only when there is room.
+    // The annotation is updated only by kubectl, only if it exists, and only within the size limit.
     let before = annotation(&client_side(1));
     assert_eq!(annotation(&client_side(1).apply("flux", applied.clone())), before);
     assert_eq!(annotation(&Story::deployment().apply("kubectl", applied)), None);

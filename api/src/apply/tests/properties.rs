@@ -1,18 +1,18 @@
-//! What holds whatever is applied.
+//! Property tests of applies.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Part, Story, Writer, applied_to, spec, update};
-use crate::apply::{Set, extract};
+use crate::apply::{FieldSet, extract};
 use crate::shape::random::{any_object, any_pod, any_value};
 use crate::shape::{Shape, sample};
 
-/// What a manager owns by apply.
-fn owned(object: &Value, manager: &str) -> Set {
+/// The fields that a manager owns by apply.
+fn owned(object: &Value, manager: &str) -> FieldSet {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let own = entries.iter().find(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
-    own.map(|entry| Set::parse(&entry["fieldsV1"]).unwrap()).unwrap_or_default()
+    own.map(|entry| FieldSet::parse(&entry["fieldsV1"]).unwrap()).unwrap_or_default()
 }
 
 fn writer(manager: &'static str) -> Writer<'static> {
@@ -20,7 +20,7 @@ fn writer(manager: &'static str) -> Writer<'static> {
 }
 
 #[test]
-fn whatever_is_stored_reads_back() {
+fn stored_records_can_be_read() {
     let deep = |depth: usize| {
         let mut deep = json!({"apiVersion": "v1", "d": "x"});
         for _ in 1..depth {
@@ -51,7 +51,7 @@ fn whatever_is_stored_reads_back() {
 }
 
 #[test]
-fn large_objects_take_no_time() {
+fn large_objects_are_fast() {
     let pod = |image: &str| {
         let env: Value = (0..20).map(|i| json!({"name": format!("E{i}"), "value": "x"})).collect();
         let containers: Value =
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_applied_is_there_and_owned(live in any_pod(true), before in any_pod(true), pod in any_pod(true)) {
+    fn applied_fields_exist_and_are_owned(live in any_pod(true), before in any_pod(true), pod in any_pod(true)) {
         let story = Story::pod().create("u", live).force("a", before).force("a", pod.clone());
         let wanted = writer("a").ownable(extract(&pod, sample::pod()));
         prop_assert_eq!(owned(story.object.as_ref().unwrap(), "a"), wanted.clone());
@@ -83,21 +83,21 @@ proptest! {
     }
 
     #[test]
-    fn whoever_is_alone_gets_what_he_applies(before in any_pod(true), pod in any_pod(true)) {
+    fn a_single_applier_gets_what_it_applies(before in any_pod(true), pod in any_pod(true)) {
         let story = Story::pod().apply("a", before).apply("a", pod.clone());
         let alone = Story::pod().apply("a", pod);
         let fields = |story: &Story| extract(&story.plain(), sample::pod()).leaves();
-        let empty = Set::parse(&json!({"f:metadata": {"f:labels": {}}, "f:spec": {}})).unwrap();
-        // Empty containers may stay behind.
+        let empty = FieldSet::parse(&json!({"f:metadata": {"f:labels": {}}, "f:spec": {}})).unwrap();
+        // Empty containers may remain.
         prop_assert!(fields(&alone).difference(&fields(&story)).difference(&empty).is_empty());
         prop_assert!(fields(&story).difference(&fields(&alone)).difference(&empty).is_empty());
     }
 
     #[test]
-    fn giving_all_up_leaves_the_others(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
+    fn giving_up_all_fields_keeps_other_owners(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
         let story = Story::pod().create("u", live).force("b", other);
-        let kept: Set = owned(story.object.as_ref().unwrap(), "b");
-        // What nobody takes from b stays, whatever a does.
+        let kept: FieldSet = owned(story.object.as_ref().unwrap(), "b");
+        // Fields of b stay, independent of a.
         let mut story = story;
         let nothing = json!({"apiVersion": "v1"});
         if story.try_apply("a", pod, false).is_ok() {
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn who_creates_owns_all(pod in any_pod(true), object in any_object()) {
+    fn the_creator_owns_everything(pod in any_pod(true), object in any_object()) {
         for (new, shape) in [(pod, sample::pod()), (object, Shape::UNKNOWN)] {
             let mut new = new;
             let writer = Writer { shape, part: Part::Whole, ..writer("u") };
@@ -117,8 +117,8 @@ proptest! {
             update(None, &mut new, &writer);
             let entry = new.pointer("/metadata/managedFields/0/fieldsV1").unwrap_or(&Value::Null).clone();
             if new.get("metadata").is_none_or(Value::is_object) {
-                // More than that are only empty lists, which appliers do not own.
-                prop_assert!(all.difference(&Set::parse(&entry).unwrap()).is_empty());
+                // The rest are empty lists, which appliers do not own.
+                prop_assert!(all.difference(&FieldSet::parse(&entry).unwrap()).is_empty());
             }
         }
     }

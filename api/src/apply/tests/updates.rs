@@ -1,4 +1,4 @@
-//! What creating, replacing and patching note.
+//! Tests of field tracking for create, update and patch.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Part, Story, spec};
 use crate::apply::manager_of;
 
 #[test]
-fn who_creates_owns_what_is_there() {
+fn the_creator_owns_all_fields() {
     let story = Story::pod().create(
         "u",
         json!({
@@ -38,10 +38,10 @@ fn a_change_changes_hands() {
         .create("creator", json!({"spec": {"replicas": 1, "paused": true}}))
         .update("scaler", |object| object["spec"]["replicas"] = 2.into());
     assert_eq!(story.owners(), ["creator Update@1 .spec.paused", "scaler Update@2 .spec.replicas"]);
-    // Nothing changed: nobody's time moves.
+    // Without a change, no timestamp changes.
     let story = story.update("other", |_| {}).update("scaler", |_| {});
     assert_eq!(story.owners(), ["creator Update@1 .spec.paused", "scaler Update@2 .spec.replicas"]);
-    // What one manager did before and now is one entry.
+    // Earlier and later changes of one manager are one entry.
     let story = story.update("creator", |object| object["metadata"]["labels"] = json!({"a": "1"}));
     assert_eq!(
         story.owners(),
@@ -51,7 +51,7 @@ fn a_change_changes_hands() {
         ]
         .map(|owner| owner.replace(" .metadata.labels .metadata", " .metadata"))
     );
-    // What is removed is nobody's, and who removes owns nothing for it.
+    // Removed fields lose their owner, and the remover owns nothing.
     let story = story.update("remover", |object| {
         object["spec"].as_object_mut().unwrap().remove("replicas");
     });
@@ -76,7 +76,7 @@ fn an_update_takes_from_appliers() {
 }
 
 #[test]
-fn other_shapes_of_a_value_change_hands_too() {
+fn changed_types_change_owners() {
     for (before, after, owners) in [
         (json!({"x": {"a": 1}}), json!({"x": 1}), vec!["u Update@2 .spec.x"]),
         (json!({"x": 1}), json!({"x": {"a": 1}}), vec!["u Update@2 .spec.x .spec.x.a"]),
@@ -92,7 +92,7 @@ fn other_shapes_of_a_value_change_hands_too() {
 }
 
 #[test]
-fn twins_in_a_list_have_one_owner() {
+fn duplicates_in_a_list_have_one_owner() {
     let twins = |names: &[&str]| {
         let ports: Value = names.iter().map(|name| json!({"containerPort": 1, "name": name})).collect();
         spec(json!({"containers": [{"name": "c", "ports": ports}]}))
@@ -117,7 +117,7 @@ fn a_status_has_its_own_entry() {
         .at(Part::Status)
         .update("kubelet", |pod| pod["status"] = json!({"phase": "Running"}));
     assert_eq!(story.owners(), ["c Update@1 .spec.nodeName", "kubelet/status Update@2 .status.phase"]);
-    // What one endpoint ignores is nobody's.
+    // Fields that the endpoint ignores have no owner.
     let story = Story::pod().create("c", json!({"status": {"phase": "Running"}}));
     assert_eq!(story.owners(), Vec::<String>::new());
     let story = Story::pod().at(Part::Whole).create("c", json!({"status": {"phase": "Running"}}));
@@ -133,7 +133,7 @@ fn clients_may_hand_in_managed_fields() {
         (json!([]), vec![]),
         (json!([{}]), vec![]),
         (json!([entry()]), vec!["m Apply@9 .spec.nodeName"]),
-        // What does not read, and no list at all, is as if nothing had been handed in.
+        // Invalid managed fields are ignored.
         (json!(null), vec!["c Update@1 .spec.nodeName"]),
         (json!("x"), vec!["c Update@1 .spec.nodeName"]),
         (json!([{"manager": "m"}]), vec!["c Update@1 .spec.nodeName"]),
@@ -147,10 +147,10 @@ fn clients_may_hand_in_managed_fields() {
             .owners(),
         ["c Update@1 .spec.nodeName"]
     );
-    // Not through a subresource.
+    // Subresources cannot reset managed fields.
     let story = created().at(Part::Status).update("u", |pod| pod["metadata"]["managedFields"] = json!([]));
     assert_eq!(story.owners(), ["c Update@1 .spec.nodeName"]);
-    // Once reset, nobody is tracked before somebody applies.
+    // After a reset, fields are not tracked until the next apply.
     let story = hand_in(json!([])).update("u", |pod| pod["spec"]["nodeName"] = "m".into());
     assert_eq!(story.owners(), Vec::<String>::new());
     let story = story.apply("a", spec(json!({"nodeName": "m"})));

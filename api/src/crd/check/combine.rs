@@ -1,14 +1,14 @@
-//! Rules made of rules: all of them, any of them, one of them, not this one.
+//! Validates `allOf`, `anyOf`, `oneOf` and `not`.
 
 use serde_json::Value;
 
 use super::Walk;
-use crate::crd::schema::{Rules, Schema};
+use crate::crd::schema::{Schema, ValueValidation};
 use crate::path::Path;
 use crate::strategy::Cause;
 
 impl Walk {
-    pub(super) fn combinations(&mut self, rules: &Rules, value: &Value, path: &Path<'_>) {
+    pub(super) fn combinations(&mut self, rules: &ValueValidation, value: &Value, path: &Path<'_>) {
         if !rules.combines() {
             return;
         }
@@ -56,7 +56,7 @@ impl Walk {
         self.add(Cause::invalid(name, "\"\"", &format!("\"{name}\" {what}")));
     }
 
-    /// What is wrong by the alternative that fits best: most likely the one that was meant.
+    /// Adds the errors of the alternative with the fewest errors, which is most likely the intended one.
     fn nearest(&mut self, tried: Vec<Vec<Cause>>) {
         let nearest = tried.into_iter().min_by_key(Vec::len);
         nearest.into_iter().flatten().for_each(|cause| self.add(cause));

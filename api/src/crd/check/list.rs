@@ -1,11 +1,11 @@
-//! Rules for lists: how many, and none twice.
+//! Validates lists: number of items, uniqueness, and list types.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::Walk;
-use super::words::{invalid, too_many};
+use super::messages::{invalid, too_many};
 use crate::crd::schema::{ListType, Schema};
 use crate::path::Path;
 use crate::strategy::Cause;
@@ -36,13 +36,13 @@ impl Walk {
         }
         self.duplicates(schema, elements, path);
         let Some(items) = &schema.items else { return };
-        let before = partners(schema, elements, before);
+        let before = correlated(schema, elements, before);
         for (at, (element, before)) in elements.iter().zip(before).enumerate() {
             self.value(items, element, before, &path.index(at));
         }
     }
 
-    /// Elements that are told apart by their value or their keys stand there once.
+    /// Rejects duplicates in lists of type `set` and `map`.
     fn duplicates(&mut self, schema: &Schema, elements: &[Value], path: &Path<'_>) {
         let nothing = Schema::default();
         let items = schema.items.as_deref().unwrap_or(&nothing);
@@ -61,8 +61,8 @@ impl Walk {
     }
 }
 
-/// The element that each one replaces. Those without names of their own replace none, wherever they stand.
-pub(in crate::crd) fn partners<'v>(
+/// For each element: the old element with the same keys. Only elements of lists of type `map` can be correlated.
+pub(in crate::crd) fn correlated<'v>(
     schema: &Schema,
     elements: &[Value],
     before: Option<&'v Vec<Value>>,
@@ -75,7 +75,7 @@ pub(in crate::crd) fn partners<'v>(
     elements.iter().map(|element| before.get(&name(element)).copied()).collect()
 }
 
-/// The fields that tell an element apart.
+/// The key fields of an element, with defaults.
 fn key(element: &Value, keys: &[String], items: &Schema) -> Value {
     let field = |key: &String| {
         let default = || items.property(key).and_then(|property| property.default.as_deref());
@@ -84,7 +84,7 @@ fn key(element: &Value, keys: &[String], items: &Schema) -> Value {
     Value::Object(keys.iter().filter_map(field).collect())
 }
 
-/// One text for equal values, in whatever order their fields stand.
+/// A text that is the same for equal values, independent of the order of fields.
 fn canonical(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {

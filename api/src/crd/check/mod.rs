@@ -1,29 +1,27 @@
-//! Walks an object along its schema and says everything that is wrong with it, in the words clients know.
+//! Validates custom resources against their schema, with the error messages of the stock API server.
 //!
-//! What an update leaves as it is was right once and is not held against it: such parts are passed over.
+//! Values that an update does not change are not validated (ratcheting).
 
 mod combine;
-mod format;
 mod list;
+mod messages;
 mod number;
-mod text;
-mod words;
 
 use serde_json::Value;
 
-pub(crate) use self::format::fits as is_of_format;
-pub(super) use self::list::partners;
-use self::words::{invalid, mistyped, too_many, type_of};
+pub(super) use self::list::correlated;
+use self::messages::{invalid, mistyped, mistyped_value, too_long, too_many, type_of};
 use super::rules;
-use super::schema::{Additional, Kind, Rules, Schema};
+use super::schema::{Additional, Kind, Schema, ValueValidation};
 use crate::path::Path;
 use crate::strategy::{Cause, Json, Reason};
+use crate::string_format;
 
-/// What is said of one object at most: more than anyone reads.
+/// Limit for the errors that are reported for one object.
 const MAX_CAUSES: usize = 100;
 
 impl Schema {
-    /// Everything that is wrong with an object, but for what an update leaves as it is.
+    /// Validates an object and returns all errors. Values that are equal in `before` are skipped.
     pub fn check(&self, object: &Json, before: Option<&Json>) -> Vec<Cause> {
         let mut walk = Walk { causes: Vec::new() };
         walk.fields(self, object, before, &Path::ROOT);
@@ -31,14 +29,14 @@ impl Schema {
             walk.combinations(rules, &Value::Object(object.clone()), &Path::ROOT);
         }
         let mut causes = walk.causes;
-        if self.is_judged {
-            causes.extend(self.judged(object, before, &causes));
+        if self.has_rules {
+            causes.extend(self.check_rules(object, before, &causes));
         }
         causes
     }
 
-    /// What its expressions say, unless so much is wrong already that they would stumble over it.
-    fn judged(&self, object: &Json, before: Option<&Json>, causes: &[Cause]) -> Vec<Cause> {
+    /// Runs the CEL rules, unless there are errors that would make their evaluation fail.
+    fn check_rules(&self, object: &Json, before: Option<&Json>, causes: &[Cause]) -> Vec<Cause> {
         use Reason::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         let blocks =
             |cause: &Cause| matches!(cause.reason, NotSupported | Required | TooLong | TooMany | TypeInvalid);
@@ -47,10 +45,10 @@ impl Schema {
             return vec![Cause::invalid("<nil>", "null", why)];
         }
         let before = before.map(|before| Value::Object(before.clone()));
-        rules::judge(self, &Value::Object(object.clone()), before.as_ref())
+        rules::validate(self, &Value::Object(object.clone()), before.as_ref())
     }
 
-    /// Everything that is wrong with a value that stands at `path`.
+    /// Validates a value at `path`.
     pub(super) fn check_value(&self, value: &Value, path: &Path<'_>) -> Vec<Cause> {
         let mut walk = Walk { causes: Vec::new() };
         walk.value(self, value, None, path);
@@ -97,7 +95,7 @@ impl Walk {
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
         }
         if let Some(values) = rules.values.as_deref().filter(|values| !values.contains(value)) {
-            self.add(words::not_supported(&path.to_owned().to_string(), value, values));
+            self.add(messages::not_supported(&path.to_owned().to_string(), value, values));
         }
         self.combinations(rules, value, path);
     }
@@ -123,7 +121,7 @@ impl Walk {
         }
     }
 
-    fn field_rules(&mut self, rules: &Rules, fields: &Json, path: &Path<'_>) {
+    fn field_rules(&mut self, rules: &ValueValidation, fields: &Json, path: &Path<'_>) {
         for name in &rules.required {
             if !fields.contains_key(&**name) {
                 self.add(Cause::required(path.field(name).to_owned().to_string(), ""));
@@ -139,10 +137,30 @@ impl Walk {
             self.add(invalid(&name(), &Value::from(count), &what));
         }
     }
+
+    fn text(&mut self, rules: &ValueValidation, text: &str, path: &Path<'_>) {
+        let name = || path.to_owned().to_string();
+        if rules.length.least.is_some() || rules.length.most.is_some() {
+            let length = text.chars().count() as u64;
+            if let Some(most) = rules.length.most.filter(|most| length > *most) {
+                self.add(too_long(&name(), most));
+            }
+            if let Some(least) = rules.length.least.filter(|least| length < *least) {
+                let what = format!("should be at least {least} chars long");
+                self.add(invalid(&name(), &Value::from(text), &what));
+            }
+        }
+        if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+            self.add(invalid(&name(), &Value::from(text), &format!("should match '{}'", pattern.text)));
+        }
+        if let Some(format) = rules.format.as_deref().filter(|format| !string_format::fits(format, text)) {
+            self.add(mistyped_value(&name(), format, text));
+        }
+    }
 }
 
 impl Kind {
-    /// True when a value is of this type.
+    /// True if a value is of this type.
     fn takes(self, value: &Value) -> bool {
         match self {
             Self::Any => true,
@@ -157,13 +175,13 @@ impl Kind {
     }
 }
 
-impl Rules {
+impl ValueValidation {
     fn combines(&self) -> bool {
         !(self.all_of.is_empty() && self.any_of.is_empty() && self.one_of.is_empty() && self.not.is_none())
     }
 }
 
-/// A cause that takes nothing of the value into its words.
+/// An error whose message does not contain the value.
 fn plain(field: &str, reason: Reason, message: String) -> Cause {
     Cause { field: field.to_owned(), reason, message }
 }

@@ -1,16 +1,16 @@
-//! Rules for numbers: bounds, multiples, and what fits 32 bits.
+//! Validates numbers: minimum, maximum, multiples, and the 32-bit range.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
 use super::Walk;
-use super::words::invalid;
-use crate::crd::schema::{Kind, Rules};
+use super::messages::invalid;
+use crate::crd::schema::{Kind, ValueValidation};
 use crate::path::Path;
 
 impl Walk {
-    pub(super) fn number(&mut self, rules: &Rules, kind: Kind, number: &Number, path: &Path<'_>) {
+    pub(super) fn number(&mut self, rules: &ValueValidation, kind: Kind, number: &Number, path: &Path<'_>) {
         let name = || path.to_owned().to_string();
         let value = || Value::Number(number.clone());
         if let Some(bound) = &rules.maximum {
@@ -48,7 +48,7 @@ pub(super) fn is_whole(value: &Value) -> bool {
     value.as_number().and_then(whole).is_some()
 }
 
-/// A number without a fraction; exact up to 2^53 when it was written with one.
+/// A number without a fraction. Exact up to 2^53 for numbers that are written with a fraction.
 fn whole(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     #[expect(
@@ -66,7 +66,7 @@ fn compare(a: &Number, b: &Number) -> Ordering {
 }
 
 fn is_multiple(number: &Number, factor: &Number) -> bool {
-    /// How far from a whole number a quotient may be: 0.3 is no exact multiple of 0.1 in binary.
+    /// Tolerance for quotients: 0.3 / 0.1 is not exactly 3 in binary.
     const TOLERANCE: f64 = 1e-9;
     match (whole(number), whole(factor)) {
         (Some(number), Some(factor)) => factor == 0 || number % factor == 0,

@@ -1,12 +1,12 @@
-//! Where a rule says the fault lies: `.spec.replicas`, `['a-field'].name`.
+//! Parses the `fieldPath` of CEL rules, such as `.spec.replicas` or `['a-field'].name`.
 
 use crate::crd::schema::{Additional, Schema};
 use crate::path::{OwnedStep, PathBuf};
 
-/// Reads a path of fields below a value of that schema.
+/// Parses a path to a field below a value of that schema.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the path is malformed or leads to no field of the schema.
 pub(in crate::crd) fn field_path(text: &str, schema: &Schema) -> Result<PathBuf, String> {
     let mut steps = Vec::new();
     let mut at = schema;

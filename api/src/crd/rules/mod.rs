@@ -1,57 +1,62 @@
-//! Rules of a schema (`x-kubernetes-validations`): expressions over the value they stand at, compiled once.
+//! CEL validation rules of a schema (`x-kubernetes-validations`), compiled once.
 
+mod cost;
+mod escaping;
 mod field_path;
-mod judge;
-mod names;
 mod types;
+mod validator;
 mod values;
 
 use cel::{CompileError, Environment, Program, Type};
 use serde_json::Value;
 
+pub(super) use self::cost::{Cardinality, MAX_EXPRESSION_COST, MAX_SCHEMA_COST, excess, size_estimate_of};
 pub(super) use self::field_path::field_path;
-pub(super) use self::judge::judge;
 pub(super) use self::types::type_of;
+pub(super) use self::validator::validate;
 use super::schema::{Additional, Schema};
 use crate::expressions;
 
-/// A rule, ready to run.
+/// A compiled rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     text: Box<str>,
-    /// Ready to run, or why it is not.
+    /// The program, or the compile error.
     program: Result<Program, String>,
     message: Box<str>,
     message_program: Option<Program>,
     reason: Box<str>,
     field: Box<str>,
-    /// `oldSelf` is an optional, and the rule runs without an old value too.
-    takes_none: bool,
-    pub uses_old: bool,
+    /// `optionalOldSelf`: `oldSelf` is an optional, and the rule is also evaluated without an old value.
+    optional_old_self: bool,
+    pub uses_old_self: bool,
 }
 
-/// What is wrong with a rule, and with which of its fields.
-pub(super) struct Refusal {
+/// An invalid rule: the field of the rule and the error.
+pub(super) struct RuleError {
     pub field: &'static str,
     pub why: String,
 }
 
 impl Rule {
-    /// Compiles a rule for values of that type.
+    /// Compiles a rule for values of the type `of`.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn compile(rule: &Value, of: &Type) -> Result<Self, Refusal> {
+    /// Names the invalid field of the rule.
+    pub fn compile(rule: &Value, of: &Type) -> Result<Self, RuleError> {
         let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default().trim();
-        let takes_none = rule.get("optionalOldSelf").is_some_and(|flag| *flag == true);
-        let old = if takes_none { Type::optional(of.clone()) } else { of.clone() };
+        let optional_old_self = rule.get("optionalOldSelf").is_some_and(|flag| *flag == true);
+        let old = if optional_old_self { Type::optional(of.clone()) } else { of.clone() };
         let environment = expressions::environment().with("self", of.clone()).with("oldSelf", old);
         let program = compile(text("rule"), &environment)
-            .map_err(|error| Refusal { field: "rule", why: format!("compilation failed: {error}") })?;
-        if !matches!(program.gives(), Type::Bool | Type::Dyn) {
-            return Err(Refusal { field: "rule", why: "cel expression must evaluate to a bool".to_owned() });
+            .map_err(|error| RuleError { field: "rule", why: format!("compilation failed: {error}") })?;
+        if !matches!(program.returns(), Type::Bool | Type::Dyn) {
+            return Err(RuleError {
+                field: "rule",
+                why: "cel expression must evaluate to a bool".to_owned(),
+            });
         }
-        let wrong = |why: String| Refusal { field: "messageExpression", why };
+        let wrong = |why: String| RuleError { field: "messageExpression", why };
         let message_program = match text("messageExpression") {
             "" => None,
             text => Some(
@@ -59,20 +64,20 @@ impl Rule {
                     .map_err(|error| wrong(format!("messageExpression compilation failed: {error}")))?,
             ),
         };
-        let is_text = |program: &Program| matches!(program.gives(), Type::String | Type::Dyn);
+        let is_text = |program: &Program| matches!(program.returns(), Type::String | Type::Dyn);
         if !message_program.as_ref().is_none_or(is_text) {
             return Err(wrong("messageExpression must evaluate to a string".to_owned()));
         }
         Ok(Self {
-            uses_old: program.names("oldSelf"),
+            uses_old_self: program.names("oldSelf"),
             program: Ok(program),
             message_program,
-            takes_none,
+            optional_old_self,
             ..Self::broken(rule, String::new())
         })
     }
 
-    /// A rule that cannot be tried: whatever it is for is refused until it is mended.
+    /// A rule that does not compile: it rejects every value until the definition is corrected.
     fn broken(rule: &Value, why: String) -> Self {
         let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default().trim();
         Self {
@@ -82,8 +87,8 @@ impl Rule {
             message_program: None,
             reason: text("reason").into(),
             field: text("fieldPath").into(),
-            takes_none: false,
-            uses_old: false,
+            optional_old_self: false,
+            uses_old_self: false,
         }
     }
 }
@@ -93,14 +98,14 @@ fn compile(text: &str, environment: &Environment) -> Result<Program, CompileErro
 }
 
 impl Schema {
-    /// Makes every rule ready that stands in this schema. One that does not compile was stored by a server with other rules.
+    /// Compiles all rules in this schema. A rule that does not compile was stored by a server with other CEL functions.
     pub(super) fn with_rules(mut self, json: &Value) -> Self {
         attach(&mut self, json, true);
         self
     }
 }
 
-/// Puts the rules of a part where they stand; true when there are any, here or below.
+/// Attaches the rules to a schema and the schemas below it. Returns true if there are any.
 fn attach(schema: &mut Schema, json: &Value, is_resource: bool) -> bool {
     let below = |keyword: &str| json.get(keyword).unwrap_or(&Value::Null);
     let mut has_some = false;
@@ -124,6 +129,6 @@ fn attach(schema: &mut Schema, json: &Value, is_resource: bool) -> bool {
         let is_resource = items.is_embedded;
         has_some |= attach(items, below("items"), is_resource);
     }
-    schema.is_judged = has_some;
+    schema.has_rules = has_some;
     has_some
 }

@@ -1,16 +1,16 @@
-//! What an expression may expect of a value, by its schema.
+//! Maps schemas to CEL types.
 
 use cel::Type;
 
-use super::names::escaped;
+use super::escaping::escaped;
 use crate::crd::schema::{Additional, Kind, Schema};
 
-/// The type of a value of that schema; of a resource, its names are known as well.
+/// The CEL type of a value; for an embedded resource or the root, with `apiVersion`, `kind` and `metadata`.
 pub(in crate::crd) fn type_of(schema: &Schema, is_resource: bool) -> Type {
     known(schema, is_resource).unwrap_or(Type::Dyn)
 }
 
-/// `None` when nothing is known of the value: then no expression may look at it.
+/// `None` if the schema does not define the value, so that expressions cannot access it.
 fn known(schema: &Schema, is_resource: bool) -> Option<Type> {
     Some(match schema.kind {
         Kind::IntOrString => Type::Dyn,

@@ -1,4 +1,4 @@
-//! Values of expressions from the JSON of an object, by its schema.
+//! Converts JSON to CEL values according to a schema.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use cel::{Identity, Key, List, Value};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
-use super::names::escaped;
+use super::escaping::escaped;
 use crate::crd::schema::{Additional, Kind, ListType, Schema};
 
-/// The value that a JSON value of that schema is.
+/// Converts a JSON value of that schema.
 pub(super) fn value_of(schema: &Schema, json: &Json, is_resource: bool) -> Value {
     match (schema.kind, json) {
         (Kind::Number, Json::Number(number)) => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
@@ -59,18 +59,18 @@ fn part(schema: &Schema, json: &Json) -> Value {
     value_of(schema, json, schema.is_embedded)
 }
 
-/// The name of a field in expressions; those that have none keep their own, which no expression can say.
+/// The escaped name of a field. A name that cannot be escaped stays, and no expression can access it.
 fn name(field: &str) -> String {
     escaped(field).map_or_else(|| field.to_owned(), |name| name.into_owned())
 }
 
-/// Of the metadata of an object, expressions see its names.
+/// Expressions can access only the names in the metadata.
 fn names(metadata: &Json) -> Value {
     let fields = ["name", "generateName"].into_iter();
     Value::map(fields.filter_map(|name| Some((Key::from(name), Value::from(metadata.get(name)?)))))
 }
 
-/// What a text of that format says; `None` for one that is a text to expressions too.
+/// Converts a string with a format; `None` if it stays a string in CEL.
 fn formatted(format: &str, text: &str) -> Option<Value> {
     match format {
         "byte" => {

@@ -1,47 +1,47 @@
-//! A structural schema, read once into a compact tree: what fields there are, their defaults and their rules.
+//! A structural schema in compact form: fields, defaults and validations.
 
-mod fill;
-mod node;
+mod defaulting;
 mod pattern;
 mod prune;
 mod read;
+mod shape;
 
 use serde_json::{Number, Value};
 
 pub(super) use self::pattern::Pattern;
 use super::rules::Rule;
 
-/// How deep a schema may nest: more than any that is written, less than what a walk needs a large stack for.
+/// Limit for the nesting of schemas. It keeps recursive functions within a small stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// What objects of one version of a kind, or parts of them, are made of.
+/// The schema of a version of a custom resource, or of a part of it.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub(super) kind: Kind,
     pub(super) nullable: bool,
-    /// Fields that are not named are kept.
+    /// `x-kubernetes-preserve-unknown-fields`: unknown fields are kept.
     pub(super) preserves: bool,
-    /// The object has `apiVersion`, `kind` and `metadata` of its own.
+    /// `x-kubernetes-embedded-resource`: the object has its own `apiVersion`, `kind` and `metadata`.
     pub(super) is_embedded: bool,
-    /// One owner for the whole object.
+    /// `x-kubernetes-map-type: atomic`.
     pub(super) is_atomic: bool,
     pub(super) list: ListType,
     pub(super) default: Option<Box<Value>>,
-    /// By name, so that a field is found fast.
+    /// Sorted by name for binary search.
     pub(super) properties: Box<[(Box<str>, Schema)]>,
     pub(super) additional: Additional,
     pub(super) items: Option<Box<Schema>>,
-    pub(super) rules: Option<Box<Rules>>,
-    /// Expressions that hold for the value.
+    pub(super) rules: Option<Box<ValueValidation>>,
+    /// The CEL rules for the value.
     pub(super) validations: Box<[Rule]>,
-    /// There are some, here or below.
-    pub(super) is_judged: bool,
+    /// True if there are CEL rules here or below.
+    pub(super) has_rules: bool,
 }
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Anything.
+    /// No type is defined.
     #[default]
     Any,
     Object,
@@ -53,19 +53,19 @@ pub(super) enum Kind {
     IntOrString,
 }
 
-/// What becomes of keys that are not named.
+/// `additionalProperties`.
 #[derive(Debug, Default)]
 pub(super) enum Additional {
-    /// There are none.
+    /// Not allowed.
     #[default]
     None,
-    /// They may be there; nothing is said of what they lead to.
+    /// Allowed, without a schema.
     Any,
-    /// They lead to this.
+    /// Allowed, with this schema for the values.
     Schema(Box<Schema>),
 }
 
-/// How the elements of a list are told apart.
+/// `x-kubernetes-list-type`.
 #[derive(Debug, Default)]
 pub(super) enum ListType {
     #[default]
@@ -74,9 +74,9 @@ pub(super) enum ListType {
     Map(Box<[String]>),
 }
 
-/// Rules for a value beyond its type.
+/// Validations of a value beyond its type.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct ValueValidation {
     pub format: Option<Box<str>>,
     pub values: Option<Box<[Value]>>,
     pub minimum: Option<Bound>,
@@ -94,14 +94,14 @@ pub(super) struct Rules {
     pub not: Option<Box<Schema>>,
 }
 
-/// The least or the greatest number.
+/// A minimum or maximum.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub value: Number,
     pub exclusive: bool,
 }
 
-/// How many there may be.
+/// A minimum and maximum number of items, properties or characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Range {
     pub least: Option<u64>,
@@ -109,13 +109,13 @@ pub(super) struct Range {
 }
 
 impl Schema {
-    /// The field `name`, when it is one of those that are named.
+    /// The schema of the property `name`.
     pub(super) fn property(&self, name: &str) -> Option<&Self> {
         let at = self.properties.binary_search_by(|(property, _)| (**property).cmp(name)).ok()?;
         Some(&self.properties[at].1)
     }
 
-    /// True when anything is filled in, anywhere.
+    /// True if the schema has a default anywhere.
     pub fn has_defaults(&self) -> bool {
         let values = match &self.additional {
             Additional::Schema(values) => Some(&**values),
@@ -125,14 +125,14 @@ impl Schema {
         self.default.is_some() || parts.chain(values).chain(self.items.as_deref()).any(Self::has_defaults)
     }
 
-    /// True for `apiVersion`, `kind` and `metadata` of an object in an object.
+    /// True for `apiVersion`, `kind` and `metadata` of an embedded resource.
     pub(super) fn is_meta(&self, name: &str) -> bool {
         self.is_embedded && matches!(name, "apiVersion" | "kind" | "metadata")
     }
 }
 
 impl Kind {
-    /// The word schemas use; empty for anything.
+    /// The type name for messages; empty for [`Kind::Any`].
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Any => "",

@@ -2,19 +2,19 @@
 
 use regex_lite::Regex;
 
-/// A regular expression, or one that cannot be tried here.
+/// A regular expression, which may not be supported.
 #[derive(Debug)]
 pub(in crate::crd) struct Pattern {
     pub text: Box<str>,
-    /// `None` for one with classes of Unicode, whose tables would be larger than everything else: nothing is refused by it.
+    /// `None` for a pattern with Unicode classes, whose tables would be too large. Such a pattern matches everything.
     regex: Option<Regex>,
 }
 
 impl Pattern {
-    /// Reads a regular expression.
+    /// Parses a regular expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error of the parser.
     pub fn read(text: &str) -> Result<Self, String> {
         let has_unicode_classes = text.contains("\\p") || text.contains("\\P");
         let regex = match Regex::new(text) {
@@ -25,13 +25,13 @@ impl Pattern {
         Ok(Self { text: text.into(), regex })
     }
 
-    /// True when some part of the text matches.
+    /// True if any part of the text matches.
     pub fn matches(&self, text: &str) -> bool {
         self.regex.as_ref().is_none_or(|regex| regex.is_match(text))
     }
 
-    /// True when it is tried at all.
-    pub fn is_tried(&self) -> bool {
+    /// True if the pattern is enforced.
+    pub fn is_enforced(&self) -> bool {
         self.regex.is_some()
     }
 }

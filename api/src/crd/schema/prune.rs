@@ -1,4 +1,4 @@
-//! Takes out of an object what its schema does not have.
+//! Prunes fields that are not in the schema.
 
 use serde_json::Value;
 
@@ -6,11 +6,11 @@ use super::{Additional, Schema};
 use crate::path::Path;
 use crate::schema::prune_metadata;
 
-/// Fields that are named at most; an object that has more is wrong as a whole.
-const NAMED: usize = 100;
+/// Limit for the number of pruned fields that are reported.
+const MAX_REPORTED: usize = 100;
 
 impl Schema {
-    /// Takes out every field that the schema neither has nor lets pass, and returns their paths (`spec.imagee`).
+    /// Removes all fields that the schema neither defines nor preserves, and returns their paths (`spec.imagee`).
     pub fn prune(&self, value: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         prune(Some(self), value, &Path::ROOT, &mut unknown);
@@ -18,7 +18,7 @@ impl Schema {
     }
 }
 
-/// Without a schema nothing is known of a value: whatever fields its objects have, they go.
+/// Prunes a value. Without a schema, all fields of the value are removed.
 fn prune(schema: Option<&Schema>, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {
@@ -27,7 +27,7 @@ fn prune(schema: Option<&Schema>, value: &mut Value, path: &Path<'_>, unknown: &
             if schema.is_meta(name) {
                 if name == "metadata" {
                     prune_metadata(value, &here, unknown);
-                    unknown.truncate(NAMED);
+                    unknown.truncate(MAX_REPORTED);
                 }
                 return true;
             }
@@ -54,7 +54,7 @@ fn prune(schema: Option<&Schema>, value: &mut Value, path: &Path<'_>, unknown: &
 }
 
 fn drop_field(path: &Path<'_>, unknown: &mut Vec<String>) -> bool {
-    if unknown.len() < NAMED {
+    if unknown.len() < MAX_REPORTED {
         unknown.push(path.to_owned().to_string());
     }
     false

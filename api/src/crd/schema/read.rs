@@ -1,17 +1,17 @@
-//! Reads an `openAPIV3Schema`.
+//! Parses an `openAPIV3Schema`.
 
 use serde_json::{Map, Number, Value};
 
-use super::{Additional, Bound, Kind, ListType, MAX_DEPTH, Pattern, Range, Rules, Schema};
+use super::{Additional, Bound, Kind, ListType, MAX_DEPTH, Pattern, Range, Schema, ValueValidation};
 
 impl Schema {
-    /// Reads the schema of a version. What makes no sense in it is refused when a definition is written, and passed
-    /// over here: a definition that was stored by a server with other rules is served as far as it is understood.
+    /// Parses the schema of a version. Invalid parts are ignored: validation rejects them on writes, but another server
+    /// with other rules may have stored them.
     pub fn read(schema: &Value) -> Self {
         Self { is_embedded: true, ..read(schema, 0) }.with_rules(schema)
     }
 
-    /// Reads a part of a schema.
+    /// Parses a part of a schema.
     pub(in crate::crd) fn read_part(schema: &Value) -> Self {
         read(schema, 0)
     }
@@ -47,7 +47,7 @@ fn read(schema: &Value, depth: usize) -> Schema {
         items: part("items").map(Box::new),
         rules: rules(of, depth).map(Box::new),
         validations: Box::default(),
-        is_judged: false,
+        has_rules: false,
     }
 }
 
@@ -84,7 +84,7 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn rules(of: &Map<String, Value>, depth: usize) -> Option<Rules> {
+fn rules(of: &Map<String, Value>, depth: usize) -> Option<ValueValidation> {
     const RULES: [&str; 20] = [
         "format",
         "enum",
@@ -120,7 +120,7 @@ fn rules(of: &Map<String, Value>, depth: usize) -> Option<Rules> {
         let parts = of.get(name).and_then(Value::as_array).into_iter().flatten();
         parts.map(|part| read(part, depth + 1)).collect()
     };
-    Some(Rules {
+    Some(ValueValidation {
         format: of.get("format").and_then(Value::as_str).map(Into::into),
         values: of.get("enum").and_then(Value::as_array).map(|values| values.clone().into()),
         minimum: bound("minimum", "exclusiveMinimum"),

@@ -1,8 +1,8 @@
-//! Which definitions make sense, and what they say.
+//! Tests of the validation and parsing of definitions.
 
 use serde_json::{Value, json};
 
-use super::{crontabs, object, said, set};
+use super::{crontabs, messages, object, set};
 use crate::crd::{CLEANUP, CustomResourceDefinitions, Definition};
 use crate::strategy::{Part, Strategy as _};
 
@@ -13,7 +13,7 @@ fn plain() -> Value {
 }
 
 #[test]
-fn one_that_makes_sense_is_taken_as_it_is() {
+fn a_valid_definition_is_accepted() {
     let spec = json!({"type": "object", "required": ["image"], "properties": {
         "image": {"type": "string", "default": "busybox", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
         "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
@@ -25,12 +25,12 @@ fn one_that_makes_sense_is_taken_as_it_is() {
                       "n": {"type": "integer"}, "p": {"type": "string", "default": "TCP"}}}},
     }, "x-kubernetes-validations": [{"rule": "self.image != ''"}]});
     let definition = crontabs(spec);
-    assert_eq!(said(&CustomResourceDefinitions.validate(&definition, None, &Part::Main)), [""; 0]);
+    assert_eq!(messages(&CustomResourceDefinitions.validate(&definition, None, &Part::Main)), [""; 0]);
     assert_eq!(CustomResourceDefinitions.warnings(&definition), [""; 0]);
 }
 
 #[test]
-fn what_is_wrong_with_a_definition_is_said() {
+fn errors_of_definitions_are_reported() {
     let at = |rest: &str| format!("{SCHEMA}{rest}");
     let cases: &[(&str, Value, Vec<String>)] = &[
         (
@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_definition_is_said() {
         let mut definition = crontabs(plain());
         set(&mut definition, pointer, value.clone());
         assert_eq!(
-            &said(&CustomResourceDefinitions.validate(&definition, None, &Part::Main)),
+            &messages(&CustomResourceDefinitions.validate(&definition, None, &Part::Main)),
             expected,
             "{pointer}"
         );
@@ -168,7 +168,7 @@ fn what_is_wrong_with_a_definition_is_said() {
     ];
     for (schema, expected) in schemas {
         let causes = CustomResourceDefinitions.validate(&crontabs(schema.clone()), None, &Part::Main);
-        assert_eq!(&said(&causes), expected, "{schema}");
+        assert_eq!(&messages(&causes), expected, "{schema}");
     }
 }
 
@@ -188,7 +188,7 @@ fn a_group_of_the_community_needs_approval() {
 }
 
 #[test]
-fn what_objects_are_stored_by_does_not_change() {
+fn stored_versions_cannot_be_removed() {
     let mut before = crontabs(plain());
     set(&mut before, "/status", Value::Null);
     before.insert(
@@ -198,7 +198,7 @@ fn what_objects_are_stored_by_does_not_change() {
     let mut after = before.clone();
     set(&mut after, "/spec/scope", json!("Cluster"));
     set(&mut after, "/spec/versions/0/name", json!("v2"));
-    let causes = said(&CustomResourceDefinitions.validate(&after, Some(&before), &Part::Main));
+    let causes = messages(&CustomResourceDefinitions.validate(&after, Some(&before), &Part::Main));
     assert_eq!(
         causes,
         [
@@ -209,11 +209,11 @@ fn what_objects_are_stored_by_does_not_change() {
 }
 
 #[test]
-fn names_are_filled_in_and_the_finalizer_kept() {
+fn names_are_defaulted_and_the_finalizer_kept() {
     let mut definition = crontabs(plain());
     set(&mut definition, "/spec/names/singular", Value::Null);
     set(&mut definition, "/spec/names/listKind", Value::Null);
-    CustomResourceDefinitions.default(&mut definition);
+    CustomResourceDefinitions.default(&mut definition).unwrap();
     CustomResourceDefinitions.prepare(&mut definition, None, &Part::Main);
     let names = &definition["spec"]["names"];
     assert_eq!((&names["singular"], &names["listKind"]), (&json!("crontab"), &json!("CronTabList")));
@@ -262,7 +262,7 @@ fn a_definition_is_read_as_it_is_served() {
         Some("stable.example.com/v1alpha1 CronTab is deprecated")
     );
 
-    // What a webhook would convert is shown as it is stored, and in no other version.
+    // With a conversion webhook, only the storage version is served.
     set(&mut definition, "/spec/conversion", json!({"strategy": "Webhook"}));
     assert_eq!(Definition::read(&definition).unwrap().versions.len(), 1);
     assert!(Definition::read(&object(json!({"spec": {}}))).is_none());

@@ -1,4 +1,4 @@
-//! What a definition means, for itself and for its objects.
+//! Tests of CustomResourceDefinitions and custom resources.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -37,12 +37,12 @@ fn object(value: Value) -> Json {
     }
 }
 
-/// Causes as one reads them.
-fn said(causes: &[Cause]) -> Vec<String> {
+/// Formats causes as `field: message`.
+fn messages(causes: &[Cause]) -> Vec<String> {
     causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
-/// Sets a value at a pointer, whose parents are there; `null` takes it away.
+/// Sets the value at a JSON pointer whose parents exist; `null` removes it.
 fn set(object: &mut Json, pointer: &str, value: Value) {
     let (room, last) = pointer.rsplit_once('/').unwrap();
     let mut at = Value::Object(std::mem::take(object));

@@ -1,25 +1,26 @@
-//! What becomes of objects: pruned, defaulted, checked, merged.
+//! Tests of pruning, defaulting, validating and merging custom resources.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{object, said};
+use super::{messages, object};
 use crate::crd::Schema;
 use crate::shape::{Form, List, Shape};
+use crate::strategy::{DefaultsTooLarge, MAX_DEFAULT_BYTES};
 
 fn schema(spec: Value) -> Schema {
     Schema::read(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-/// What is wrong with this `spec`.
+/// The validation errors of this `spec`.
 fn wrong(schema: &Schema, spec: Value) -> Vec<String> {
-    said(
+    messages(
         &schema
             .check(&object(json!({"apiVersion": "a/v1", "kind": "A", "metadata": {}, "spec": spec})), None),
     )
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_words_clients_know() {
+fn errors_use_stock_messages() {
     let cases: &[(Value, Value, &[&str])] = &[
         (
             json!({"type": "integer"}),
@@ -171,7 +172,7 @@ fn what_is_wrong_is_said_in_the_words_clients_know() {
 }
 
 #[test]
-fn formats_tell_right_from_wrong() {
+fn formats_are_validated() {
     for (format, right, not) in [
         ("date", "2024-02-29", "2023-02-29"),
         ("date-time", "2024-01-01T00:00:00.5+01:00", "2024-01-01"),
@@ -194,7 +195,7 @@ fn formats_tell_right_from_wrong() {
 }
 
 #[test]
-fn unknown_fields_go_and_are_named() {
+fn unknown_fields_are_pruned_and_reported() {
     let of = schema(json!({"type": "object", "properties": {
         "known": {"type": "string"},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -265,13 +266,36 @@ fn defaults_fill_objects_that_are_there() {
         if let Some(spec) = spec {
             value["spec"] = spec;
         }
-        of.fill(&mut value);
+        of.fill(&mut value).unwrap();
         assert_eq!(value["spec"], expected);
     }
 }
 
 #[test]
-fn what_an_update_leaves_as_it_is_is_not_held_against_it() {
+fn defaults_that_would_make_an_object_too_large_are_refused() {
+    let default = "x".repeat(14_000);
+    let element = json!({"type": "object", "properties": {"large": {"type": "string", "default": default}}});
+    let of = schema(json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": element},
+        "map": {"type": "object", "additionalProperties": element},
+        "nulls": {"type": "array", "items": {"type": "string", "default": default}},
+    }}));
+    let fields = |count: usize| (0..count).map(|index| (index.to_string(), json!({}))).collect::<Map<_, _>>();
+    for spec in [
+        json!({"list": vec![json!({}); 52_000]}),
+        json!({"map": fields(20_000)}),
+        json!({"nulls": vec![Value::Null; 30_000]}),
+    ] {
+        let mut value = json!({"spec": spec});
+        assert_eq!(of.fill(&mut value), Err(DefaultsTooLarge));
+        assert!(value.to_string().len() < 2 * MAX_DEFAULT_BYTES, "no more was filled in");
+    }
+    let mut value = json!({"spec": {"list": vec![json!({}); 100]}});
+    assert_eq!(of.fill(&mut value), Ok(()));
+}
+
+#[test]
+fn unchanged_values_are_not_validated() {
     let of = schema(json!({"type": "object", "properties": {
         "old": {"type": "string", "maxLength": 1}, "new": {"type": "integer"},
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"], "items": {
@@ -289,7 +313,7 @@ fn what_an_update_leaves_as_it_is_is_not_held_against_it() {
             ],
         ),
     ] {
-        assert_eq!(said(&of.check(&spec(after), Some(&before))), expected);
+        assert_eq!(messages(&of.check(&spec(after), Some(&before))), expected);
     }
 }
 
@@ -314,7 +338,7 @@ fn lists_and_maps_merge_as_the_schema_says() {
     assert!(matches!(form("one"), Form::Struct { atomic: true }));
     assert!(matches!(form("labels"), Form::Map { atomic: false, .. }));
     assert!(matches!(form("any"), Form::Unknown));
-    // Metadata merges as that of every kind does.
+    // Metadata is merged as for all kinds.
     let finalizers = root.at("metadata").shape.at("finalizers").shape.form();
     assert!(matches!(finalizers, Form::List { list: List::Set, .. }));
 }

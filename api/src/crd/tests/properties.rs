@@ -1,4 +1,4 @@
-//! What holds for any schema and any object.
+//! Property tests with random schemas and objects.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Schemas that make sense, more or less.
+/// Random schemas, mostly valid.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         (0_i64..3, prop::option::of("[a-c]{0,2}")).prop_map(|(least, default)| {
@@ -68,12 +68,12 @@ proptest! {
         let schema = Schema::read(&json!({"type": "object", "properties": {"spec": schema}}));
         let mut once = json!({"metadata": {}, "spec": value});
         schema.prune(&mut once);
-        schema.fill(&mut once);
+        prop_assert!(schema.fill(&mut once).is_ok());
         let mut twice = once.clone();
         prop_assert!(schema.prune(&mut twice).is_empty() || once != twice);
-        schema.fill(&mut twice);
+        prop_assert!(schema.fill(&mut twice).is_ok());
         schema.prune(&mut once);
-        schema.fill(&mut once);
+        prop_assert!(schema.fill(&mut once).is_ok());
         prop_assert_eq!(once, twice);
     }
 
@@ -83,7 +83,8 @@ proptest! {
         let object = |spec: Value| object(json!({"spec": spec}));
         let (new, old) = (object(value), object(before));
         let all = schema.check(&new, None);
-        // Compared with itself nothing is wrong, compared with another at most what is wrong anyway.
+        // An unchanged object has no errors. Compared with another old object, there are at most the errors without
+        // one.
         prop_assert!(schema.check(&new, Some(&new)).is_empty());
         prop_assert!(schema.check(&new, Some(&old)).len() <= all.len());
     }

@@ -1,10 +1,10 @@
-//! Who gets which names, and when a kind is there.
+//! Tests of name conflicts and conditions.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{crontabs, set};
-use crate::crd::{Names, Taken, is_established, settled, with_status};
+use crate::crd::{Names, UsedNames, calculated_status, is_established, with_status};
 use crate::strategy::Json;
 
 fn plain() -> Json {
@@ -13,8 +13,8 @@ fn plain() -> Json {
 
 fn settle(definition: &Json, others: &[Json], second: i64) -> Json {
     let taken =
-        Taken::by(others.iter(), "stable.example.com", definition["metadata"]["name"].as_str().unwrap());
-    with_status(definition, settled(definition, &taken, Timestamp::from_second(second).unwrap()))
+        UsedNames::by(others.iter(), "stable.example.com", definition["metadata"]["name"].as_str().unwrap());
+    with_status(definition, calculated_status(definition, &taken, Timestamp::from_second(second).unwrap()))
 }
 
 fn condition<'a>(definition: &'a Json, name: &str) -> Option<&'a Value> {
@@ -31,7 +31,7 @@ fn without_conflicts_all_names_are_accepted_and_the_kind_is_there() {
         Names::read(definition["spec"].get("names"))
     );
     assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
-    // Said again, nothing changes, not even the time.
+    // A second calculation changes nothing, not even timestamps.
     assert_eq!(settle(&definition, std::slice::from_ref(&definition), 60), definition);
 }
 
@@ -47,15 +47,18 @@ fn a_name_that_another_holds_is_not_given_again() {
     );
     let second = settle(&second, std::slice::from_ref(&first), 0);
     assert!(!is_established(&second));
-    let said = condition(&second, "NamesAccepted").unwrap();
-    assert_eq!((&said["status"], &said["message"]), (&json!("False"), &json!("\"ct\" is already in use")));
+    let messages = condition(&second, "NamesAccepted").unwrap();
+    assert_eq!(
+        (&messages["status"], &messages["message"]),
+        (&json!("False"), &json!("\"ct\" is already in use"))
+    );
     assert_eq!(condition(&second, "Established").unwrap()["reason"], "NotAccepted");
     assert_eq!(
         second["status"]["acceptedNames"],
         json!({"kind": "", "plural": "tabs", "singular": "tab", "listKind": "TabList"})
     );
 
-    // Once the first is gone, the names are free.
+    // When the first definition is deleted, its names are free.
     let second = settle(&second, &[], 5);
     assert!(is_established(&second));
     assert_eq!(condition(&second, "NamesAccepted").unwrap()["lastTransitionTime"], "1970-01-01T00:00:05Z");

@@ -1,4 +1,4 @@
-//! Bad input: each a named problem, in bounded time and memory.
+//! Tests of invalid and hostile input: each is a problem, in bounded time and memory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::super::{MAX_MANIFEST_BYTES, MAX_PROBLEMS, decode};
 use super::{WEB, check};
 
-/// No manifest of at most 10 MiB may take more of a processor, in a debug build.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Limit for the CPU time of a manifest of 10 MiB in a debug build.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Most memory that decoding any manifest may need, the manifest itself included.
+/// Limit for the memory of decoding a manifest, including the manifest.
 const MEMORY_KIB: u64 = 384 << 10;
 
-/// Time that this thread has spent on a processor: a busy machine makes no test fail.
+/// CPU time of this thread, which does not depend on the load of the machine.
 fn cpu_time() -> Duration {
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(status.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// The most memory that this process has held, in KiB.
+/// Peak memory of this process in KiB.
 fn memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -29,7 +29,7 @@ fn hostile(manifest: &str) -> Vec<String> {
     let start = cpu_time();
     let decoded = decode(manifest.as_bytes());
     let took = cpu_time() - start;
-    assert!(took < PATIENCE, "took {took:?}");
+    assert!(took < TIME_LIMIT, "took {took:?}");
     assert!(memory_kib() < MEMORY_KIB, "{} KiB", memory_kib());
     decoded.problems.iter().map(ToString::to_string).collect()
 }
@@ -37,32 +37,29 @@ fn hostile(manifest: &str) -> Vec<String> {
 #[test]
 fn yaml_that_is_none() {
     for (text, problem) in [
-        ("a: [", "1:4: unclosed bracket '['; close it; the file may be cut off"),
+        ("a: [", "1:4: unclosed bracket '['; close it; the file may be truncated"),
         ("a: [b\nc: d", "1:4: the `[` that opens here is never closed; write `]` where it ends"),
-        ("a: \"x", "1:4: unclosed quote; close it; the file may be cut off"),
+        ("a: \"x", "1:4: unclosed quote; close it; the file may be truncated"),
         (
             "a: b: c",
             "1:5: mapping values are not allowed in this context; check the indentation, and put a value that holds `: ` in quotes",
         ),
-        ("a: 1\na: 2", "2:1: the key `a` stands here twice; keep one of them"),
+        ("a: 1\na: 2", "2:1: the key `a` is defined twice; keep one of them"),
         ("a:\n\t- b", "2:2: tabs disallowed within this context (block indentation); indent with spaces"),
         (
             "a:\n  b: 1\n c: 2",
             "3:2: while parsing a block mapping, did not find expected key; check the indentation of this line and the one before",
         ),
         ("a: @b", "1:4: unexpected character: `@'; put the value in quotes"),
-        (
-            "a: *b",
-            "1:4: an alias without its anchor; define the anchor (`&name`) before it is used (`*name`)",
-        ),
-        ("a: &x [*x]", "1:8: an alias inside of what it stands for; write the value out"),
+        ("a: *b", "1:4: an alias without an anchor; define the anchor (`&name`) before it is used (`*name`)"),
+        ("a: &x [*x]", "1:8: an alias inside of its own anchor; write the value out"),
         (
             "{{ .Values.pod }}",
-            "1:2: a list or map stands where a name must; this looks like a template: render it first",
+            "1:2: expected a name, found a list or map; this looks like a template: render it first",
         ),
         (
             "kind: {{ .Kind }}",
-            "1:8: a list or map stands where a name must; this looks like a template: render it first",
+            "1:8: expected a name, found a list or map; this looks like a template: render it first",
         ),
     ] {
         check(text, &[], &[problem]);
@@ -72,8 +69,8 @@ fn yaml_that_is_none() {
 #[test]
 fn json_that_is_none() {
     for (text, problem) in [
-        (r#"{"a": 1, "a": 2}"#, "1:12: the key `a` stands here twice; keep one of them"),
-        ("{\"a\": 1,\n\"b\"", "2:3: EOF while parsing an object; complete the file: it looks cut off"),
+        (r#"{"a": 1, "a": 2}"#, "1:12: the key `a` is defined twice; keep one of them"),
+        ("{\"a\": 1,\n\"b\"", "2:3: EOF while parsing an object; complete the file: it looks truncated"),
         (r#"{"a": ]"#, "1:7: expected value; correct the JSON here"),
         (r#"{"a": "\x"}"#, "1:9: invalid escape; correct the JSON here"),
     ] {
@@ -87,17 +84,17 @@ fn bytes_that_are_no_text() {
         (&b"kind: Pod\n\xff\xff"[..], "2:1: the manifest is not UTF-8 from here on; save it as UTF-8"),
         (
             b"a: \xc3\xa9\x00",
-            "1:5: the manifest holds a NUL byte; remove it; the file may be damaged or not be text at all",
+            "1:5: the manifest holds a NUL byte; remove it; the file may be damaged, or not a text file",
         ),
         (b"\xff\xfek\0i\0", "1:1: the manifest is UTF-16; save it as UTF-8"),
     ] {
-        let said: Vec<String> = decode(bytes).problems.iter().map(ToString::to_string).collect();
-        assert_eq!(said, [problem]);
+        let messages: Vec<String> = decode(bytes).problems.iter().map(ToString::to_string).collect();
+        assert_eq!(messages, [problem]);
     }
 }
 
 #[test]
-fn other_line_ends_and_marks_are_fine() {
+fn other_line_endings_are_accepted() {
     check(&format!("\u{feff}{WEB}"), &["Pod default/web"], &[]);
     check(&WEB.replace('\n', "\r\n"), &["Pod default/web"], &[]);
     check(
@@ -119,11 +116,11 @@ fn ten_mebibytes_of_nesting() {
     let deep = "lists and maps nest too deeply; no manifest needs more than a dozen levels: check the brackets and indentation";
     for (unit, place) in [("[", "1:65"), ("{a: ", "1:257"), ("- ", "1:129"), ("? ", "1:129")] {
         let text = unit.repeat(MAX_MANIFEST_BYTES / unit.len());
-        let said = hostile(&text);
-        assert!(said.len() == 1 && said[0].ends_with(deep), "{unit:?} at {place}: {said:?}");
+        let messages = hostile(&text);
+        assert!(messages.len() == 1 && messages[0].ends_with(deep), "{unit:?} at {place}: {messages:?}");
     }
-    let said = hostile(&r#"{"a":"#.repeat(MAX_MANIFEST_BYTES / 5));
-    assert_eq!(said, [format!("1:636: {deep}")]);
+    let messages = hostile(&r#"{"a":"#.repeat(MAX_MANIFEST_BYTES / 5));
+    assert_eq!(messages, [format!("1:636: {deep}")]);
     let mut steps = String::new();
     let mut indent = String::new();
     while steps.len() + indent.len() + 4 < MAX_MANIFEST_BYTES {
@@ -141,29 +138,30 @@ fn aliases_that_explode() {
         let before = level - 1;
         bomb.push_str(&format!("a{level}: &a{level} [{}]\n", format!("*a{before}, ").repeat(9)));
     }
-    let said = hostile(&bomb);
+    let messages = hostile(&bomb);
     assert!(
-        said.len() == 1
-            && said[0].contains("the document, with its aliases written out, holds more than a manifest may"),
-        "{said:?}"
+        messages.len() == 1
+            && messages[0]
+                .contains("the document with all aliases expanded exceeds the limits of a manifest"),
+        "{messages:?}"
     );
-    // Many small ones, which the manifest pays for together.
+    // Many small aliases, which share one limit.
     let small = "a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\n---\n";
     hostile(&small.repeat(200));
-    // A long text, repeated.
+    // A long string, repeated by aliases.
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(10_000));
     hostile(&long);
 }
 
 #[test]
 fn a_million_broken_documents() {
-    let said = hostile(&"---\nx\n".repeat(MAX_MANIFEST_BYTES / 6));
-    assert_eq!(said.len(), MAX_PROBLEMS + 1);
-    assert!(said[MAX_PROBLEMS].ends_with("there are more problems than are shown; correct these first"));
+    let messages = hostile(&"---\nx\n".repeat(MAX_MANIFEST_BYTES / 6));
+    assert_eq!(messages.len(), MAX_PROBLEMS + 1);
+    assert!(messages[MAX_PROBLEMS].ends_with("further problems are not shown; correct these first"));
 }
 
 #[test]
-fn thousands_of_wrong_fields() {
+fn thousands_of_invalid_fields() {
     let mut text = String::from("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n");
     for field in 0..10_000 {
         text.push_str(&format!("  field{field}: 1\n"));
@@ -199,12 +197,12 @@ fn ten_mebibytes_of_small_values() {
 
 #[test]
 fn places_in_what_aliases_expand_to() {
-    // As much as is allowed, and then a mistake, so that everything is walked again for its place.
+    // The maximum number of values and one error, so that all positions are computed.
     let text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nx: &x {{a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, h: 8, i: 9}}\ny: &y [{}]\nz: [{}]\n",
         "*x, ".repeat(100),
         "*y, ".repeat(40),
     );
-    let said = hostile(&text);
-    assert!(said.len() == 3 && said[2].starts_with("6:1: z: unknown field"), "{said:?}");
+    let messages = hostile(&text);
+    assert!(messages.len() == 3 && messages[2].starts_with("6:1: z: unknown field"), "{messages:?}");
 }

@@ -1,4 +1,4 @@
-//! JSON patches, operation by operation, and what they may not do.
+//! Tests of JSON patch operations and their limits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -59,33 +59,33 @@ fn a_failing_operation_says_which() {
     for (patch, message) in [
         (
             json!([{"op": "test", "path": "/spec/replicas", "value": 2}, {"op": "test", "path": "/spec/replicas", "value": 3}]),
-            "operation 1 (test /spec/replicas): test failed: the value there is another",
+            "operation 1 (test /spec/replicas): test failed: the value differs",
         ),
         (
             json!([{"op": "test", "path": "/spec/none", "value": 1}]),
-            "operation 0 (test /spec/none): the path leads nowhere",
+            "operation 0 (test /spec/none): the path does not exist",
         ),
         (
             json!([{"op": "remove", "path": "/spec/none"}]),
-            "operation 0 (remove /spec/none): the path leads nowhere",
+            "operation 0 (remove /spec/none): the path does not exist",
         ),
         (
             json!([{"op": "replace", "path": "/none/x", "value": 1}]),
-            "operation 0 (replace /none/x): the path leads",
+            "operation 0 (replace /none/x): the path does not exist",
         ),
         (
             json!([{"op": "add", "path": "/spec/list/9", "value": 1}]),
-            "operation 0 (add /spec/list/9): the path leads",
+            "operation 0 (add /spec/list/9): the path does not exist",
         ),
         (
             json!([{"op": "copy", "from": "/none", "path": "/x"}]),
-            "operation 0 (copy /x): `from` leads nowhere",
+            "operation 0 (copy /x): `from` does not exist",
         ),
         (
             json!([{"op": "move", "from": "/spec", "path": "/spec/in"}]),
             "operation 0 (move /spec/in): cannot move",
         ),
-        (json!([{"op": "replace", "path": "", "value": 1}]), "the patch leaves no object"),
+        (json!([{"op": "replace", "path": "", "value": 1}]), "the result of the patch is not an object"),
     ] {
         match apply(object(), &patch) {
             Err(PatchError::Unprocessable(what)) => assert!(what.starts_with(message), "{what}"),
@@ -95,7 +95,7 @@ fn a_failing_operation_says_which() {
 }
 
 #[test]
-fn what_is_no_patch_is_a_bad_request() {
+fn invalid_patches_are_bad_requests() {
     for patch in [
         json!({}),
         json!("x"),

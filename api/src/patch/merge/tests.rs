@@ -1,4 +1,4 @@
-//! Merge patches, case by case.
+//! Tests of JSON merge patches.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The keys of a patch that are instructions, and what remains of a patch without them.
+//! Directives of a strategic merge patch.
 
 use serde_json::{Map, Value};
 
@@ -10,19 +10,19 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER: &str = "$setElementOrder";
 const DELETE: &str = "$deleteFromPrimitiveList";
 
-/// What `$patch` says.
+/// The value of `$patch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directive {
-    /// Take what stands beside it as it is.
+    /// Replace the object by the other fields of the patch.
     Replace,
-    /// Remove.
+    /// Delete the object.
     Delete,
-    /// What happens without a directive, too.
+    /// Merge; the same as no directive.
     Merge,
 }
 
 impl Directive {
-    /// The directive among these fields.
+    /// The `$patch` directive of an object.
     pub(super) fn of(fields: &Map<String, Value>, at: &Path<'_>) -> Result<Option<Self>, PatchError> {
         match fields.get(PATCH) {
             None => Ok(None),
@@ -34,7 +34,7 @@ impl Directive {
     }
 }
 
-/// What a key of a patch is.
+/// A key of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<'a> {
     /// A field of the object.
@@ -48,7 +48,7 @@ pub(super) enum Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// Reads a key.
+    /// Parses a key.
     pub(super) fn of(key: &'a str, at: &Path<'_>) -> Result<Self, PatchError> {
         if key == PATCH || key == RETAIN_KEYS {
             return Ok(Self::Directive);
@@ -65,20 +65,17 @@ impl<'a> Name<'a> {
     }
 }
 
-/// The key that gives the order of `list`.
+/// The key that sets the order of `list`.
 pub(super) fn order_of(list: &str) -> String {
     format!("{ORDER}/{list}")
 }
 
-/// The elements of what has to be a list.
+/// The elements of a directive that must be a list.
 pub(super) fn list<'v>(value: &'v Value, at: &Path<'_>) -> Result<&'v [Value], PatchError> {
-    value
-        .as_array()
-        .map(Vec::as_slice)
-        .ok_or_else(|| malformed(at, "a directive for a list is a list itself"))
+    value.as_array().map(Vec::as_slice).ok_or_else(|| malformed(at, "a directive for a list must be a list"))
 }
 
-/// Obeys `$retainKeys`: drops every field of `target` that it does not name.
+/// Applies `$retainKeys`: removes all fields of `target` that it does not list.
 pub(super) fn retain_keys(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -98,8 +95,8 @@ pub(super) fn retain_keys(
     Ok(())
 }
 
-/// What a value of a patch becomes where there is nothing to merge it with: without directives and without `null`.
-/// `None` when it says that nothing is to be there.
+/// Removes directives and `null` from a value that has no counterpart to merge with. `None` if the value is to be
+/// deleted.
 pub(super) fn fresh(value: &Value, at: &Path<'_>) -> Result<Option<Value>, PatchError> {
     match value {
         Value::Object(fields) if Directive::of(fields, at)? == Some(Directive::Delete) => Ok(None),
@@ -108,7 +105,7 @@ pub(super) fn fresh(value: &Value, at: &Path<'_>) -> Result<Option<Value>, Patch
             let mut kept = Vec::with_capacity(elements.len());
             for (index, element) in elements.iter().enumerate() {
                 let at = at.index(index);
-                if is_instruction(element, &at)? {
+                if is_only_directive(element, &at)? {
                     continue;
                 }
                 kept.extend(fresh(element, &at)?);
@@ -119,7 +116,7 @@ pub(super) fn fresh(value: &Value, at: &Path<'_>) -> Result<Option<Value>, Patch
     }
 }
 
-/// As [`fresh`], for the fields of an object.
+/// [`fresh`] for the fields of an object.
 pub(super) fn fresh_fields(
     fields: &Map<String, Value>,
     at: &Path<'_>,
@@ -136,18 +133,18 @@ pub(super) fn fresh_fields(
     Ok(kept)
 }
 
-/// True for an element that is there only to say something about the list.
-fn is_instruction(element: &Value, at: &Path<'_>) -> Result<bool, PatchError> {
+/// True for a list element that is only a directive.
+fn is_only_directive(element: &Value, at: &Path<'_>) -> Result<bool, PatchError> {
     let Value::Object(fields) = element else { return Ok(false) };
     Ok(matches!(Directive::of(fields, at)?, Some(Directive::Replace | Directive::Delete)))
 }
 
-/// A patch that makes no sense at `at`.
+/// The error for a patch that is invalid at `at`.
 pub(super) fn malformed(at: &Path<'_>, what: &str) -> PatchError {
     PatchError::Malformed(located(at, what))
 }
 
-/// A patch that does not fit what is at `at`.
+/// The error for a patch that does not fit the object at `at`.
 pub(super) fn misfit(at: &Path<'_>, what: &str) -> PatchError {
     PatchError::Unprocessable(located(at, what))
 }

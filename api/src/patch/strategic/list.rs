@@ -1,4 +1,4 @@
-//! Lists that are merged: of objects by a key, of plain values like a set.
+//! Merges lists: lists of objects by their merge key, lists of scalars as sets.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::patch::PatchError;
 use crate::path::Path;
 use crate::shape::{Patch, Shape};
 
-/// Merges a list of objects that are told apart by `key`.
+/// Merges a list of objects by the merge key `key`.
 pub(super) fn merge_objects(
     target: &mut Vec<Value>,
     patch: &[Value],
@@ -22,7 +22,7 @@ pub(super) fn merge_objects(
     let wanted = order.map(|order| idents_by(order, key, at)).transpose()?;
     let changes = Changes::read(patch, key, at)?;
     if changes.replace {
-        // It becomes what stands there, in that order, also of two with one key, as a node's addresses.
+        // The list is replaced in this order. Duplicate keys are allowed, as in the addresses of a node.
         let fresh =
             changes.items.iter().map(|(_, fields, index)| directive::fresh_fields(fields, &at.index(*index)));
         *target = fresh.map(|fields| fields.map(Value::Object)).collect::<Result<_, _>>()?;
@@ -52,7 +52,7 @@ pub(super) fn merge_objects(
     finish(target, items, mentioned, wanted, &before, at)
 }
 
-/// Merges a list of plain values: the union.
+/// Merges a list of scalars: the result is the union.
 pub(super) fn merge_values(
     target: &mut Vec<Value>,
     patch: &[Value],
@@ -68,7 +68,7 @@ pub(super) fn merge_values(
     finish(target, order::without_repeats(items), mentioned, wanted, &before, at)
 }
 
-/// Puts a list that the object did not have into the order that the patch gives.
+/// Sorts a list that the object did not have before in the order of the patch.
 pub(super) fn arrange_new(
     elements: &mut Vec<Value>,
     order: &[Value],
@@ -82,7 +82,7 @@ pub(super) fn arrange_new(
     }
 }
 
-/// Deletes `values` from the list `target` of plain values.
+/// Deletes `values` from a list of scalars.
 pub(super) fn delete(
     target: &mut Value,
     values: &Value,
@@ -90,14 +90,14 @@ pub(super) fn delete(
     at: &Path<'_>,
 ) -> Result<(), PatchError> {
     let (Value::Array(elements), Patch::Merge) = (target, how) else {
-        return Err(malformed(at, "$deleteFromPrimitiveList is for lists of plain values that are merged"));
+        return Err(malformed(at, "$deleteFromPrimitiveList is only for lists of scalars that are merged"));
     };
     let gone: HashSet<Ident> = idents(directive::list(values, at)?, at)?.into_iter().collect();
     elements.retain(|element| !gone.contains(&element.to_string()));
     Ok(())
 }
 
-/// Checks the order that was asked for, if one was, and puts the elements into it.
+/// Validates the requested order, if any, and sorts the elements.
 fn finish(
     target: &mut Vec<Value>,
     items: Vec<(Ident, Value)>,
@@ -108,7 +108,7 @@ fn finish(
 ) -> Result<(), PatchError> {
     let wanted = match wanted {
         None => mentioned,
-        // An empty order says nothing.
+        // An empty order is ignored.
         Some(wanted) if wanted.is_empty() || order::is_in_order(&mentioned, &wanted) => wanted,
         Some(_) => {
             let what = "the order in patch list doesn't match $setElementOrder list; name each element of the patch there";
@@ -119,9 +119,9 @@ fn finish(
     Ok(())
 }
 
-/// A patch of a list of objects, read.
+/// A parsed patch of a list of objects.
 struct Changes<'p> {
-    /// What to merge or add, with its place in the patch.
+    /// The objects to merge or add, with their indices in the patch.
     items: Vec<(Ident, &'p Map<String, Value>, usize)>,
     deleted: HashSet<Ident>,
     replace: bool,
@@ -134,7 +134,7 @@ impl<'p> Changes<'p> {
         for (index, element) in patch.iter().enumerate() {
             let at = at.index(index);
             let Value::Object(fields) = element else {
-                return Err(misfit(&at, "an element of this list is an object"));
+                return Err(misfit(&at, "each element of this list must be an object"));
             };
             match Directive::of(fields, &at)? {
                 Some(Directive::Replace) => changes.replace = true,
@@ -152,7 +152,7 @@ impl<'p> Changes<'p> {
 
 fn ident_by(element: &Value, key: &str, at: &Path<'_>) -> Result<Ident, PatchError> {
     let Value::Object(fields) = element else {
-        return Err(misfit(at, "an element of this list is an object"));
+        return Err(misfit(at, "each element of this list must be an object"));
     };
     match fields.get(key) {
         None => Err(misfit(at, &format!("element does not contain declared merge key: {key}; add it"))),
@@ -168,7 +168,7 @@ fn ident(value: &Value, at: &Path<'_>) -> Result<Ident, PatchError> {
     match value {
         Value::String(_) | Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => {
-            Err(misfit(at, "elements are told apart by a string, a number or a boolean; this is none"))
+            Err(misfit(at, "the key of an element must be a string, a number or a boolean"))
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Strategic merge patch: a merge patch that knows which lists have keys, and obeys directives that begin with `$`.
+//! Strategic merge patch: a merge patch that merges lists by key and supports directives.
 //!
-//! Where the stock server answers according to the order of a hash map or ends in an internal error, this one has a
-//! rule: deletions from a list come after additions, and what does not fit is the client's error. `$patch: merge`, which
-//! says what happens anyway, is taken everywhere.
+//! It differs from the stock server where that depends on the order of a hash map or fails with an internal error:
+//! deletions from a list come after additions, and a patch that does not fit is a client error. `$patch: merge` is
+//! accepted everywhere.
 
 mod directive;
 mod list;
@@ -17,15 +17,15 @@ use super::{PatchError, check_depth};
 use crate::path::Path;
 use crate::shape::{Field, Form, Patch, Shape};
 
-/// What `object` of the type `shape` is after `patch`.
+/// Applies a patch to `object`, which has the type `shape`.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] for directives that make no sense, [`PatchError::Unprocessable`] for elements without their
-/// merge key and lists that are not what they should be.
+/// [`PatchError::Malformed`] for invalid directives, and [`PatchError::Unprocessable`] for elements without their merge
+/// key and values of the wrong type.
 pub fn apply(object: Value, patch: &Value, shape: Shape<'_>) -> Result<Value, PatchError> {
     check_depth(&object, patch)?;
     let Value::Object(changes) = patch else {
-        return Err(PatchError::Malformed("a strategic merge patch is a JSON object".to_owned()));
+        return Err(PatchError::Malformed("a strategic merge patch must be a JSON object".to_owned()));
     };
     let mut fields = match object {
         Value::Object(fields) => fields,
@@ -35,7 +35,7 @@ pub fn apply(object: Value, patch: &Value, shape: Shape<'_>) -> Result<Value, Pa
     Ok(Value::Object(fields))
 }
 
-/// Changes `target` in place.
+/// Merges `patch` into `target`.
 fn merge(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -71,7 +71,7 @@ fn merge(
             Name::Order(_) | Name::Delete(_) | Name::Directive => {}
         }
     }
-    // Deletions last: what a patch both adds and deletes is gone.
+    // Deletions come last: an element that is both added and deleted is deleted.
     for (name, values) in patch {
         if let Name::Delete(list) = Name::of(name, at)?
             && let Some(current) = target.get_mut(list)
@@ -82,7 +82,7 @@ fn merge(
     Ok(())
 }
 
-/// Changes one field. `order` is what `$setElementOrder` says of it.
+/// Merges one field. `order` is its `$setElementOrder`.
 fn change_field(
     target: &mut Map<String, Value>,
     name: &str,
@@ -110,7 +110,7 @@ fn change_field(
     }
     if order.is_some() && matches!(field.patch, Patch::Plain | Patch::Replace) {
         return Err(PatchError::Malformed(format!(
-            "{}: $setElementOrder is for lists that are merged, and this one is replaced as a whole",
+            "{}: $setElementOrder is only for lists that are merged, but this list is replaced",
             at.to_owned()
         )));
     }
@@ -123,7 +123,7 @@ fn change_field(
     Ok(())
 }
 
-/// What the elements of a list are.
+/// The type of the elements of a list.
 fn elements(list: Shape<'_>) -> Shape<'_> {
     match list.form() {
         Form::List { elements, .. } => elements,

@@ -1,14 +1,14 @@
-//! The order of a merged list: the patch has its say, and what only the server has stays where it was.
+//! The order of merged lists. The patch sets the order of its elements; other elements keep their position.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// What tells an element from others: its merge key or, for plain values, itself. As JSON, so that `1` is not `"1"`.
+/// The identity of an element as JSON, so that `1` differs from `"1"`: its merge key, or the value of a scalar.
 pub(super) type Ident = String;
 
-/// Puts `items` in order. Those in `wanted` follow each other as they do there, the others as they did `before`, and an
-/// item of the latter goes in front of the first of the former that it preceded.
+/// Sorts `items`. Items in `wanted` follow that order, others the order `before`. An item that is not in `wanted` comes
+/// before the first item of `wanted` that it preceded.
 pub(super) fn arrange(
     items: Vec<(Ident, Value)>,
     wanted: &[Ident],
@@ -37,13 +37,13 @@ pub(super) fn arrange(
     arranged
 }
 
-/// True when `part` is some of `whole`, in the same order.
+/// True if `part` is a subsequence of `whole`.
 pub(super) fn is_in_order(part: &[Ident], whole: &[Ident]) -> bool {
     let mut rest = whole.iter();
     part.iter().all(|ident| rest.any(|other| other == ident))
 }
 
-/// Where each element is, the first one of each kind.
+/// The index of the first occurrence of each identity.
 pub(super) fn places<'i>(idents: impl Iterator<Item = &'i Ident>) -> HashMap<Ident, usize> {
     let mut places = HashMap::new();
     for (place, ident) in idents.enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn places<'i>(idents: impl Iterator<Item = &'i Ident>) -> HashMap<Ide
     places
 }
 
-/// Drops every element but the first of each kind.
+/// Removes all but the first occurrence of each identity.
 pub(super) fn without_repeats(items: Vec<(Ident, Value)>) -> Vec<(Ident, Value)> {
     let mut seen = HashSet::with_capacity(items.len());
     items.into_iter().filter(|(ident, _)| seen.insert(ident.clone())).collect()

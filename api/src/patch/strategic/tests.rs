@@ -1,4 +1,4 @@
-//! Strategic merge patches on parts of a Pod and a Deployment, rule by rule.
+//! Tests of strategic merge patches on parts of a Pod and a Deployment.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -48,12 +48,12 @@ fn lists_with_a_key_merge_element_by_element() {
             json!([{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}]),
         ),
         (json!([{"name": "a", "image": null}]), json!([{"name": "a"}, {"name": "b", "image": "b:1"}])),
-        // Without an order, what is new comes first.
+        // Without an order, new elements come first.
         (
             json!([{"name": "c", "image": null}]),
             json!([{"name": "c"}, {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]),
         ),
-        // The patch's order counts for what it names.
+        // The patch sets the order of its elements.
         (
             json!([{"name": "b"}, {"name": "a"}]),
             json!([{"name": "b", "image": "b:1"}, {"name": "a", "image": "a:1"}]),
@@ -65,7 +65,7 @@ fn lists_with_a_key_merge_element_by_element() {
         ),
         (json!([{"$patch": "replace"}, {"name": "c"}]), json!([{"name": "c"}])),
         (json!([{"$patch": "replace"}]), json!([])),
-        // A list that is replaced is what is given, also two of one key.
+        // A replaced list is taken as given, with duplicate keys.
         (
             json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}, {"$patch": "replace"}]),
             json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}]),
@@ -74,7 +74,7 @@ fn lists_with_a_key_merge_element_by_element() {
             json!([{"name": "a", "$patch": "merge", "image": "a:2"}]),
             json!([{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:1"}]),
         ),
-        // Twice the same key is one element.
+        // Two patches with one key merge into one element.
         (
             json!([{"name": "c", "image": "1"}, {"name": "c", "workingDir": "/"}]),
             json!([{"name": "c", "image": "1", "workingDir": "/"}, {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]),
@@ -124,7 +124,7 @@ fn an_order_arranges_a_list() {
         ("abc", "abcd", "d", "abcd"),
         ("abc", "adbc", "d", "adbc"),
         ("ab", "ba", "b", "ba"),
-        // What only the server has stays in front of what it preceded.
+        // An element that only the server has stays before the element that it preceded.
         ("abx", "ba", "", "bax"),
         ("xab", "ba", "", "xba"),
         ("axb", "ba", "", "xba"),
@@ -184,7 +184,7 @@ fn directives_for_objects() {
             "/volumes",
             json!([{"name": "v", "hostPath": {"path": "/x"}}]),
         ),
-        // Where there is nothing to merge with, only what is to be stays.
+        // Directives are removed from new values.
         (
             json!({"volumes": [{"name": "w", "$retainKeys": ["name"]}, {"name": "v", "$patch": "delete"}]}),
             "/volumes",
@@ -225,7 +225,7 @@ fn without_a_shape_objects_merge_and_lists_are_replaced() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_input_is_rejected() {
     let object = || json!({"containers": [{"name": "a"}], "tolerations": []});
     for (patch, error) in [
         (
@@ -236,21 +236,24 @@ fn what_makes_no_sense_is_refused() {
             json!({"containers": [{"$patch": 1}]}),
             "400 spec.containers[0]: unknown patch type; $patch is replace",
         ),
-        (json!({"$retainKeys": "x"}), "400 spec: a directive for a list is a list itself"),
+        (json!({"$retainKeys": "x"}), "400 spec: a directive for a list must be a list"),
         (
             json!({"$retainKeys": [], "nodeName": "x"}),
             "400 spec: `nodeName` is in the patch but not in its $retainKeys",
         ),
         (json!({"$setElementOrder": []}), "400 spec: `$setElementOrder` names no list"),
         (json!({"$setElementOrder/": []}), "400 spec: `$setElementOrder/` names no list"),
-        (json!({"$setElementOrder/containers": {}}), "400 spec.containers: a directive for a list is a list"),
+        (
+            json!({"$setElementOrder/containers": {}}),
+            "400 spec.containers: a directive for a list must be a list",
+        ),
         (
             json!({"$setElementOrder/tolerations": [], "tolerations": []}),
-            "400 spec.tolerations: $setElementOrder is for",
+            "400 spec.tolerations: $setElementOrder is only for lists that are merged",
         ),
         (
             json!({"$deleteFromPrimitiveList/containers": ["a"]}),
-            "400 spec.containers: $deleteFromPrimitiveList is for",
+            "400 spec.containers: $deleteFromPrimitiveList is",
         ),
         (
             json!({"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "b"}]}),
@@ -268,8 +271,8 @@ fn what_makes_no_sense_is_refused() {
             json!({"containers": [{"$patch": "delete"}]}),
             "422 spec.containers[0]: element does not contain declared merge key: name",
         ),
-        (json!({"containers": ["x"]}), "422 spec.containers[0]: an element of this list is an object"),
-        (json!({"containers": [{"name": {}}]}), "422 spec.containers[0]: elements are told apart by"),
+        (json!({"containers": ["x"]}), "422 spec.containers[0]: each element of this list must be an object"),
+        (json!({"containers": [{"name": {}}]}), "422 spec.containers[0]: the key of an element must be"),
     ] {
         let (code, what) = match pod_spec(object(), patch.clone()) {
             Err(PatchError::Malformed(what)) => (400, what),
@@ -288,7 +291,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn long_lists_take_no_time() {
+fn long_lists_are_fast() {
     let items = |name: &str| (0..20_000).map(|i| json!({"name": format!("{name}{i}")})).collect::<Value>();
     let patched = pod_spec(json!({"containers": items("a")}), json!({"containers": items("b")})).unwrap();
     assert_eq!(patched["containers"].as_array().unwrap().len(), 40_000);

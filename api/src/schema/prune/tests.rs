@@ -1,4 +1,4 @@
-//! What is unknown goes and is named, and nothing else is touched.
+//! Tests of pruning unknown fields.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn check(api_version: &str, kind: &str, object: Value, expected: Value, unknown:
 }
 
 #[test]
-fn unknown_fields_go() {
+fn unknown_fields_are_removed() {
     let pod = json!({"kind": "Pod", "metadata": {"name": "a", "nam": 1}, "spec": {"containers": [{"name": "c", "imagee": "x"}]}, "x": {}});
     let pruned = json!({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}});
     check("v1", "Pod", pod, pruned, &["metadata.nam", "spec.containers[0].imagee", "x"]);
@@ -27,7 +27,7 @@ fn maps_and_free_forms_stay() {
 }
 
 #[test]
-fn null_is_as_good_as_absent() {
+fn null_is_absent() {
     let mut object = serde_json::json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {"a": null, "b": "c"}},
         "spec": {"replicas": null, "template": {"spec": {"containers": [{"name": "a", "image": null}]}}}});
     let object = object.as_object_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Which updates are heartbeats, a line a case.
+//! Tests of which updates are heartbeats.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn node() -> Value {
     })
 }
 
-/// Whether an object with these values put at these pointers, or taken out where there is none, is a heartbeat.
+/// Whether an update that sets these values, or removes null ones, is a heartbeat.
 fn is_heartbeat(before: &Value, changes: &[(&str, Value)]) -> bool {
     let mut after = before.clone();
     for (pointer, value) in changes {

@@ -1,29 +1,29 @@
-//! Which addresses and ports a service needs: decided here, given out by whoever keeps count.
+//! Determines the cluster IPs and node ports that a Service needs; an [`Allocator`] provides them.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::dotted::{at, each, set, text};
 use crate::strategy::Json;
-use crate::strategy::fill::{at, each, set, text};
 
-/// Gives out addresses and ports; what it gives is taken until it is given back.
+/// Allocates cluster IPs and node ports.
 pub trait Allocator {
-    /// A free address of `family` (`IPv4` or `IPv6`), or the one that is `wanted`.
+    /// Allocates the `wanted` or any free address of `family` (`IPv4` or `IPv6`).
     ///
     /// # Errors
-    /// Why there is none, as a client reads it.
+    /// A message for the client.
     fn address(&mut self, family: &str, wanted: Option<&str>) -> Result<String, String>;
 
-    /// A free port of the nodes, or the one that is `wanted`.
+    /// Allocates the node port `wanted`, or any free one if it is `None`.
     ///
     /// # Errors
-    /// Why there is none, as a client reads it.
+    /// A message for the client.
     fn port(&mut self, protocol: &str, wanted: Option<u16>) -> Result<u16, String>;
 }
 
-/// Why an address leads nowhere from another machine, so that nothing can stand behind a service there.
-pub fn leads_nowhere(ip: IpAddr) -> Option<&'static str> {
+/// The error for an address that other machines cannot reach, so that it cannot be an endpoint; `None` if it is valid.
+pub fn reject_special_ip(ip: IpAddr) -> Option<&'static str> {
     match ip {
         _ if ip.is_unspecified() => Some("may not be unspecified (0.0.0.0 or ::)"),
         _ if ip.is_loopback() => Some("may not be in the loopback range (127.0.0.0/8, ::1/128)"),
@@ -37,14 +37,14 @@ pub fn leads_nowhere(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The families of addresses that a cluster has, the first one first: `IPv4`, `IPv6`.
+/// The IP families of the cluster, the primary one first: `IPv4`, `IPv6`.
 pub type Families<'a> = &'a [&'a str];
 
-/// Completes a service that was defaulted and found right: families, cluster addresses, ports of the nodes. What
-/// `before` had already is not asked for again.
+/// Completes a valid Service: sets IP families, cluster IPs and node ports. Values of `before` are not allocated again.
 ///
 /// # Errors
-/// The field that cannot be filled, and why. What was given out before that has to be given back by the caller.
+/// The field that cannot be set, and the reason. The caller must release the values that were allocated before the
+/// error.
 pub fn complete(
     service: &mut Json,
     before: Option<&Json>,
@@ -81,7 +81,7 @@ pub fn complete(
     node_ports(service, before, allocator)
 }
 
-/// One family or two, as the service asks and the cluster has.
+/// Selects one or two IP families by the policy of the Service and the families of the cluster.
 fn choose_families(service: &mut Json, families: Families<'_>) -> Result<(), (String, String)> {
     let field = || "spec.ipFamilyPolicy".to_owned();
     let policy = match text(service, "spec.ipFamilyPolicy") {

@@ -1,27 +1,27 @@
-//! What stands behind a service: Endpoints, and the EndpointSlices that hold parts of them.
+//! The strategies of Endpoints and EndpointSlices.
 
 use super::PROTOCOLS;
-use super::addresses::leads_nowhere;
+use super::addresses::reject_special_ip;
+use crate::dotted::{each, fill};
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{each, fill};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
 /// Endpoints.
-pub(in crate::strategy) static ENDPOINTS: Rules = Rules {
+pub(in crate::strategy) static ENDPOINTS: KindStrategy = KindStrategy {
     default: |object| {
         for subset in each(object, "subsets") {
             each(subset, "ports").for_each(|port| fill(port, "protocol", "TCP"));
         }
     },
     check: check_endpoints,
-    ..NONE
+    ..NO_OP
 };
 
 /// EndpointSlice.
-pub(in crate::strategy) static SLICE: Rules =
-    Rules { default: default_slice, check: check_slice, frozen: &["addressType"], ..NONE };
+pub(in crate::strategy) static SLICE: KindStrategy =
+    KindStrategy { default: default_slice, check: check_slice, immutable: &["addressType"], ..NO_OP };
 
 const ENDPOINTS_MAX: usize = 1000;
 const PORTS_MAX: usize = 20_000;
@@ -35,7 +35,7 @@ fn default_slice(slice: &mut Json) {
     }
 }
 
-fn check_endpoints(object: &Place<'_, '_>, causes: &mut Causes) {
+fn check_endpoints(object: &FieldValue<'_, '_>, causes: &mut Causes) {
     for subset in object.at("subsets").items() {
         let (ready, waiting) = (subset.at("addresses"), subset.at("notReadyAddresses"));
         if ready.is_empty() && waiting.is_empty() {
@@ -60,7 +60,7 @@ fn check_endpoints(object: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_slice(slice: &Place<'_, '_>, causes: &mut Causes) {
+fn check_slice(slice: &FieldValue<'_, '_>, causes: &mut Causes) {
     let kind = slice.at("addressType");
     causes.one_of(&kind, &["FQDN", "IPv4", "IPv6"]);
     let endpoints = slice.at("endpoints");
@@ -97,12 +97,12 @@ fn check_slice(slice: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Addresses that lead nowhere from another machine.
-fn special(place: &Place<'_, '_>, causes: &mut Causes) {
+/// Rejects addresses that other machines cannot reach.
+fn special(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     match place.text().parse() {
         Err(_) => causes.ip(place),
         Ok(ip) => {
-            if let Some(why) = leads_nowhere(ip) {
+            if let Some(why) = reject_special_ip(ip) {
                 causes.invalid(place, why);
             }
         }

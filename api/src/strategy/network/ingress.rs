@@ -1,26 +1,26 @@
-//! Ingresses: which host and path lead to which service, and the classes of who serves them.
+//! The strategies of Ingresses and IngressClasses.
 
 use crate::strategy::causes::Causes;
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::validate::names;
 
 /// Ingress.
-pub(in crate::strategy) static INGRESS: Rules = Rules { check, ..NONE };
+pub(in crate::strategy) static INGRESS: KindStrategy = KindStrategy { check, ..NO_OP };
 
 /// IngressClass.
-pub(in crate::strategy) static CLASS: Rules = Rules {
+pub(in crate::strategy) static CLASS: KindStrategy = KindStrategy {
     default: |class| {
-        if crate::strategy::fill::at(class, "spec.parameters").is_some() {
-            crate::strategy::fill::fill(class, "spec.parameters.scope", "Cluster");
+        if crate::dotted::at(class, "spec.parameters").is_some() {
+            crate::dotted::fill(class, "spec.parameters.scope", "Cluster");
         }
     },
     check: check_class,
-    frozen: &["spec.controller"],
-    ..NONE
+    immutable: &["spec.controller"],
+    ..NO_OP
 };
 
-fn check(ingress: &Place<'_, '_>, causes: &mut Causes) {
+fn check(ingress: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = ingress.at("spec");
     let (rules, fallback) = (spec.at("rules"), spec.at("defaultBackend"));
     if rules.is_empty() && fallback.is_absent() {
@@ -47,8 +47,8 @@ fn check(ingress: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A name that may begin with `*.`; ranges of addresses have no place here.
-fn host(place: &Place<'_, '_>, causes: &mut Causes) {
+/// A DNS name, which may begin with `*.`.
+fn host(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     if place.text().parse::<std::net::IpAddr>().is_ok() {
         return causes.invalid(place, "must be a DNS name, not an IP address");
     }
@@ -56,7 +56,7 @@ fn host(place: &Place<'_, '_>, causes: &mut Causes) {
     causes.text(place, is_host, crate::strategy::causes::SUBDOMAIN);
 }
 
-fn check_path(path: &Place<'_, '_>, causes: &mut Causes) {
+fn check_path(path: &FieldValue<'_, '_>, causes: &mut Causes) {
     let kind = path.at("pathType");
     if kind.is_absent() {
         return causes.missing(&kind, "pathType must be specified");
@@ -80,7 +80,7 @@ fn check_path(path: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn backend(backend: &Place<'_, '_>, causes: &mut Causes) {
+fn backend(backend: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (service, resource) = (backend.at("service"), backend.at("resource"));
     match (service.is_absent(), resource.is_absent()) {
         (true, true) => causes.missing(backend, "a backend needs a service or a resource"),
@@ -106,7 +106,7 @@ fn backend(backend: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_class(class: &Place<'_, '_>, causes: &mut Causes) {
+fn check_class(class: &FieldValue<'_, '_>, causes: &mut Causes) {
     let controller = class.at("spec.controller");
     if causes.required(&controller, "") {
         causes.no_longer(&controller, 250);

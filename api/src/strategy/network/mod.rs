@@ -1,28 +1,28 @@
-//! How pods are reached: services, what stands behind them, what lets traffic in and out.
+//! The strategies of networking kinds: Services, endpoints, Ingresses and NetworkPolicies.
 
 pub mod addresses;
 pub(super) mod endpoints;
 pub(super) mod ingress;
-pub(super) mod policy;
-pub(super) mod ranges;
+pub(super) mod network_policy;
 pub(super) mod service;
+pub(super) mod service_cidr;
 
 use super::causes::Causes;
-use super::place::Place;
+use super::field_value::FieldValue;
 use crate::validate::names;
 
-/// What travels through a port.
+/// The protocols of ports.
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
-/// A port by its number, or by the name a container gives it.
-fn port_or_name(place: &Place<'_, '_>, causes: &mut Causes) {
+/// Validates a port number or the name of a container port.
+fn port_or_name(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     match place.number() {
         Some(_) => causes.within(place, 1, 65535),
         None => port_name(place, causes),
     }
 }
 
-fn port_name(place: &Place<'_, '_>, causes: &mut Causes) {
+fn port_name(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     let why =
         "must be at most 15 characters: lower case letters, digits and single '-', with at least one letter";
     causes.text(place, names::is_port_name, why);

@@ -1,29 +1,29 @@
-//! Services: one address, or one name, for many pods.
+//! The strategy of Services.
 
-mod keep;
+mod allocated;
 
 use super::PROTOCOLS;
+use crate::dotted::{each, fill, set, text};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{each, fill, set, text};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Cause, Json, metadata};
 
-pub(in crate::strategy) static RULES: Rules =
-    Rules { default, prepare: keep::prepare, check, update, warn, ..NONE };
+pub(in crate::strategy) static STRATEGY: KindStrategy =
+    KindStrategy { default, prepare: allocated::prepare, check, update, warn, ..NO_OP };
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-/// How long a client of `sessionAffinity: ClientIP` stays with its pod, in seconds.
-const STAYS_SECONDS: i64 = 3 * 60 * 60;
-const STAYS_MAX_SECONDS: i64 = 24 * 60 * 60;
-const STAYS: &str = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+/// Default timeout of the session affinity `ClientIP` in seconds, as in the API.
+const AFFINITY_TIMEOUT_SECONDS: i64 = 3 * 60 * 60;
+const AFFINITY_TIMEOUT_MAX_SECONDS: i64 = 24 * 60 * 60;
+const AFFINITY_TIMEOUT: &str = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
 
 fn default(service: &mut Json) {
     fill(service, "spec.sessionAffinity", "None");
     fill(service, "spec.type", "ClusterIP");
     match text(service, "spec.sessionAffinity") {
         "None" => set(service, "spec.sessionAffinityConfig", None),
-        "ClientIP" => fill(service, STAYS, STAYS_SECONDS),
+        "ClientIP" => fill(service, AFFINITY_TIMEOUT, AFFINITY_TIMEOUT_SECONDS),
         _ => {}
     }
     for port in each(service, "spec.ports") {
@@ -46,7 +46,7 @@ fn default(service: &mut Json) {
     }
 }
 
-fn check(service: &Place<'_, '_>, causes: &mut Causes) {
+fn check(service: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = service.at("spec");
     let (kind, cluster_ip) = (spec.at("type").text(), spec.at("clusterIP"));
     let is_headless = cluster_ip.text() == "None";
@@ -78,7 +78,7 @@ fn check(service: &Place<'_, '_>, causes: &mut Causes) {
     causes.one_of(&spec.at("sessionAffinity"), &["ClientIP", "None"]);
     if spec.at("sessionAffinity").text() == "ClientIP" {
         let seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds");
-        causes.within(&seconds, 1, STAYS_MAX_SECONDS);
+        causes.within(&seconds, 1, AFFINITY_TIMEOUT_MAX_SECONDS);
     }
     policies(&spec, causes);
     if kind != "LoadBalancer" {
@@ -90,7 +90,7 @@ fn check(service: &Place<'_, '_>, causes: &mut Causes) {
     spec.at("loadBalancerSourceRanges").items().for_each(|range| causes.cidr(&range));
 }
 
-fn ports(spec: &Place<'_, '_>, is_headless: bool, causes: &mut Causes) {
+fn ports(spec: &FieldValue<'_, '_>, is_headless: bool, causes: &mut Causes) {
     let list = spec.at("ports");
     let mut seen = std::collections::BTreeSet::new();
     let mut node_ports = std::collections::BTreeSet::new();
@@ -124,7 +124,7 @@ fn ports(spec: &Place<'_, '_>, is_headless: bool, causes: &mut Causes) {
     causes.unique(&list, "name");
 }
 
-fn addresses(spec: &Place<'_, '_>, causes: &mut Causes) {
+fn addresses(spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (first, list) = (spec.at("clusterIP"), spec.at("clusterIPs"));
     if list.items().next().is_some_and(|address| address.text() != first.text()) {
         causes.invalid(&list, "first value must match `clusterIP`");
@@ -147,7 +147,7 @@ fn addresses(spec: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn policies(spec: &Place<'_, '_>, causes: &mut Causes) {
+fn policies(spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (external, internal) = (spec.at("externalTrafficPolicy"), spec.at("internalTrafficPolicy"));
     let is_external =
         matches!(spec.at("type").text(), "NodePort" | "LoadBalancer") || !spec.at("externalIPs").is_empty();
@@ -160,8 +160,8 @@ fn policies(spec: &Place<'_, '_>, causes: &mut Causes) {
     causes.any_of(&spec.at("trafficDistribution"), &["PreferClose", "PreferSameNode", "PreferSameZone"]);
     let health = spec.at("healthCheckNodePort");
     causes.within(&health, 1, 65535);
-    let is_checked = spec.at("type").text() == "LoadBalancer" && external.text() == "Local";
-    if !health.is_absent() && !is_checked {
+    let skips_check = spec.at("type").text() == "LoadBalancer" && external.text() == "Local";
+    if !health.is_absent() && !skips_check {
         causes.invalid(
             &health,
             "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
@@ -169,9 +169,9 @@ fn policies(spec: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// An address that was given out is not exchanged; a service that becomes a name gives it back.
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
-    let is_name = |service: &Place<'_, '_>| service.at("spec.type").text() == "ExternalName";
+/// A cluster IP cannot change, unless the Service changes to or from `ExternalName`.
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    let is_name = |service: &FieldValue<'_, '_>| service.at("spec.type").text() == "ExternalName";
     if is_name(new) || is_name(old) {
         return;
     }
@@ -198,7 +198,7 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
 }
 
 fn warn(service: &Json) -> Vec<String> {
-    let root = Place::root(service);
+    let root = FieldValue::root(service);
     let mut warnings = Vec::new();
     if !root.at("spec.externalIPs").is_empty() && root.at("spec.type").text() == "ExternalName" {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());

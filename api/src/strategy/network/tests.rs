@@ -1,4 +1,4 @@
-//! Services, what stands behind them, and what leads to them.
+//! Tests of the strategies of networking kinds.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -95,13 +95,13 @@ fn wrong_services_are_refused() {
 }
 
 #[test]
-fn what_was_given_out_stays() {
+fn allocated_values_are_kept() {
     let mut placed = service("NodePort");
     placed["spec"]["clusterIP"] = "10.0.0.5".into();
     placed["spec"]["ports"][0]["nodePort"] = 30080.into();
     let before = stored(&placed);
     let silent = Case::update(&before, &Part::Main, |it| *it = service("NodePort"));
-    assert_eq!(silent.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(silent.messages(&Part::Main), [] as [&str; 0]);
     assert_eq!(silent.at("/spec/clusterIPs"), json!(["10.0.0.5"]));
     assert_eq!(silent.at("/spec/ports/0/nodePort"), 30080);
     change(
@@ -115,20 +115,20 @@ fn what_was_given_out_stays() {
         "may not change once set",
     );
     let back = Case::update(&before, &Part::Main, |it| it["spec"]["type"] = "ClusterIP".into());
-    assert_eq!(back.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(back.messages(&Part::Main), [] as [&str; 0]);
     assert_eq!(back.at("/spec/ports/0"), json!({"port": 80, "protocol": "TCP", "targetPort": 80}));
     let name = Case::update(&before, &Part::Main, |it| {
         it["spec"]["type"] = "ExternalName".into();
         it["spec"]["externalName"] = "a.example".into();
     });
-    assert_eq!(name.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(name.messages(&Part::Main), [] as [&str; 0]);
     assert_eq!((name.at("/spec/clusterIP"), name.at("/spec/ports/0/nodePort")), (Value::Null, Value::Null));
     let balanced = stored(&service("LoadBalancer"));
     let plain = Case::update(&balanced, &Part::Main, |it| it["spec"]["type"] = "NodePort".into());
-    assert_eq!(plain.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(plain.messages(&Part::Main), [] as [&str; 0]);
 }
 
-/// Gives out addresses and ports in order.
+/// Allocates addresses and ports in order.
 #[derive(Default)]
 struct Counter(u16);
 
@@ -283,7 +283,7 @@ fn policies() {
         "spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}], "ports": [{"port": 80, "endPort": 90}]}]},
     });
     let case = Case::new(policy.clone());
-    assert_eq!(case.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(case.messages(&Part::Main), [] as [&str; 0]);
     assert_eq!(case.at("/spec/policyTypes"), json!(["Ingress", "Egress"]));
     assert_eq!(case.at("/spec/podSelector"), json!({}));
     assert_eq!(case.at("/spec/egress/0/ports/0/protocol"), "TCP");

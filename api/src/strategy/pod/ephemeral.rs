@@ -1,23 +1,23 @@
-//! Ephemeral containers: added to a pod that runs, never changed, never taken away.
+//! The subresource `pods/ephemeralcontainers`: ephemeral containers can be added, but not changed or removed.
 
 use serde_json::Value;
 
 use super::check_whole;
-use crate::fault::Fault;
+use crate::dotted::{at, fields_at, set};
+use crate::field_error::FieldError;
 use crate::path::{OwnedStep, PathBuf};
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{at, fields_at, set};
-use crate::strategy::place::Place;
+use crate::strategy::field_value::FieldValue;
 use crate::strategy::template;
 use crate::validate;
 
 const LIST: &str = "spec.ephemeralContainers";
-/// What makes no sense for a container that nobody waits for.
+/// Fields that an ephemeral container cannot have.
 const NOT_FOR_EPHEMERAL: [&str; 7] =
     ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy"];
 
-/// Takes from what was sent the ephemeral containers alone.
+/// Takes over only the ephemeral containers of the request.
 pub(super) fn prepare(pod: &mut Json, before: &Json) {
     let list = at(pod, LIST).cloned();
     for part in ["spec", "status"] {
@@ -27,8 +27,8 @@ pub(super) fn prepare(pod: &mut Json, before: &Json) {
     template::default_pod(pod);
 }
 
-/// Notes what is wrong with the new ones, and that old ones have changed.
-pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// Validates new ephemeral containers, and rejects changes of existing ones.
+pub(super) fn check(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     check_whole(new, causes);
     check_each(new, causes);
     let list = &new.at(LIST);
@@ -46,12 +46,12 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
     }
 }
 
-fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
+fn check_each(pod: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = &pod.at("spec");
     for container in spec.at("ephemeralContainers").items() {
         for field in NOT_FOR_EPHEMERAL {
             let given = container.at(field);
-            // Clients write `resources: {}` where they mean none.
+            // Clients write `resources: {}` for no resources.
             let is_none = field == "resources" && given.fields().is_some_and(Json::is_empty);
             if !given.is_absent() && !is_none {
                 causes.forbidden(&given, "cannot be set for an Ephemeral Container");
@@ -72,8 +72,8 @@ fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
     as_containers(pod, causes);
 }
 
-/// What holds for any container is checked as for any container, and told where it stands.
-fn as_containers(pod: &Place<'_, '_>, causes: &mut Causes) {
+/// Runs the checks of ordinary containers for ephemeral containers.
+fn as_containers(pod: &FieldValue<'_, '_>, causes: &mut Causes) {
     let Some(whole) = pod.fields() else { return };
     let mut copy = whole.clone();
     let added = match at(&copy, LIST).cloned() {
@@ -89,14 +89,14 @@ fn as_containers(pod: &Place<'_, '_>, causes: &mut Causes) {
         }
         containers.push(container);
     }
-    let Ok(typed) = template::typed(&Place::root(&copy)) else { return };
-    for fault in validate::pod_spec(&typed) {
-        let Some(path) = moved(&fault.path, first) else { continue };
-        causes.push(crate::strategy::found::cause(&Fault { path, ..fault }, whole));
+    let Ok(typed) = template::typed(&FieldValue::root(&copy)) else { return };
+    for error in validate::pod_spec(&typed) {
+        let Some(path) = moved(&error.path, first) else { continue };
+        causes.push(crate::strategy::from_field_error::cause(&FieldError { path, ..error }, whole));
     }
 }
 
-/// The path of a finding in a container beyond `first`, as that of the ephemeral container it is.
+/// Translates the path of an error in an appended container to that of the ephemeral container.
 fn moved(path: &PathBuf, first: usize) -> Option<PathBuf> {
     match path.steps() {
         [spec, OwnedStep::Field(list), OwnedStep::Index(at), rest @ ..]

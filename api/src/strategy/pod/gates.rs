@@ -1,21 +1,21 @@
-//! The condition of a pod whose gates are closed: it says which of them is the first.
+//! The `PodScheduled` condition of a pod with scheduling gates. It names the first gate.
 
 use serde_json::{Value, json};
 
+use crate::dotted::{at, at_mut};
 use crate::strategy::Json;
-use crate::strategy::fill::{at, at_mut};
 
-/// The condition, and its reason while there are gates.
+/// The condition type, and its reason while there are gates.
 const CONDITION: &str = "PodScheduled";
 const GATED: &str = "SchedulingGated";
 
-/// What a new pod says of its gates, if it has any.
+/// The condition of a new pod with scheduling gates.
 pub(super) fn condition(pod: &Json) -> Option<Value> {
     let message = message(first(pod)?);
     Some(json!({"type": CONDITION, "status": "False", "reason": GATED, "message": message}))
 }
 
-/// Has the condition follow the gates of a pod that is changed: with the last one it goes.
+/// Updates the condition after a change of the gates. It is removed with the last gate.
 pub(super) fn follow(pod: &mut Json, before: &Json) {
     let gate = first(pod).map(str::to_owned);
     if gate.as_deref() == first(before) {
@@ -39,12 +39,12 @@ pub(super) fn follow(pod: &mut Json, before: &Json) {
     }
 }
 
-/// The stock words, and whose turn it is.
+/// The stock message with the name of the first gate.
 fn message(gate: &str) -> String {
     format!("Scheduling is blocked due to non-empty scheduling gates, of which {gate} is the first")
 }
 
-/// The gate whose turn it is.
+/// The first scheduling gate.
 fn first(pod: &Json) -> Option<&str> {
     at(pod, "spec.schedulingGates")?.as_array()?.first()?.get("name")?.as_str()
 }

@@ -1,47 +1,46 @@
-//! Pods: what a new one starts as, and what may be changed of one that runs.
+//! The strategy of Pods.
 
 mod ephemeral;
-mod finalize;
 mod gates;
+mod initialize;
 mod resize;
-mod status;
 mod update;
 
 use serde_json::Value;
 
 use super::causes::Causes;
-use super::fill::{at, fields_at, set, text};
-use super::place::Place;
-use super::rules::{NONE, Rules};
+use super::dotted::{at, fields_at, set, text};
+use super::field_value::FieldValue;
+use super::kind_strategy::{KindStrategy, NO_OP};
 use super::{Json, Part, template};
 use crate::equal::equal;
 use crate::qos;
-use crate::resources::slim_spec;
+use crate::resources::resources_spec;
 use crate::validate::APPARMOR_PREFIX;
 
-pub(super) static RULES: Rules = Rules {
+pub(super) static STRATEGY: KindStrategy = KindStrategy {
     default: template::default_pod,
     prepare,
     check: |pod, causes| template::check_pod(pod, "", pod.fields().unwrap_or(&Json::new()), causes),
-    is_checked,
+    skips_check,
     create: |pod, causes| {
         causes.absent(&pod.at("spec.ephemeralContainers"), "cannot be set on create");
     },
     update: update::check,
-    status: status::check,
-    sub: |part, new, old, causes| match part {
+    status: check_status,
+    subresource: |part, new, old, causes| match part {
         "ephemeralcontainers" => ephemeral::check(new, old, causes),
-        "finalize" => finalize::check(new, old, causes),
+        "finalize" => initialize::check(new, old, causes),
         "resize" => resize::check(new, old, causes),
         _ => {}
     },
     warn,
-    ..NONE
+    ..NO_OP
 };
 
 fn prepare(pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     match (part, before) {
-        (Part::Main, None) => begin(pod),
+        (Part::Main, None) => set_initial_status(pod),
         (Part::Main, Some(before)) => {
             set(pod, "status", before.get("status").cloned());
             gates::follow(pod, before);
@@ -52,22 +51,22 @@ fn prepare(pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
             }
         }
         (Part::Sub("ephemeralcontainers"), Some(before)) => ephemeral::prepare(pod, before),
-        (Part::Sub("finalize"), Some(before)) => finalize::prepare(pod, before),
+        (Part::Sub("finalize"), Some(before)) => initialize::prepare(pod, before),
         (Part::Sub("resize"), Some(before)) => resize::prepare(pod, before),
         (Part::Status | Part::Sub(_), _) => {}
     }
 }
 
-/// True when a spec is as it was, and so are the annotations that speak of its containers.
-fn is_checked(new: &Place<'_, '_>, old: &Place<'_, '_>) -> bool {
+/// True if neither the spec nor the AppArmor annotations changed, so that no validation is necessary.
+fn skips_check(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>) -> bool {
     let (annotations, before) = (&new.at("metadata.annotations"), &old.at("metadata.annotations"));
     let mut profiles = annotations.entries().filter(|(key, _)| key.starts_with(APPARMOR_PREFIX));
     equal(new.at("spec").value(), old.at("spec").value())
         && profiles.all(|(key, profile)| before.key(key).value() == profile.value())
 }
 
-/// The status of a new pod: nobody has looked at it yet.
-fn begin(pod: &mut Json) {
+/// Sets the initial status of a new pod.
+fn set_initial_status(pod: &mut Json) {
     pod.remove("status");
     let class = qos_class(pod);
     let gated = gates::condition(pod);
@@ -81,10 +80,10 @@ fn begin(pod: &mut Json) {
 
 fn qos_class(pod: &Json) -> &'static str {
     let spec = at(pod, "spec").and_then(Value::as_object);
-    qos::class(&spec.map(slim_spec).unwrap_or_default()).as_str()
+    qos::class(&spec.map(resources_spec).unwrap_or_default()).as_str()
 }
 
-/// Labels that nodes no longer have; a pod that asks for one waits forever.
+/// Deprecated node labels. No node has them, so that a pod which selects one stays pending.
 const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "kubernetes.io/os"),
@@ -94,7 +93,7 @@ const OLD_NODE_LABELS: [(&str, &str); 5] = [
 ];
 
 fn warn(pod: &Json) -> Vec<String> {
-    let root = Place::root(pod);
+    let root = FieldValue::root(pod);
     let mut warnings = Vec::new();
     for (old, new) in OLD_NODE_LABELS {
         let selector = root.at("spec.nodeSelector");
@@ -105,14 +104,14 @@ fn warn(pod: &Json) -> Vec<String> {
     let spec = root.at("spec");
     for list in ["initContainers", "containers"] {
         for container in spec.at(list).items() {
-            repeated_names(&container.at("env"), &mut warnings);
+            warn_duplicate_names(&container.at("env"), &mut warnings);
         }
     }
     warnings
 }
 
-/// A variable that stands twice has the later value.
-fn repeated_names(list: &Place<'_, '_>, warnings: &mut Vec<String>) {
+/// Warns about duplicate environment variables, of which the last one wins.
+fn warn_duplicate_names(list: &FieldValue<'_, '_>, warnings: &mut Vec<String>) {
     let mut seen = std::collections::BTreeSet::new();
     for item in list.items() {
         let name = item.at("name").text();
@@ -125,9 +124,35 @@ fn repeated_names(list: &Place<'_, '_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with a pod that a part was written of, as if it were whole.
-fn check_whole(pod: &Place<'_, '_>, causes: &mut Causes) {
-    (RULES.check)(pod, causes);
+/// Validates the whole pod after a write of a subresource.
+fn check_whole(pod: &FieldValue<'_, '_>, causes: &mut Causes) {
+    (STRATEGY.check)(pod, causes);
+}
+
+/// Validates the subresource `pods/status`. Rejects the restart of a container that terminated for good.
+fn check_status(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    causes.subdomain(&new.at("status.nominatedNodeName"));
+    let containers = &new.at("status.containerStatuses");
+    let spec = new.at("spec");
+    let policy = spec.at("restartPolicy").text();
+    for was in old.at("status.containerStatuses").items() {
+        let name = was.at("name").text();
+        let exit_code = was.at("state.terminated.exitCode").number();
+        let for_good = match policy {
+            "Never" => !was.at("state.terminated").is_absent(),
+            "OnFailure" => exit_code == Some(0),
+            _ => false,
+        };
+        let restarts_by_itself = spec.at("containers").items().any(|container| {
+            container.at("name").text() == name && !container.at("restartPolicy").is_empty()
+        });
+        let now = containers.items().find(|status| status.at("name").text() == name);
+        if let Some(now) =
+            now.filter(|now| for_good && !restarts_by_itself && now.at("state.terminated").is_absent())
+        {
+            causes.forbidden(&now.at("state"), "may not be transitioned to non-terminated state");
+        }
+    }
 }
 
 #[cfg(test)]

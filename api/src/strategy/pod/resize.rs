@@ -1,21 +1,21 @@
-//! What a pod that runs may ask for more or less of.
+//! The subresource `pods/resize`: changes the resources of running containers.
 
 use serde_json::Value;
 
 use super::{check_whole, qos_class};
+use crate::dotted::{at, set};
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{at, set};
-use crate::strategy::place::Place;
+use crate::strategy::field_value::FieldValue;
 
-/// Takes from what was sent the resources of its containers alone.
+/// Takes over only the container resources of the request.
 pub(super) fn prepare(pod: &mut Json, before: &Json) {
     let sent = pod.clone();
     for part in ["spec", "status"] {
         set(pod, part, before.get(part).cloned());
     }
     for list in ["spec.containers", "spec.initContainers"] {
-        for container in crate::strategy::fill::each(pod, list) {
+        for container in crate::dotted::each(pod, list) {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
             let Some(wanted) = named(&sent, list, name) else { continue };
             let resources = wanted.get("resources").cloned();
@@ -29,8 +29,8 @@ fn named<'a>(pod: &'a Json, list: &str, name: &str) -> Option<&'a Value> {
     containers.iter().find(|container| container.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Notes what may not be asked for of a pod that runs.
-pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// Rejects changes of resources that cannot be resized.
+pub(super) fn check(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     check_whole(new, causes);
     for list in ["spec.containers", "spec.initContainers"] {
         for (new, old) in new.at(list).items().zip(old.at(list).items()) {
@@ -39,13 +39,13 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
             }
         }
     }
-    let class = |pod: &Place<'_, '_>| pod.fields().map(qos_class);
+    let class = |pod: &FieldValue<'_, '_>| pod.fields().map(qos_class);
     if class(new) != class(old) {
         causes.invalid(&new.at("status.qosClass"), "Pod QOS Class may not change as a result of resizing");
     }
 }
 
-fn only_cpu_and_memory(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn only_cpu_and_memory(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     for part in ["limits", "requests"] {
         let (new, old) = (&new.at(part), &old.at(part));
         for (name, amount) in new.entries() {

@@ -1,4 +1,4 @@
-//! Pods: what a new one is, and what may be changed of it.
+//! Tests of the strategy of Pods.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn a_wrong_pod_is_refused_in_the_words_clients_know() {
 }
 
 #[test]
-fn little_of_a_pod_may_be_changed() {
+fn few_pod_fields_are_mutable() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 14] = [
         (|pod| pod["spec"]["containers"][0]["image"] = "web:2".into(), "", ""),
@@ -165,7 +165,7 @@ fn behind_its_gates_a_pod_may_be_sent_to_fewer_nodes() {
     let first = Case::update(&gated(), &Part::Main, |pod| {
         pod["spec"]["affinity"] = terms(json!([{"matchExpressions": [expression("a")]}]));
     });
-    assert_eq!(first.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(first.messages(&Part::Main), [] as [&str; 0]);
     let narrower = terms(json!([{"matchExpressions": [expression("a"), expression("b")]}]));
     change(&first.object, &Part::Main, |pod| pod["spec"]["affinity"] = narrower, "", "");
     let other = terms(json!([{"matchExpressions": [expression("b")]}]));
@@ -175,7 +175,7 @@ fn behind_its_gates_a_pod_may_be_sent_to_fewer_nodes() {
 }
 
 #[test]
-fn ephemeral_containers_come_and_stay() {
+fn ephemeral_containers_are_permanent() {
     let part = Part::Sub("ephemeralcontainers");
     let before = stored(&pod());
     let debug = json!({"name": "debug", "image": "busybox", "targetContainerName": "c"});
@@ -183,7 +183,7 @@ fn ephemeral_containers_come_and_stay() {
         pod["spec"]["ephemeralContainers"] = json!([debug]);
         pod["spec"]["nodeName"] = "ignored".into();
     });
-    assert_eq!(with.said(&part), [] as [&str; 0]);
+    assert_eq!(with.messages(&part), [] as [&str; 0]);
     assert_eq!(with.at("/spec/nodeName"), Value::Null, "the rest is not looked at");
     assert_eq!(with.at("/spec/ephemeralContainers/0/imagePullPolicy"), "Always");
     type Change = fn(&mut Value);
@@ -260,7 +260,7 @@ fn a_resize_changes_resources_alone() {
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "200m".into();
         pod["spec"]["containers"][0]["image"] = "ignored".into();
     });
-    assert_eq!(more.said(&part), [] as [&str; 0]);
+    assert_eq!(more.messages(&part), [] as [&str; 0]);
     assert_eq!(more.at("/spec/containers/0/resources/requests/cpu"), "200m");
     assert_eq!(more.at("/spec/containers/0/image"), "web:1");
     let exact = |pod: &mut Value| {
@@ -275,7 +275,7 @@ fn a_resize_changes_resources_alone() {
 }
 
 #[test]
-fn what_has_ended_for_good_runs_no_more() {
+fn terminated_containers_cannot_restart() {
     let mut pod = pod();
     pod["spec"]["restartPolicy"] = "Never".into();
     let before = stored(&pod);
@@ -283,7 +283,7 @@ fn what_has_ended_for_good_runs_no_more() {
         pod["status"]["containerStatuses"] = json!([{"name": "c", "state": {"terminated": {"exitCode": 1}}}]);
         pod["status"].as_object_mut().unwrap().remove("qosClass");
     });
-    assert_eq!(ended.said(&Part::Status), [] as [&str; 0]);
+    assert_eq!(ended.messages(&Part::Status), [] as [&str; 0]);
     assert_eq!(ended.at("/status/qosClass"), "Burstable");
     let again = |pod: &mut Value| {
         pod["status"]["containerStatuses"][0]["state"] = json!({"running": {}});
@@ -292,7 +292,7 @@ fn what_has_ended_for_good_runs_no_more() {
 }
 
 #[test]
-fn what_is_said_of_a_pod_as_it_was_is_checked() {
+fn unchanged_pods_are_checked() {
     const PROFILE: &str = "container.apparmor.security.beta.kubernetes.io/none";
     let before = stored(&pod());
     let metadata = |pod: &mut Value| pod["metadata"]["annotations"] = json!({"a": "b"});

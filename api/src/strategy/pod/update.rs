@@ -1,20 +1,22 @@
-//! What may be changed of a pod: next to nothing, because a kubelet may run it already.
+//! Validates updates of pods. Only a few fields of the spec are mutable.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::equal::equal_fields;
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
-use crate::strategy::place::Place;
+use crate::strategy::field_value::FieldValue;
 
-/// What is said of a change that is none of the few; clients look for its beginning.
+/// The stock message for a change of an immutable field; clients check its beginning.
 const ONLY: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Notes what an update may not change.
-pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// Rejects changes of immutable fields.
+pub(super) fn check(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (new, old) = (&new.at("spec"), &old.at("spec"));
     let (Some(fields), Some(was)) = (new.fields(), old.fields()) else { return };
-    // Most updates are of metadata.
+    // Most updates change only metadata.
     if equal_fields(fields, was) {
         return;
     }
@@ -48,7 +50,7 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
     }
 }
 
-/// Takes from `was` what may differ, so that only what may not remains to be compared.
+/// Resets mutable fields to their old values, so that the rest can be compared.
 fn keep(rest: &mut Json, was: &Json, fields: &[&str]) {
     for field in fields {
         match was.get(*field) {
@@ -66,7 +68,7 @@ fn keep_images(rest: &mut Json, was: &Json, list: &str) {
     }
 }
 
-/// What was decided about nodes may be narrowed; what was decided about other pods stays.
+/// The node affinity is mutable, pod affinity is not.
 fn keep_node_affinity(rest: &mut Json, was: &Json) {
     let is_empty = |affinity: &Json| affinity.values().all(|part| *part == Value::Object(Json::new()));
     let old = was.get("affinity").and_then(Value::as_object);
@@ -79,7 +81,7 @@ fn keep_node_affinity(rest: &mut Json, was: &Json) {
     }
 }
 
-fn deadline(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn deadline(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     match (new.number(), old.number()) {
         (Some(new_seconds), Some(seconds)) if new_seconds > seconds => {
             causes.invalid(new, &format!("must be less than or equal to previous value ({seconds})"));
@@ -89,38 +91,41 @@ fn deadline(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Tolerations may come; those that are there stay, apart from how long they tolerate.
-pub(super) fn tolerations(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
-    let bare = |toleration: Place<'_, '_>| {
-        let mut fields = toleration.fields().cloned().unwrap_or_default();
-        fields.remove("tolerationSeconds");
+/// Tolerations can be added. Of existing ones, only `tolerationSeconds` can change.
+pub(super) fn tolerations(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    let bare = |toleration: FieldValue<'_, '_>| {
+        let fields: BTreeMap<String, String> = (toleration.fields().into_iter().flatten())
+            .filter(|(name, _)| *name != "tolerationSeconds")
+            .map(|(name, value)| (name.clone(), value.to_string()))
+            .collect();
         fields
     };
-    let all: Vec<Json> = new.items().map(bare).collect();
+    let all: BTreeSet<_> = new.items().map(bare).collect();
     if old.items().any(|toleration| !all.contains(&bare(toleration))) {
         causes.forbidden(new, "existing tolerations can not be modified except its tolerationSeconds");
     }
 }
 
-/// Gates may go; none comes.
-pub(super) fn gates(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// Scheduling gates can only be removed.
+pub(super) fn gates(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    let known: BTreeSet<&str> = old.items().map(|gate| gate.at("name").text()).collect();
     for gate in new.items() {
         let name = gate.at("name").text();
-        if !old.items().any(|old| old.at("name").text() == name) {
+        if !known.contains(name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             causes.forbidden(&gate.at("name"), &why);
         }
     }
 }
 
-fn node_selector(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn node_selector(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     if old.entries().any(|(key, value)| new.key(key).value() != value.value()) {
         causes.invalid(new, "only additions to spec.nodeSelector are allowed (no mutations or deletions)");
     }
 }
 
-/// Each term of what a node must have may only ask for more.
-pub(super) fn node_affinity(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// The terms of the required node affinity can only be narrowed.
+pub(super) fn node_affinity(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     const TERMS: &str =
         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let (new, old) = (&new.at(TERMS), &old.at(TERMS));

@@ -1,13 +1,14 @@
-//! PersistentVolumeClaims: what they ask for stays, but it may grow.
+//! The strategy of PersistentVolumeClaims.
 
+use crate::dotted::{fill, set};
 use crate::quantity::Quantity;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{fill, set};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, Part, selectors};
 
-pub(in crate::strategy) static RULES: Rules = Rules { default, prepare, check, update, status, ..NONE };
+pub(in crate::strategy) static STRATEGY: KindStrategy =
+    KindStrategy { default, prepare, check, update, status, ..NO_OP };
 
 pub(super) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -15,7 +16,7 @@ pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const ONLY: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 const REQUEST: &str = "spec.resources.requests.storage";
 
-/// Fills in a claim, or the template of one.
+/// Sets the defaults of a claim or a claim template.
 pub(in crate::strategy) fn default(claim: &mut Json) {
     fill(claim, "spec.volumeMode", "Filesystem");
 }
@@ -26,7 +27,7 @@ fn prepare(claim: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     }
 }
 
-fn check(claim: &Place<'_, '_>, causes: &mut Causes) {
+fn check(claim: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = claim.at("spec");
     let modes = spec.at("accessModes");
     if causes.required(&modes, "at least 1 access mode is required") {
@@ -49,15 +50,15 @@ fn check(claim: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let is_bound = old.at("status.phase").text() == "Bound";
-    let lasting = |claim: &Place<'_, '_>| {
+    let lasting = |claim: &FieldValue<'_, '_>| {
         let mut spec = claim.at("spec").fields().cloned().unwrap_or_default();
         if is_bound {
             set(&mut spec, "resources.requests.storage", None);
             spec.remove("volumeAttributesClassName");
         }
-        // Whoever binds the claim names the volume, once; a default class may be set on one that named none.
+        // The volume and the storage class can be set once.
         for field in ["volumeName", "storageClassName"] {
             if old.at("spec").at(field).is_absent() {
                 spec.remove(field);
@@ -68,14 +69,14 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     if lasting(new) != lasting(old) {
         causes.forbidden(&new.at("spec"), ONLY);
     }
-    let amount = |place: &Place<'_, '_>| place.text().parse::<Quantity>().unwrap_or_default();
+    let amount = |place: &FieldValue<'_, '_>| place.text().parse::<Quantity>().unwrap_or_default();
     let (wanted, was) = (amount(&new.at(REQUEST)), amount(&old.at(REQUEST)));
     if is_bound && wanted < was && wanted <= amount(&old.at("status.capacity.storage")) {
         causes.forbidden(&new.at(REQUEST), "field can not be less than status.capacity");
     }
 }
 
-fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
+fn status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Causes) {
     causes.any_of(&new.at("status.phase"), &["Pending", "Bound", "Lost"]);
     for (_, amount) in new.at("status.capacity").entries() {
         causes.amount(&amount);

@@ -1,12 +1,12 @@
-//! StorageClasses and VolumeAttributesClasses: ways to make volumes, which do not change.
+//! The strategies of StorageClasses and VolumeAttributesClasses.
 
+use crate::dotted::fill;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::fill;
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
 /// StorageClass.
-pub(in crate::strategy) static STORAGE: Rules = Rules {
+pub(in crate::strategy) static STORAGE: KindStrategy = KindStrategy {
     default: |class| {
         fill(class, "reclaimPolicy", "Delete");
         fill(class, "volumeBindingMode", "Immediate");
@@ -29,11 +29,11 @@ pub(in crate::strategy) static STORAGE: Rules = Rules {
         }
         causes.unchanged(&new.at("volumeBindingMode"), &old.at("volumeBindingMode"));
     },
-    ..NONE
+    ..NO_OP
 };
 
 /// VolumeAttributesClass.
-pub(in crate::strategy) static ATTRIBUTES: Rules = Rules {
+pub(in crate::strategy) static ATTRIBUTES: KindStrategy = KindStrategy {
     check: |class, causes| {
         provisioner(&class.at("driverName"), causes);
         if causes.required(&class.at("parameters"), "must contain at least one key/value pair") {
@@ -45,26 +45,26 @@ pub(in crate::strategy) static ATTRIBUTES: Rules = Rules {
             forbid(new, old, field, causes);
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_MAX_BYTES: usize = 256 << 10;
 
-fn forbid(new: &Place<'_, '_>, old: &Place<'_, '_>, field: &str, causes: &mut Causes) {
+fn forbid(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, field: &str, causes: &mut Causes) {
     if new.at(field).value() != old.at(field).value() {
         causes.forbidden(&new.at(field), &format!("updates to {field} are forbidden."));
     }
 }
 
-fn provisioner(name: &Place<'_, '_>, causes: &mut Causes) {
+fn provisioner(name: &FieldValue<'_, '_>, causes: &mut Causes) {
     if causes.required(name, "") {
         let is_name = |name: &str| crate::validate::names::is_qualified_name(&name.to_lowercase());
         causes.text(name, is_name, "must be a qualified name, such as example.com/name");
     }
 }
 
-fn parameters(parameters: &Place<'_, '_>, causes: &mut Causes) {
+fn parameters(parameters: &FieldValue<'_, '_>, causes: &mut Causes) {
     let size_bytes: usize = parameters.entries().map(|(key, value)| key.len() + value.text().len()).sum();
     let count = parameters.entries().count();
     if count > PARAMETERS_MAX || size_bytes > PARAMETERS_MAX_BYTES {

@@ -1,14 +1,14 @@
-//! Drivers of storage: what they can, on which nodes they are, how much is left.
+//! The strategies of CSIDrivers, CSINodes and CSIStorageCapacities.
 
 use serde_json::{Value, json};
 
+use crate::dotted::fill_all;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::fill_all;
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
 /// CSIDriver.
-pub(in crate::strategy) static DRIVER: Rules = Rules {
+pub(in crate::strategy) static DRIVER: KindStrategy = KindStrategy {
     default: |driver| {
         fill_all(
             driver,
@@ -31,15 +31,16 @@ pub(in crate::strategy) static DRIVER: Rules = Rules {
         }
         causes.unique(&spec.at("tokenRequests"), "audience");
     },
-    frozen: &["spec.attachRequired", "spec.volumeLifecycleModes"],
-    ..NONE
+    immutable: &["spec.attachRequired", "spec.volumeLifecycleModes"],
+    ..NO_OP
 };
 
 /// CSINode.
-pub(in crate::strategy) static NODE: Rules = Rules { check: check_node, update: update_node, ..NONE };
+pub(in crate::strategy) static NODE: KindStrategy =
+    KindStrategy { check: check_node, update: update_node, ..NO_OP };
 
 /// CSIStorageCapacity.
-pub(in crate::strategy) static CAPACITY: Rules = Rules {
+pub(in crate::strategy) static CAPACITY: KindStrategy = KindStrategy {
     check: |capacity, causes| {
         if causes.required(&capacity.at("storageClassName"), "") {
             causes.subdomain(&capacity.at("storageClassName"));
@@ -48,13 +49,13 @@ pub(in crate::strategy) static CAPACITY: Rules = Rules {
         causes.amount(&capacity.at("maximumVolumeSize"));
         crate::strategy::selectors::check(&capacity.at("nodeTopology"), causes);
     },
-    frozen: &["nodeTopology", "storageClassName"],
-    ..NONE
+    immutable: &["nodeTopology", "storageClassName"],
+    ..NO_OP
 };
 
 const NODE_ID_MAX: usize = 256;
 
-fn check_node(node: &Place<'_, '_>, causes: &mut Causes) {
+fn check_node(node: &FieldValue<'_, '_>, causes: &mut Causes) {
     let drivers = node.at("spec.drivers");
     causes.unique(&drivers, "name");
     for driver in drivers.items() {
@@ -73,12 +74,12 @@ fn check_node(node: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A driver that is there stays what it is; how much it can take may change.
-fn update_node(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// The node ID and the topology keys of a driver are immutable.
+fn update_node(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     for was in old.at("spec.drivers").items() {
         for driver in new.at("spec.drivers").items() {
             if driver.at("name").text() == was.at("name").text() {
-                causes.frozen(&driver, &was, &["nodeID", "topologyKeys"]);
+                causes.immutable(&driver, &was, &["nodeID", "topologyKeys"]);
             }
         }
     }

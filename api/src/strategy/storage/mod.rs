@@ -1,6 +1,5 @@
-//! Volumes, the claims on them, and what makes and attaches them.
+//! The strategies of storage kinds.
 
-pub(super) mod attachment;
 pub(super) mod claim;
 pub(super) mod class;
 pub(super) mod csi;

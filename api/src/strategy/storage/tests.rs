@@ -1,4 +1,4 @@
-//! Volumes, claims and classes.
+//! Tests of the strategies of storage kinds.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn a_claim_grows_once_it_is_bound() {
         claim["status"] = json!({"phase": "Bound", "capacity": {"storage": "1Gi"}});
         claim["spec"]["volumeName"] = "v".into();
     });
-    assert_eq!(bound.said(&Part::Status), [] as [&str; 0]);
+    assert_eq!(bound.messages(&Part::Status), [] as [&str; 0]);
     change(&bound.object, &Part::Main, grow, "", "");
     let shrink = |claim: &mut Value| claim["spec"]["resources"]["requests"]["storage"] = "1Mi".into();
     change(&bound.object, &Part::Main, shrink, "spec.resources.requests.storage", "can not be less than");

@@ -1,17 +1,18 @@
-//! PersistentVolumes: one source, which stays; kept unless somebody says otherwise.
+//! The strategies of PersistentVolumes and VolumeAttachments.
 
+use crate::dotted::{at, fill, set};
 use crate::quantity::Quantity;
 use crate::strategy::causes::{Causes, IMMUTABLE};
-use crate::strategy::fill::{at, fill, set};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, Part};
 
 use super::claim::{ACCESS_MODES, VOLUME_MODES};
 
-pub(in crate::strategy) static RULES: Rules = Rules { default, prepare, check, update, status, ..NONE };
+pub(in crate::strategy) static STRATEGY: KindStrategy =
+    KindStrategy { default, prepare, check, update, status, ..NO_OP };
 
-/// Where a volume may come from: the fields of PersistentVolumeSource.
+/// The fields of PersistentVolumeSource.
 const SOURCES: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -40,7 +41,7 @@ const SOURCES: [&str; 22] = [
 fn default(volume: &mut Json) {
     fill(volume, "spec.persistentVolumeReclaimPolicy", "Retain");
     fill(volume, "spec.volumeMode", "Filesystem");
-    if let Some(host_path) = crate::strategy::fill::object_at(volume, "spec.hostPath") {
+    if let Some(host_path) = crate::dotted::object_at(volume, "spec.hostPath") {
         host_path.entry("type").or_insert_with(|| "".into());
     }
     if at(volume, "spec.claimRef").is_some() {
@@ -55,7 +56,7 @@ fn prepare(volume: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     }
 }
 
-fn check(volume: &Place<'_, '_>, causes: &mut Causes) {
+fn check(volume: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = volume.at("spec");
     let modes = spec.at("accessModes");
     if causes.required(&modes, "") {
@@ -85,8 +86,8 @@ fn check(volume: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// What a source cannot do without.
-fn source(kind: &str, spec: &Place<'_, '_>, causes: &mut Causes) {
+/// Requires the mandatory fields of a volume source.
+fn source(kind: &str, spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     let source = spec.at(kind);
     let needed: &[&str] = match kind {
         "csi" => &["driver", "volumeHandle"],
@@ -101,15 +102,15 @@ fn source(kind: &str, spec: &Place<'_, '_>, causes: &mut Causes) {
         causes.required(&source.at(field), "");
     }
     if matches!(kind, "hostPath" | "local" | "nfs") {
-        let steps_back = |path: &str| !path.split('/').any(|part| part == "..");
-        causes.text(&source.at("path"), steps_back, "must not contain '..'");
+        let has_parent_element = |path: &str| !path.split('/').any(|part| part == "..");
+        causes.text(&source.at("path"), has_parent_element, "must not contain '..'");
     }
     if kind == "local" && spec.at("nodeAffinity").is_absent() {
         causes.missing(&spec.at("nodeAffinity"), "Local volume requires node affinity");
     }
 }
 
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (new, old) = (new.at("spec"), old.at("spec"));
     if SOURCES.iter().any(|source| new.at(source).value() != old.at(source).value()) {
         let why = "spec.persistentvolumesource is immutable after creation";
@@ -123,7 +124,31 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
+fn status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let phases = ["Pending", "Available", "Bound", "Released", "Failed"];
     causes.any_of(&new.at("status.phase"), &phases);
 }
+
+/// VolumeAttachment.
+pub(in crate::strategy) static ATTACHMENT: KindStrategy = KindStrategy {
+    check: |attachment, causes| {
+        let spec = attachment.at("spec");
+        causes.required(&spec.at("attacher"), "");
+        causes.required(&spec.at("nodeName"), "");
+        let source = spec.at("source");
+        let (name, inline) = (source.at("persistentVolumeName"), source.at("inlineVolumeSpec"));
+        match (name.is_empty(), inline.is_absent()) {
+            (true, true) => causes
+                .missing(&source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"),
+            (false, false) => {
+                causes.invalid(
+                    &source,
+                    "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                );
+            }
+            _ => {}
+        }
+    },
+    immutable: &["spec"],
+    ..NO_OP
+};

@@ -1,4 +1,4 @@
-//! What a cluster is run with: namespaces, nodes, data, roles, limits, certificates, webhooks.
+//! Tests of the strategies of namespaces, nodes, data, roles, limits, certificates and webhooks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +47,7 @@ fn nodes() {
     let node = object("v1", "Node", json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}));
     let before = stored(&node);
     let placed = Case::update(&before, &Part::Main, |it| it["spec"]["podCIDR"] = "10.0.0.0/24".into());
-    assert_eq!(placed.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(placed.messages(&Part::Main), [] as [&str; 0]);
     assert_eq!(placed.at("/spec/podCIDRs"), json!(["10.0.0.0/24"]));
     let moved: Change = |it| {
         it["spec"]["podCIDR"] = "10.0.1.0/24".into();
@@ -251,7 +251,7 @@ fn autoscalers() {
     );
 }
 
-/// A request to sign a certificate, by the fields that stand beside `metadata`.
+/// A CertificateSigningRequest.
 fn request() -> Value {
     let body =
         STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
@@ -285,13 +285,13 @@ fn certificates_are_approved_once_and_issued_once() {
         approve(it);
         it["status"]["certificate"] = "ignored".into();
     });
-    assert_eq!(approved.said(&approval), [] as [&str; 0]);
+    assert_eq!(approved.messages(&approval), [] as [&str; 0]);
     assert_eq!(approved.at("/status/certificate"), Value::Null);
     let deny: Change = |it| it["status"]["conditions"] = json!([{"type": "Denied", "status": "True"}]);
     change(&approved.object, &approval, deny, "status.conditions", "may not remove");
     let issue = |it: &mut Value, text: &str| it["status"]["certificate"] = STANDARD.encode(text).into();
     let issued = Case::update(&approved.object, &Part::Status, |it| issue(it, "-----BEGIN CERTIFICATE-----"));
-    assert_eq!(issued.said(&Part::Status), [] as [&str; 0]);
+    assert_eq!(issued.messages(&Part::Status), [] as [&str; 0]);
     let again = |it: &mut Value| issue(it, "-----BEGIN CERTIFICATE-----\n");
     change(&issued.object, &Part::Status, again, "status.certificate", "may not modify existing");
     let other = Case::update(&before, &Part::Main, |it| it["spec"]["signerName"] = "a.b/c".into());

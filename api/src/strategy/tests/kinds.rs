@@ -1,4 +1,5 @@
-//! Every kind with required fields: the empty object is refused, a minimal one is not, and nothing panics.
+//! Tests of all kinds: an empty object is rejected if there are required fields, a minimal object is accepted, and
+//! nothing panics.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use super::super::{Part, metadata, of};
 use super::Case;
 use crate::schema;
 
-/// API version, kind, and the least that makes an object of it.
+/// API version, kind and required fields of each kind.
 fn least() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
     let lines = include_str!("least.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
@@ -29,16 +30,16 @@ fn named(api_version: &str, kind: &str, mut object: Value) -> Value {
 fn the_empty_object_is_refused_where_anything_is_asked_for_and_the_least_is_not() {
     for (api_version, kind, least) in least() {
         let asks = least != json!({});
-        let said = Case::new(named(api_version, kind, least)).said(&Part::Main);
-        assert_eq!(said, [] as [&str; 0], "{kind}");
-        let said = Case::new(named(api_version, kind, json!({}))).said(&Part::Main);
-        assert_eq!(!said.is_empty(), asks, "an empty {kind}: {said:?}");
+        let messages = Case::new(named(api_version, kind, least)).messages(&Part::Main);
+        assert_eq!(messages, [] as [&str; 0], "{kind}");
+        let messages = Case::new(named(api_version, kind, json!({}))).messages(&Part::Main);
+        assert_eq!(!messages.is_empty(), asks, "an empty {kind}: {messages:?}");
     }
 }
 
 #[test]
-fn every_kind_that_can_be_written_stands_in_the_list() {
-    // Kinds of requests, which are answered and not stored, and those that others add.
+fn every_writable_kind_is_in_the_list() {
+    // Kinds that are not stored, and kinds that other components add.
     let others = [
         "resource.k8s.io",
         "apiregistration.k8s.io",
@@ -72,13 +73,13 @@ fn every_kind_that_can_be_written_stands_in_the_list() {
 }
 
 #[test]
-fn writing_an_object_again_changes_nothing() {
+fn rewriting_an_object_changes_nothing() {
     for (api_version, kind, least) in least() {
         let before = Case::new(named(api_version, kind, least)).object;
         let again = Case::update(&before, &Part::Main, |_| {});
         assert_eq!(again.object, before, "{kind}");
-        assert_eq!(again.said(&Part::Main), [] as [&str; 0], "{kind}");
-        assert_eq!(again.said(&Part::Status), [] as [&str; 0], "{kind}");
+        assert_eq!(again.messages(&Part::Main), [] as [&str; 0], "{kind}");
+        assert_eq!(again.messages(&Part::Status), [] as [&str; 0], "{kind}");
     }
 }
 
@@ -87,24 +88,27 @@ fn a_status_has_what_the_api_always_writes() {
     let replicas =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "a", "uid": "1"}});
     let before = replicas.as_object().unwrap();
-    let told = |status: Value| {
+    let error = |status: Value| {
         Case::update(before, &Part::Status, |it| it["status"] = status).object["status"].clone()
     };
-    assert_eq!(told(json!({"readyReplicas": 1})), json!({"readyReplicas": 1, "replicas": 0}));
-    assert_eq!(told(json!({"replicas": 2})), json!({"replicas": 2}));
-    assert_eq!(told(json!("odd")), json!("odd"));
-    let condition = told(json!({"conditions": [{"type": "A", "status": "True"}]}));
+    assert_eq!(error(json!({"readyReplicas": 1})), json!({"readyReplicas": 1, "replicas": 0}));
+    assert_eq!(error(json!({"replicas": 2})), json!({"replicas": 2}));
+    assert_eq!(error(json!("odd")), json!("odd"));
+    let condition = error(json!({"conditions": [{"type": "A", "status": "True"}]}));
     assert_eq!(condition["replicas"], 0, "{condition}");
 }
 
 #[test]
 fn a_field_of_the_wrong_type_is_told_alone() {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": "three"}});
-    let said = Case::new(object).said(&Part::Main);
-    assert!(said.len() == 1 && said[0].starts_with("spec.replicas: Invalid value: \"three\""), "{said:?}");
+    let messages = Case::new(object).messages(&Part::Main);
+    assert!(
+        messages.len() == 1 && messages[0].starts_with("spec.replicas: Invalid value: \"three\""),
+        "{messages:?}"
+    );
 }
 
-/// Puts `value` into a random place of an object.
+/// Sets `value` at a random position of an object.
 fn put(object: &mut Value, steps: &[usize], value: Value) {
     let mut here = object;
     for step in steps {
@@ -136,7 +140,7 @@ const PARTS: [Part<'static>; 7] = [
 ];
 
 proptest! {
-    /// Whatever stands wherever: nothing panics, and what was filled in once is full.
+    /// No value of any type causes a panic, and defaulting is idempotent.
     #[test]
     fn any_shape_is_taken(
         row in prop::sample::select(least().collect::<Vec<_>>()),
@@ -155,12 +159,12 @@ proptest! {
             object.insert("apiVersion".to_owned(), api_version.into());
             object.insert("kind".to_owned(), kind.into());
             let mut once = object.clone();
-            schema::fit(&mut once, api_version, kind);
-            strategy.default(&mut once);
+            schema::normalize(&mut once, api_version, kind);
+            prop_assert!(strategy.default(&mut once).is_ok());
             let mut twice = once.clone();
-            strategy.default(&mut twice);
+            prop_assert!(strategy.default(&mut twice).is_ok());
             prop_assert_eq!(&once, &twice);
-            schema::fit(&mut twice, api_version, kind);
+            schema::normalize(&mut twice, api_version, kind);
             prop_assert_eq!(&once, &twice);
             for part in PARTS {
                 for before in [None, right.as_object(), Some(&object)] {

@@ -1,10 +1,10 @@
-//! Metadata of any kind.
+//! Tests of metadata validation.
 
 use serde_json::{Value, json};
 
 use super::super::metadata;
 
-fn said(metadata_of: Value, before: Option<Value>, group: &str, kind: &str) -> Vec<String> {
+fn messages(metadata_of: Value, before: Option<Value>, group: &str, kind: &str) -> Vec<String> {
     let object = json!({"metadata": metadata_of});
     let before = before.map(|before| json!({"metadata": before}));
     let causes =
@@ -34,8 +34,8 @@ fn each_kind_has_its_names() {
         ("", "Event", "Web.17a", true),
         ("certificates.k8s.io", "CertificateSigningRequest", "node:a", true),
     ] {
-        let said = said(json!({"name": name}), None, group, kind);
-        assert_eq!(said.is_empty(), is_right, "{kind} {name}: {said:?}");
+        let messages = messages(json!({"name": name}), None, group, kind);
+        assert_eq!(messages.is_empty(), is_right, "{kind} {name}: {messages:?}");
     }
 }
 
@@ -63,10 +63,12 @@ fn labels_annotations_owners_and_finalizers() {
     ] {
         let mut object = metadata.clone();
         object["name"] = "a".into();
-        let said = said(object, None, "", "Pod");
+        let messages = messages(object, None, "", "Pod");
         assert!(
-            said.len() == 1 && said[0].starts_with(&format!("{field}: ")) && said[0].contains(words),
-            "{said:?}"
+            messages.len() == 1
+                && messages[0].starts_with(&format!("{field}: "))
+                && messages[0].contains(words),
+            "{messages:?}"
         );
     }
 }
@@ -76,9 +78,12 @@ fn an_object_that_goes_waits_for_no_new_finalizers() {
     let before = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]});
     let mut after = before.clone();
     after["finalizers"] = json!(["a.b/c", "a.b/d"]);
-    let said = said(after, Some(before.clone()), "", "Pod");
-    assert!(said[0].contains("no new finalizers can be added if the object is being deleted"), "{said:?}");
+    let messages = messages(after, Some(before.clone()), "", "Pod");
+    assert!(
+        messages[0].contains("no new finalizers can be added if the object is being deleted"),
+        "{messages:?}"
+    );
     let mut less = before.clone();
     less["finalizers"] = json!([]);
-    assert_eq!(super::metadata::said(less, Some(before), "", "Pod"), [] as [&str; 0]);
+    assert_eq!(super::metadata::messages(less, Some(before), "", "Pod"), [] as [&str; 0]);
 }

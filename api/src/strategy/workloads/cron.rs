@@ -1,6 +1,6 @@
-//! The syntax of schedules: five fields (`*/5 0-6 * jan mon-fri`), or a word such as `@daily`.
+//! Validates cron schedules: five fields (`*/5 0-6 * jan mon-fri`), or a descriptor such as `@daily`.
 
-/// A field of a schedule: its name, its numbers, and words for them from the least on.
+/// A field of a schedule: its name, its range, and names of values starting with the lowest.
 struct Unit {
     name: &'static str,
     least: u32,
@@ -20,7 +20,7 @@ const UNITS: [Unit; 5] = [
 ];
 const NAMED: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// Says what is wrong with a schedule.
+/// Validates a schedule.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     if let Some(every) = schedule.strip_prefix("@every ") {
         return if is_duration(every) {
@@ -48,7 +48,7 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// One of several: `*`, `5`, `1-5`, `*/2`, `10/2`.
+/// Validates one element of a list: `*`, `5`, `1-5`, `*/2`, `10/2`.
 fn check_part(part: &str, unit: &Unit) -> Result<(), String> {
     let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
     if let Some(step) = step {
@@ -82,7 +82,7 @@ fn number(text: &str, unit: &Unit) -> Result<u32, String> {
     }
 }
 
-/// True for `1h30m` and the like.
+/// True for a duration such as `1h30m`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {

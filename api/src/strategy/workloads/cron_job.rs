@@ -1,15 +1,15 @@
-//! CronJobs: jobs that begin at the times of a schedule.
+//! The strategy of CronJobs.
 
 use serde_json::Value;
 
 use super::{cron, job};
+use crate::dotted::fill_all;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::fill_all;
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, metadata, template};
 
-pub(in crate::strategy) static RULES: Rules = Rules { default, check, ..NONE };
+pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy { default, check, ..NO_OP };
 
 fn default(object: &mut Json) {
     fill_all(
@@ -24,7 +24,7 @@ fn default(object: &mut Json) {
     template::default(object, "spec.jobTemplate.spec.template.spec");
 }
 
-fn check(object: &Place<'_, '_>, causes: &mut Causes) {
+fn check(object: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = object.at("spec");
     let schedule = spec.at("schedule");
     if causes.required(&schedule, "") {

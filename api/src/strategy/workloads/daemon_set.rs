@@ -1,15 +1,15 @@
-//! DaemonSets: a pod a node.
+//! The strategy of DaemonSets.
 
+use crate::dotted::{fill, text};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{fill, text};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, template};
 
-pub(in crate::strategy) static RULES: Rules = Rules {
+pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy {
     default,
     check,
-    frozen: &["spec.selector"],
+    immutable: &["spec.selector"],
     status: |new, _, causes| {
         for count in [
             "currentNumberScheduled",
@@ -25,7 +25,7 @@ pub(in crate::strategy) static RULES: Rules = Rules {
             causes.not_negative(&new.at("status").at(count));
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
 fn default(set: &mut Json) {
@@ -38,7 +38,7 @@ fn default(set: &mut Json) {
     template::default(set, "spec.template.spec");
 }
 
-fn check(set: &Place<'_, '_>, causes: &mut Causes) {
+fn check(set: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = set.at("spec");
     causes.not_negative(&spec.at("minReadySeconds"));
     causes.not_negative(&spec.at("revisionHistoryLimit"));
@@ -50,8 +50,8 @@ fn check(set: &Place<'_, '_>, causes: &mut Causes) {
     }
     let (unavailable, surge) =
         (strategy.at("rollingUpdate.maxUnavailable"), strategy.at("rollingUpdate.maxSurge"));
-    super::count_or_share(&unavailable, causes);
-    super::count_or_share(&surge, causes);
+    super::int_or_percent(&unavailable, causes);
+    super::int_or_percent(&surge, causes);
     match (super::is_none(&unavailable), super::is_none(&surge)) {
         (true, true) => causes.invalid(&unavailable, "cannot be 0 when maxSurge is 0"),
         (false, false) => causes.invalid(&surge, "may not be set when maxUnavailable is non-zero"),

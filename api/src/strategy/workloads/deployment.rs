@@ -1,22 +1,22 @@
-//! Deployments: replaced a quarter at a time, ten revisions to go back to.
+//! The strategy of Deployments.
 
 use serde_json::Value;
 
+use crate::dotted::{fill, fill_all, text};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{fill, fill_all, text};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, template};
 
-pub(in crate::strategy) static RULES: Rules = Rules {
+pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy {
     default,
     check,
-    frozen: &["spec.selector"],
+    immutable: &["spec.selector"],
     status: |new, _, causes| {
         let counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
         super::check_counts(new, &counts, causes);
     },
-    ..NONE
+    ..NO_OP
 };
 
 fn default(object: &mut Json) {
@@ -36,7 +36,7 @@ fn default(object: &mut Json) {
     template::default(object, "spec.template.spec");
 }
 
-fn check(object: &Place<'_, '_>, causes: &mut Causes) {
+fn check(object: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = object.at("spec");
     for count in ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         causes.not_negative(&spec.at(count));
@@ -58,10 +58,10 @@ fn check(object: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn check_rolling(rolling: &Place<'_, '_>, causes: &mut Causes) {
+fn check_rolling(rolling: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
-    super::count_or_share(&unavailable, causes);
-    super::count_or_share(&surge, causes);
+    super::int_or_percent(&unavailable, causes);
+    super::int_or_percent(&surge, causes);
     if super::is_none(&unavailable) && super::is_none(&surge) {
         causes.invalid(&unavailable, "may not be 0 when `maxSurge` is 0");
     }

@@ -1,20 +1,20 @@
-//! Jobs: pods that come to an end, found by labels that are made for them.
+//! The strategy of Jobs.
 
 use serde_json::Value;
 
+use crate::dotted::{at, each, fields_at, fill, fill_all, set, text};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{at, each, fields_at, fill, fill_all, set, text};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
-use crate::strategy::template::{self, Wanted};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
+use crate::strategy::template::{self, TemplateRules};
 use crate::strategy::{Json, Part, selectors};
 
-pub(in crate::strategy) static RULES: Rules = Rules {
+pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy {
     default,
     prepare,
     check,
     update,
-    frozen: &[
+    immutable: &[
         "spec.selector",
         "spec.completionMode",
         "spec.podFailurePolicy",
@@ -27,20 +27,20 @@ pub(in crate::strategy) static RULES: Rules = Rules {
             causes.not_negative(&new.at("status").at(count));
         }
     },
-    ..NONE
+    ..NO_OP
 };
 
-/// What a pod of a job may do when a container ends.
-pub(super) const WANTED: Wanted =
-    Wanted { kind: "Job", restart_policies: &["OnFailure", "Never"], deadline: true };
-/// The labels of a job's pods, with and without the domain that came later.
+/// The requirements for the pod template.
+pub(super) const WANTED: TemplateRules =
+    TemplateRules { kind: "Job", restart_policies: &["OnFailure", "Never"], deadline: true };
+/// The labels of a Job's pods: with the domain, and the older ones without it.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
-/// Indexed pods are that many at most; the numbers of those that are done are written into the status.
+/// Limit for the parallelism of indexed Jobs, because completed indexes are listed in the status.
 const INDEXED_MAX: i64 = 100_000;
 
 fn default(job: &mut Json) {
-    // Neither means one pod; completions without parallelism means one at a time, the other way round a work queue.
+    // With neither field, one pod runs. Without `completions`, the pods are a work queue.
     if at(job, "spec.parallelism").is_none() && at(job, "spec.completions").is_none() {
         fill(job, "spec.completions", 1);
     }
@@ -60,19 +60,19 @@ fn default(job: &mut Json) {
     for rule in each(job, "spec.podFailurePolicy.rules") {
         each(rule, "onPodConditions").for_each(|condition| fill(condition, "status", "True"));
     }
-    label_like_pods(job);
+    copy_pod_labels(job);
     template::default(job, "spec.template.spec");
 }
 
-/// A job that has no labels has those of its pods.
-fn label_like_pods(job: &mut Json) {
+/// Copies the labels of the pod template to a Job without labels.
+fn copy_pod_labels(job: &mut Json) {
     let labels = at(job, "spec.template.metadata.labels").cloned();
     if let (Some(labels), None) = (labels, at(job, "metadata.labels")) {
         set(job, "metadata.labels", Some(labels));
     }
 }
 
-/// A new job selects the pods that carry its UID, unless its author sees to that.
+/// Generates the selector and the pod labels from the UID, unless `manualSelector` is set.
 fn prepare(job: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     if before.is_some() || *part != Part::Main {
         return;
@@ -91,10 +91,10 @@ fn prepare(job: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     if let Some(selector) = fields_at(job, "spec.selector.matchLabels") {
         selector.entry(UID_LABELS[0]).or_insert_with(|| uid.into());
     }
-    label_like_pods(job);
+    copy_pod_labels(job);
 }
 
-fn check(job: &Place<'_, '_>, causes: &mut Causes) {
+fn check(job: &FieldValue<'_, '_>, causes: &mut Causes) {
     check_spec(job, "spec", causes);
     let (selector, labels) = (job.at("spec.selector"), job.at("spec.template.metadata.labels"));
     if selector.is_absent() {
@@ -107,8 +107,8 @@ fn check(job: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// What holds for the spec of a job, in a template as well.
-pub(super) fn check_spec(object: &Place<'_, '_>, path: &str, causes: &mut Causes) {
+/// Validates the spec of a Job or a Job template.
+pub(super) fn check_spec(object: &FieldValue<'_, '_>, path: &str, causes: &mut Causes) {
     let spec = object.at(path);
     for count in [
         "parallelism",
@@ -143,7 +143,7 @@ pub(super) fn check_spec(object: &Place<'_, '_>, path: &str, causes: &mut Causes
     template::check(object.fields().unwrap_or(&Json::new()), &template, &WANTED, causes);
 }
 
-fn failure_policy(spec: &Place<'_, '_>, causes: &mut Causes) {
+fn failure_policy(spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     let policy = spec.at("podFailurePolicy");
     if policy.is_absent() {
         return;
@@ -172,9 +172,9 @@ fn failure_policy(spec: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// The template of a job stays, apart from where its pods may run, as long as none has begun.
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
-    let count = |job: &Place<'_, '_>, field: &str| job.at("spec").at(field).number();
+/// The pod template is immutable, except for scheduling fields of a suspended Job that never started.
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    let count = |job: &FieldValue<'_, '_>, field: &str| job.at("spec").at(field).number();
     let is_elastic = new.at("spec.completionMode").text() == "Indexed"
         && count(new, "completions").is_some()
         && count(new, "completions") == count(new, "parallelism")
@@ -183,7 +183,7 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
         causes.unchanged(&new.at("spec.completions"), &old.at("spec.completions"));
     }
     let waits = old.at("spec.suspend").is_true() && old.at("status.startTime").is_absent();
-    let lasting = |job: &Place<'_, '_>| {
+    let lasting = |job: &FieldValue<'_, '_>| {
         let mut template = job.at("spec.template").fields().cloned().unwrap_or_default();
         if waits {
             for path in [

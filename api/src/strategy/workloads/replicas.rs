@@ -1,13 +1,13 @@
-//! ReplicaSets, and the ReplicationControllers they came from.
+//! The strategies of ReplicaSets and ReplicationControllers.
 
+use crate::dotted::{at, fill};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{at, fill};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, metadata, template};
 
 /// ReplicaSet.
-pub(in crate::strategy) static SET: Rules = Rules {
+pub(in crate::strategy) static SET: KindStrategy = KindStrategy {
     default: |set| {
         fill(set, "spec.replicas", 1);
         template::default(set, "spec.template.spec");
@@ -17,25 +17,25 @@ pub(in crate::strategy) static SET: Rules = Rules {
         causes.not_negative(&set.at("spec.minReadySeconds"));
         super::check_template(set, &super::always("ReplicaSet"), causes);
     },
-    frozen: &["spec.selector"],
+    immutable: &["spec.selector"],
     status: check_status,
-    ..NONE
+    ..NO_OP
 };
 
 /// ReplicationController.
-pub(in crate::strategy) static CONTROLLER: Rules =
-    Rules { default: default_controller, check: check_controller, status: check_status, ..NONE };
+pub(in crate::strategy) static CONTROLLER: KindStrategy =
+    KindStrategy { default: default_controller, check: check_controller, status: check_status, ..NO_OP };
 
-fn check_status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
+fn check_status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Causes) {
     super::check_counts(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], causes);
 }
 
-/// The labels of the pods are what it selects and what it is labelled with itself, unless it says otherwise.
+/// The selector and the labels default to the labels of the pod template.
 fn default_controller(controller: &mut Json) {
     if let Some(labels) = at(controller, "spec.template.metadata.labels").cloned() {
         for path in ["spec.selector", "metadata.labels"] {
             if at(controller, path).and_then(|labels| labels.as_object()).is_none_or(Json::is_empty) {
-                crate::strategy::fill::set(controller, path, Some(labels.clone()));
+                crate::dotted::set(controller, path, Some(labels.clone()));
             }
         }
     }
@@ -43,7 +43,7 @@ fn default_controller(controller: &mut Json) {
     template::default(controller, "spec.template.spec");
 }
 
-fn check_controller(controller: &Place<'_, '_>, causes: &mut Causes) {
+fn check_controller(controller: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = controller.at("spec");
     causes.not_negative(&spec.at("replicas"));
     causes.not_negative(&spec.at("minReadySeconds"));

@@ -1,15 +1,15 @@
-//! StatefulSets: pods with an order and a memory.
+//! The strategy of StatefulSets.
 
 use serde_json::Value;
 
+use crate::dotted::{each, fill, fill_all, text};
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{each, fill, fill_all, text};
-use crate::strategy::place::Place;
-use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::field_value::FieldValue;
+use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::storage::claim;
 use crate::strategy::{Json, template};
 
-pub(in crate::strategy) static RULES: Rules = Rules {
+pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy {
     default,
     check,
     update,
@@ -17,10 +17,10 @@ pub(in crate::strategy) static RULES: Rules = Rules {
         let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
         super::check_counts(new, &counts, causes);
     },
-    ..NONE
+    ..NO_OP
 };
 
-/// What an update may change of the spec.
+/// The mutable fields of the spec.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -56,7 +56,7 @@ fn default(set: &mut Json) {
     template::default(set, "spec.template.spec");
 }
 
-fn check(set: &Place<'_, '_>, causes: &mut Causes) {
+fn check(set: &FieldValue<'_, '_>, causes: &mut Causes) {
     let spec = set.at("spec");
     for count in ["replicas", "minReadySeconds", "revisionHistoryLimit", "ordinals.start"] {
         causes.not_negative(&spec.at(count));
@@ -71,7 +71,7 @@ fn check(set: &Place<'_, '_>, causes: &mut Causes) {
         }
         "RollingUpdate" => {
             causes.not_negative(&rolling.at("partition"));
-            super::count_or_share(&rolling.at("maxUnavailable"), causes);
+            super::int_or_percent(&rolling.at("maxUnavailable"), causes);
             if !rolling.at("maxUnavailable").is_absent() && super::is_none(&rolling.at("maxUnavailable")) {
                 causes.invalid(&rolling.at("maxUnavailable"), "cannot be 0");
             }
@@ -85,11 +85,11 @@ fn check(set: &Place<'_, '_>, causes: &mut Causes) {
     super::check_template(set, &super::always("StatefulSet"), causes);
 }
 
-fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
-    let rest = |set: &Place<'_, '_>| {
+fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
+    let rest = |set: &FieldValue<'_, '_>| {
         let mut spec = set.at("spec").fields().cloned().unwrap_or_default();
         spec.retain(|field, _| !MUTABLE.contains(&field.as_str()));
-        // What became of claims is nothing that a client asked for.
+        // The status of a claim template is ignored.
         each(&mut spec, "volumeClaimTemplates").for_each(|template| drop(template.remove("status")));
         spec
     };

@@ -1,4 +1,4 @@
-//! Workloads: what short ones become, what is refused, what may not be changed.
+//! Tests of the strategies of workload kinds.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn job() -> Value {
 }
 
 #[test]
-fn short_ones_say_all_they_mean() {
+fn short_workloads_get_defaults() {
     let deployment = Case::new(workload("Deployment"));
     assert_eq!(deployment.at("/spec/replicas"), 1);
     let strategy =
@@ -48,7 +48,7 @@ fn short_ones_say_all_they_mean() {
     let controller = Case::new(controller);
     assert_eq!(controller.at("/spec/selector"), json!({"app": "a"}));
     assert_eq!(controller.at("/metadata/labels"), json!({"app": "a"}));
-    // What a client says is not overruled.
+    // Explicit values are kept.
     let mut none = workload("Deployment");
     none["spec"]["replicas"] = 0.into();
     none["spec"]["strategy"] = json!({"type": "Recreate"});
@@ -67,11 +67,11 @@ fn the_limit_of_a_template_can_be_lowered_and_its_ports_stay_open() {
     container["resources"] = json!({"limits": {"cpu": "1"}});
     container["ports"] = json!([{"containerPort": 80}]);
     let before = Case::new(limited);
-    assert_eq!(before.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(before.messages(&Part::Main), [] as [&str; 0]);
     let lowered = Case::update(&before.object, &Part::Main, |object| {
         object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "500m".into();
     });
-    assert_eq!(lowered.said(&Part::Main), [] as [&str; 0]);
+    assert_eq!(lowered.messages(&Part::Main), [] as [&str; 0]);
     let container = lowered.at("/spec/template/spec/containers/0");
     assert_eq!(container["resources"], json!({"limits": {"cpu": "500m"}}));
     assert_eq!(container["ports"], json!([{"containerPort": 80, "protocol": "TCP"}]));
@@ -180,7 +180,7 @@ fn a_job_finds_its_pods_by_its_uid() {
 }
 
 #[test]
-fn jobs_are_checked_and_stay_what_they_are() {
+fn jobs_are_validated_and_immutable() {
     let policy = "spec.template.spec.restartPolicy";
     refused(
         &job(),

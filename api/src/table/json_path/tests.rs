@@ -1,4 +1,4 @@
-//! Paths, and what they lead to.
+//! Tests of JSONPath.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn object() -> Value {
 }
 
 #[test]
-fn paths_lead_to_what_they_say() {
+fn paths_select_values() {
     let table: [(&str, Value); 26] = [
         ("", json!([object()])),
         (".", json!([object()])),
@@ -52,7 +52,7 @@ fn paths_lead_to_what_they_say() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_so() {
+fn nonsense_is_reported() {
     let long = ".a".repeat(100);
     for path in [
         "name",
@@ -67,7 +67,7 @@ fn what_makes_no_sense_is_said_so() {
         &long,
     ] {
         let error = JsonPath::parse(path).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("\"{path}\" is no JSONPath: ")), "{error}");
+        assert!(error.starts_with(&format!("\"{path}\" is not a valid JSONPath: ")), "{error}");
     }
 }
 

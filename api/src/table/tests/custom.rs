@@ -1,4 +1,4 @@
-//! Columns that a definition names.
+//! Tests of the printer columns of custom resources.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! One object of each kind, and the line kubectl prints of it.
+//! Tests of the printer columns of one object of each kind.
 
 use serde_json::{Value, json};
 
 use super::super::*;
 use super::{CREATED, line};
 
-/// The line of an object that is called `a` and was made five minutes ago; `rest` is what it has besides.
+/// Checks the cells of an object named `a` that is five minutes old, with the fields `rest`.
 #[track_caller]
 fn check(columns: Columns, rest: Value, expected: &str) {
     let mut object = json!({"metadata": {"name": "a", "creationTimestamp": CREATED}});
@@ -91,7 +91,7 @@ fn an_empty_object_of_any_kind_has_a_cell_for_every_head() {
     ];
     for columns in all {
         line(columns, json!({}));
-        // Whatever stands where something else should, a table of it is a table.
+        // Values of wrong types cause no panic.
         line(
             columns,
             json!({"metadata": 1, "spec": [], "status": "x", "data": 2, "subjects": {}, "webhooks": "w"}),
@@ -183,7 +183,7 @@ fn jobs() {
 }
 
 #[test]
-fn services_and_what_is_behind_them() {
+fn services_and_endpoints() {
     let port = json!([{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]);
     check(
         SERVICES,
@@ -323,7 +323,7 @@ fn limits_and_numbers() {
 }
 
 #[test]
-fn who_may_and_who_is_asked() {
+fn rbac_and_webhooks() {
     let subjects = json!([{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "User", "name": "v"},
         {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]);
     check(

@@ -1,4 +1,4 @@
-//! Names of every sort.
+//! Tests of names.
 
 use super::super::names::*;
 
@@ -45,5 +45,5 @@ fn others() {
         &["", "80", "Http", "a--b", "-a", "a-", "abcdefghijklmnop"],
     );
     check(is_header_name, &["X-A", "a1"], &["", "a:b", "a b"]);
-    check(steps_back, &["..", "a/../b", "../a"], &["", "a..b", "a/..b", "..."]);
+    check(has_parent_element, &["..", "a/../b", "../a"], &["", "a..b", "a/..b", "..."]);
 }

@@ -1,4 +1,4 @@
-//! Requests to what they would do, and refusals to the letter.
+//! Attributes of requests, and the exact Forbidden messages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -61,22 +61,22 @@ fn requests_say_what_they_would_do() {
 fn whoever_will_watch_is_said_to_watch() {
     for value in ["", "0", "1", "f", "F", "t", "true", "True", "FALSE", "no"] {
         let path = format!("/api/v1/pods?watch={value}");
-        let watches = ListOptions::parse(&path.parse().unwrap()).unwrap().watch;
+        let watches = ListOptions::parse(&path.parse().unwrap(), false).unwrap().watch;
         assert_eq!(shown("GET", &path).starts_with("watch "), watches, "{path}");
     }
 }
 
 #[test]
 fn a_websocket_into_a_pod_needs_more_than_reading() {
-    let besides = |path: &str| {
+    let also_required = |path: &str| {
         let attributes = Attributes::of(&Method::GET, &path.parse().unwrap()).unwrap();
-        attributes.besides().map(|besides| besides.verb)
+        attributes.also_required().map(|also_required| also_required.verb)
     };
     for part in ["exec", "attach", "portforward"] {
-        assert_eq!(besides(&format!("/api/v1/namespaces/d/pods/a/{part}")).as_deref(), Some("create"));
+        assert_eq!(also_required(&format!("/api/v1/namespaces/d/pods/a/{part}")).as_deref(), Some("create"));
     }
-    assert_eq!(besides("/api/v1/namespaces/d/pods/a/log"), None);
-    assert_eq!(besides("/apis/x/v1/namespaces/d/pods/a/exec"), None);
+    assert_eq!(also_required("/api/v1/namespaces/d/pods/a/log"), None);
+    assert_eq!(also_required("/apis/x/v1/namespaces/d/pods/a/exec"), None);
 }
 
 #[test]
@@ -102,6 +102,11 @@ fn refusals_are_those_of_the_stock_server() {
             "/api/v1/nodes",
             r#"nodes is forbidden: User "joe" cannot list resource "nodes" in API group "" at the cluster scope"#,
         ),
+        (
+            "GET",
+            "/api/v1/watch/namespaces/a/pods",
+            r#"pods is forbidden: User "joe" cannot watch resource "pods" in API group "" in the namespace "a""#,
+        ),
         ("GET", "/metrics", r#"forbidden: User "joe" cannot get path "/metrics""#),
     ] {
         assert_eq!(refused(method, path), expected);
@@ -109,7 +114,7 @@ fn refusals_are_those_of_the_stock_server() {
 }
 
 proptest! {
-    /// What the API takes for objects of a resource, the roles are asked about as such, by the same names.
+    /// Routing and authorization see the same resource and names.
     #[test]
     fn what_is_answered_is_what_was_asked(path in "(/(api|apis|%61pi|v1|apps|namespaces|pods|status|a|%2f|%41||watch)){0,8}/?") {
         let uri: Uri = if path.is_empty() { "/".parse().unwrap() } else { path.parse().unwrap() };

@@ -1,4 +1,4 @@
-//! Requests for certificates as several users write them.
+//! CertificateSigningRequests by several users.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use axum::Router;
@@ -10,14 +10,14 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::auth::{Issuer, Signer, rbac::Kind};
 use crate::registry::Registry;
-use crate::store::{Draft, Memory};
+use crate::watch_cache::{Draft, WatchCache};
 use crate::{Api, Catalog, Version, kinds, storage};
 
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// The API with roles by which users approve or sign, named after what they may.
+/// The API with roles for approving and signing; users are named after their permission.
 async fn router() -> Router {
-    let roles = Memory::new(1);
+    let roles = WatchCache::new(1);
     let put = |kind: Kind, object: Value| {
         roles.put(&kind.qualified(), &Draft::new(object.as_object().unwrap(), &[].into()));
     };
@@ -41,7 +41,13 @@ async fn router() -> Router {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
     let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    Api::writable(registry, vec![CertificateRequests::new(auth)], version).router()
+    let plugins: Vec<Arc<dyn Admission>> = vec![
+        Arc::new(CertificateRequester),
+        Arc::new(CertificateApproval(auth.clone())),
+        Arc::new(CertificateSigning(auth)),
+        Arc::new(CertificateSubjectRestriction),
+    ];
+    Api::writable(registry, plugins, version).router()
 }
 
 async fn ask(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {

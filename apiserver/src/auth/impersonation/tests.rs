@@ -1,4 +1,4 @@
-//! Whom headers name, and what that takes.
+//! Impersonation headers and the permissions they need.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use http::{HeaderName, HeaderValue};
@@ -13,8 +13,8 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
     lines.iter().map(line).collect()
 }
 
-/// `resource/subresource name@namespace` of all that is needed.
-fn needed(wanted: &Wanted) -> Vec<String> {
+/// All needed permissions, as `resource/subresource name@namespace`.
+fn needed(requested: &Impersonation) -> Vec<String> {
     let shown = |attributes: &Attributes| match &attributes.on {
         On::Resource(on) => {
             assert_eq!(attributes.verb, "impersonate");
@@ -22,16 +22,16 @@ fn needed(wanted: &Wanted) -> Vec<String> {
         }
         On::Path(path) => panic!("{path}"),
     };
-    wanted.needed.iter().map(shown).collect()
+    requested.needed.iter().map(shown).collect()
 }
 
 #[test]
 fn headers_name_a_user_and_what_it_takes() {
     let check = |lines: &[(&str, &str)], groups: &[&str], expected: &[&str]| {
-        let wanted = wanted(&headers(lines)).unwrap().unwrap();
-        assert_eq!(wanted.identity.groups, groups, "{lines:?}");
-        assert_eq!(needed(&wanted), expected, "{lines:?}");
-        wanted.identity
+        let requested = requested(&headers(lines)).unwrap().unwrap();
+        assert_eq!(requested.identity.groups, groups, "{lines:?}");
+        assert_eq!(needed(&requested), expected, "{lines:?}");
+        requested.identity
     };
     check(&[(USER, "joe")], &["system:authenticated"], &["users/ joe@"]);
     check(
@@ -68,16 +68,16 @@ fn headers_name_a_user_and_what_it_takes() {
 
 #[test]
 fn half_an_impersonation_is_none() {
-    assert_eq!(wanted(&headers(&[("accept", "x")])), Ok(None));
+    assert_eq!(requested(&headers(&[("accept", "x")])), Ok(None));
     for lines in [
         &[(GROUP, "system:masters")][..],
         &[(UID, "7")],
         &[("impersonate-extra-a", "x")],
         &[(USER, ""), (GROUP, "a")],
     ] {
-        assert_eq!(wanted(&headers(lines)).unwrap_err().code, 400, "{lines:?}");
+        assert_eq!(requested(&headers(lines)).unwrap_err().code, 400, "{lines:?}");
     }
     let mut broken = headers(&[]);
     broken.insert(USER, HeaderValue::from_bytes(b"\xff").unwrap());
-    assert_eq!(wanted(&broken).unwrap_err().code, 400);
+    assert_eq!(requested(&broken).unwrap_err().code, 400);
 }

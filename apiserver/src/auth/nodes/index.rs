@@ -1,16 +1,18 @@
-//! Which objects a node reaches through its pods, kept by what changes. Pure.
+//! Index of the objects that a node may reach through its pods. Pure.
 //!
-//! A node reaches what it holds: its pods, what they name, attachments and slices of its own, each counted, so that what two
-//! pods name stays until both are gone; and through a claim the volume that is bound to it and that volume's secrets.
-//! A decision looks at one node's table, at one place nearly always; a secret that no pod names costs a look a claim.
-//! What is kept is about half a kilobyte a pod beside the pod itself.
+//! A node references its pods, the objects these name, and its own attachments and slices. References are
+//! counted, so that an object named by two pods stays reachable until both are gone. A claim also gives
+//! access to its bound volume and to the Secrets of that volume.
+//!
+//! A decision usually needs one lookup; a Secret that no pod names needs one lookup per claim. The index
+//! takes about 0.5 KiB per pod.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::names::{self, Said};
+use super::references::{self, ReferenceHash};
 use crate::auth::rbac::index::text;
 
 /// Kinds of objects that a node may reach.
@@ -37,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name in the store.
+    /// Storage name.
     pub fn resource(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -53,48 +55,48 @@ impl Kind {
     }
 }
 
-/// An object by its kind, its namespace, empty where it lies in none, and its name.
+/// An object key: kind, namespace (empty if cluster-scoped) and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {
-    /// Its kind.
+    /// Kind.
     pub kind: Kind,
-    /// Its namespace.
+    /// Namespace, empty if cluster-scoped.
     pub namespace: Box<str>,
-    /// Its name.
+    /// Name.
     pub name: Box<str>,
 }
 
 impl Object {
-    /// That object.
+    /// A key of these parts.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// What nodes reach.
+/// References of all nodes.
 #[derive(Debug, Default)]
 pub struct Index {
-    nodes: HashMap<Arc<str>, Held>,
-    /// Whatever is on a node: which node, and what it gives that node.
-    given: HashMap<Arc<Object>, Given>,
-    /// Volumes that are bound to a claim, by name.
+    nodes: HashMap<Arc<str>, NodeReferences>,
+    /// Objects bound to a node (pods, attachments, slices), and the references they contribute.
+    pinned: HashMap<Arc<Object>, Pinned>,
+    /// Bound volumes by name.
     volumes: HashMap<Box<str>, Volume>,
     of_claims: HashMap<Object, BTreeSet<Box<str>>>,
 }
 
-/// What a node holds, and how often.
+/// Reference counts of one node.
 #[derive(Debug, Default)]
-struct Held {
+struct NodeReferences {
     claims: HashMap<Arc<Object>, u32>,
     others: HashMap<Arc<Object>, u32>,
 }
 
 #[derive(Debug)]
-struct Given {
+struct Pinned {
     node: Arc<str>,
     objects: Box<[Arc<Object>]>,
-    /// What it said when it was read, where that is known.
-    said: Option<Said>,
+    /// Hash of the pod's references, if known.
+    reference_hash: Option<ReferenceHash>,
 }
 
 #[derive(Debug)]
@@ -103,49 +105,49 @@ struct Volume {
     secrets: Box<[Object]>,
 }
 
-/// How a question came out, and how many places were looked at.
+/// Result and cost of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct Lookup {
     /// Whether the node reaches the object.
     pub found: bool,
-    /// Places in tables.
+    /// Number of table lookups.
     pub steps: usize,
 }
 
 impl Index {
-    /// Takes in an object, in place of what was there under its name.
+    /// Adds or replaces an object.
     pub fn put(&mut self, kind: Kind, object: &Map<String, Value>) {
         let own = Object::new(kind, text(object, "namespace"), text(object, "name"));
         self.remove(&own);
         let node = || object.get("spec").and_then(|spec| spec.get("nodeName")?.as_str()).unwrap_or_default();
         match kind {
-            // An image is made by its node, which could name in it whatever it likes to read.
-            Kind::Pod if names::is_mirror(object) => self.give(node(), own, Vec::new()),
-            Kind::Pod => self.give(node(), own, names::of_pod(object)),
-            Kind::Attachment | Kind::Slice => self.give(node(), own, Vec::new()),
+            // The node writes its mirror pods and could name any object in them.
+            Kind::Pod if references::is_mirror(object) => self.pin(node(), own, Vec::new()),
+            Kind::Pod => self.pin(node(), own, references::of_pod(object)),
+            Kind::Attachment | Kind::Slice => self.pin(node(), own, Vec::new()),
             Kind::Volume => self.bind(&own.name, object),
             Kind::Secret | Kind::ConfigMap | Kind::Claim | Kind::ServiceAccount | Kind::ResourceClaim => {}
         }
     }
 
-    /// Whether an object that is on a node said that when it was taken in.
-    pub fn has_heard(&self, object: &Object, said: Said) -> bool {
-        self.given.get(object).is_some_and(|given| given.said == Some(said))
+    /// Whether the indexed pod has the same reference hash.
+    pub fn is_unchanged(&self, object: &Object, reference_hash: ReferenceHash) -> bool {
+        self.pinned.get(object).is_some_and(|pinned| pinned.reference_hash == Some(reference_hash))
     }
 
-    /// Remembers what an object on a node said when it was taken in.
-    pub fn note(&mut self, object: &Object, said: Said) {
-        if let Some(given) = self.given.get_mut(object) {
-            given.said = Some(said);
+    /// Stores the reference hash of a pod.
+    pub fn set_hash(&mut self, object: &Object, reference_hash: ReferenceHash) {
+        if let Some(pinned) = self.pinned.get_mut(object) {
+            pinned.reference_hash = Some(reference_hash);
         }
     }
 
-    /// Forgets an object.
+    /// Removes an object.
     pub fn remove(&mut self, object: &Object) {
         if object.kind == Kind::Volume {
             return self.unbind(&object.name);
         }
-        let Some(Given { node, objects, .. }) = self.given.remove(object) else { return };
+        let Some(Pinned { node, objects, .. }) = self.pinned.remove(object) else { return };
         let Some(held) = self.nodes.get_mut(&node) else { return };
         for object in &objects {
             held.drop_one(object);
@@ -157,41 +159,41 @@ impl Index {
 
     /// Whether a node reaches an object.
     pub fn reaches(&self, node: &str, object: &Object) -> bool {
-        self.look(node, object).found
+        self.lookup(node, object).found
     }
 
-    /// The same, with what it took.
-    pub fn look(&self, node: &str, object: &Object) -> Looked {
-        let Some(held) = self.nodes.get(node) else { return Looked { found: false, steps: 1 } };
+    /// As [`Self::reaches`], with the cost.
+    pub fn lookup(&self, node: &str, object: &Object) -> Lookup {
+        let Some(held) = self.nodes.get(node) else { return Lookup { found: false, steps: 1 } };
         match object.kind {
             Kind::Volume => {
                 let volume = self.volumes.get(&object.name).filter(|_| object.namespace.is_empty());
                 let found = volume.is_some_and(|volume| held.claims.contains_key(&volume.claim));
-                Looked { found, steps: 3 }
+                Lookup { found, steps: 3 }
             }
-            Kind::Claim => Looked { found: held.claims.contains_key(object), steps: 2 },
-            Kind::Secret if !held.others.contains_key(object) => self.look_in_volumes(held, object),
-            _ => Looked { found: held.others.contains_key(object), steps: 2 },
+            Kind::Claim => Lookup { found: held.claims.contains_key(object), steps: 2 },
+            Kind::Secret if !held.others.contains_key(object) => self.lookup_in_volumes(held, object),
+            _ => Lookup { found: held.others.contains_key(object), steps: 2 },
         }
     }
 
-    /// Whether a volume of a claim that the node holds names a secret.
-    fn look_in_volumes(&self, held: &Held, secret: &Object) -> Looked {
+    /// Whether a volume bound to a claim of the node names a Secret.
+    fn lookup_in_volumes(&self, held: &NodeReferences, secret: &Object) -> Lookup {
         let mut steps = 2;
         for claim in held.claims.keys() {
             steps += 1;
             for volume in self.of_claims.get(claim.as_ref()).into_iter().flatten() {
                 steps += 1;
                 if self.volumes.get(volume).is_some_and(|volume| volume.secrets.contains(secret)) {
-                    return Looked { found: true, steps };
+                    return Lookup { found: true, steps };
                 }
             }
         }
-        Looked { found: false, steps }
+        Lookup { found: false, steps }
     }
 
-    /// Gives a node an object of its own, and what that names.
-    fn give(&mut self, node: &str, own: Object, named: Vec<Object>) {
+    /// Adds an object that is bound to a node, and its references.
+    fn pin(&mut self, node: &str, own: Object, named: Vec<Object>) {
         if node.is_empty() {
             return;
         }
@@ -203,11 +205,13 @@ impl Index {
         let own = Arc::new(own);
         let mut objects = vec![held.add_one(own.clone())];
         objects.extend(named.into_iter().map(|object| held.add_one(Arc::new(object))));
-        self.given.insert(own, Given { node, objects: objects.into(), said: None });
+        self.pinned.insert(own, Pinned { node, objects: objects.into(), reference_hash: None });
     }
 
     fn bind(&mut self, name: &str, volume: &Map<String, Value>) {
-        let Some(names::OfVolume { claim, secrets }) = names::of_volume(volume) else { return };
+        let Some(references::VolumeReferences { claim, secrets }) = references::of_volume(volume) else {
+            return;
+        };
         self.of_claims.entry(claim.clone()).or_default().insert(name.into());
         self.volumes.insert(name.into(), Volume { claim, secrets: secrets.into() });
     }
@@ -223,12 +227,12 @@ impl Index {
     }
 }
 
-impl Held {
+impl NodeReferences {
     fn table(&mut self, kind: Kind) -> &mut HashMap<Arc<Object>, u32> {
         if kind == Kind::Claim { &mut self.claims } else { &mut self.others }
     }
 
-    /// Counts an object; the one that stands in the table, so that its name is kept once a node.
+    /// Increments a reference count and returns the stored key, so that each key is stored once per node.
     fn add_one(&mut self, object: Arc<Object>) -> Arc<Object> {
         let table = self.table(object.kind);
         let object = table.get_key_value(&object).map_or(object, |(known, _)| known.clone());

@@ -1,69 +1,70 @@
-//! A node may what its pods need: the authorizer of nodes, beside the one of roles.
+//! Node authorizer: grants a node access to the objects that its pods reference.
 //!
-//! `who: a node? -> ask: allowed, refused, or if a pod of it names that object -> index`. The index follows the pods,
-//! volumes, attachments and slices in the store, see [`super::follow`]: a pod's node may read its secrets with the first
-//! request after the answer to the binding, and may not after the answer to the write that took the last name away.
+//! [`authorize`] decides by rules and, where these need it, asks the [`Index`] whether a pod of the node
+//! references the object. The index follows the watch cache ([`super::synced_index`]). Access starts with the
+//! first request after a binding and ends with the write that removes the last reference.
 
-pub mod ask;
+pub mod authorize;
 pub mod index;
 pub mod keys;
-pub mod names;
+pub mod references;
 pub mod tokens;
 
-pub use self::ask::Answer;
+pub use self::authorize::Verdict;
 pub use self::index::{Index, Kind, Object};
 
 use self::keys::Keys;
 use super::attributes::{Attributes, On};
-use super::follow::{self, Followed};
-use super::rbac::{Decision, Rule, stock};
+use super::rbac::{Decision, Rule, bootstrap_policy};
+use super::synced_index::{self, SyncedIndex};
 use crate::identity::Identity;
-use crate::store::{self, Memory};
+use crate::watch_cache::{self, WatchCache};
 
-/// The groups of kinds by which anybody asks who he is and what he may.
+/// API groups of the access reviews.
 const QUESTIONS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
-/// What the names of those kinds begin with that are about whoever asks.
+/// Name prefix of reviews about the requester.
 const OF_ONESELF: &str = "self";
-/// The group of all nodes.
+/// Group of all nodes.
 pub const NODES: &str = "system:nodes";
-/// What the name of a node's user begins with, by the way of join strings.
+/// User name prefix of nodes that joined with a join string.
 pub const PREFIX: &str = "kubelet:";
-/// The same by the stock server's way: both are the same node.
+/// User name prefix of nodes in stock Kubernetes. Both prefixes denote the same node.
 pub const STOCK_PREFIX: &str = "system:node:";
-/// Both.
+/// Both prefixes.
 pub const PREFIXES: [&str; 2] = [STOCK_PREFIX, PREFIX];
-/// What is said to somebody with the certificate of a node at which its key is not noted, in front of the node's name.
+/// Error for a node certificate whose key is not registered; the node name follows.
 pub const UNREGISTERED: &str = "the key of this certificate is not registered for node";
 
-/// The node that a user is called after, whatever its groups and whatever is left of the name; `None` for all others.
+/// Node name in a user name, regardless of groups; `None` for other users.
 pub fn name_of(user: &str) -> Option<&str> {
     PREFIXES.iter().find_map(|prefix| user.strip_prefix(prefix))
 }
 
-/// The node that somebody is, empty when it has no name; `None` for all others.
+/// Node name of an identity in group `system:nodes`, possibly empty; `None` for other identities.
 pub fn node_of(who: &Identity) -> Option<&str> {
     name_of(&who.user).filter(|_| who.is_in(NODES))
 }
 
-/// Decides for nodes by the pods in a store.
+/// The node authorizer.
 #[derive(Debug)]
 pub struct Nodes {
-    followed: Followed<Index>,
-    /// Where nodes are known by keys that were noted at them: those.
-    keys: Option<Followed<Keys>>,
-    /// What every node may, whatever its pods.
+    index: SyncedIndex<Index>,
+    /// Registered keys; `None` when keys are not checked.
+    keys: Option<SyncedIndex<Keys>>,
+    /// Rules of role `system:node`, which hold for every node.
     rules: Vec<Rule>,
 }
 
 impl Nodes {
-    /// One that follows that store; where `needs_keys`, nobody is a node whose key is not noted at the Node of that name.
-    pub fn new(store: Memory, needs_keys: bool) -> Self {
-        let keys = needs_keys.then(|| Followed::new(store.clone()));
-        Self { followed: Followed::new(store), keys, rules: stock::node_rules() }
+    /// An authorizer over that watch cache. With `needs_keys`, a node certificate needs a key registered at
+    /// its Node.
+    pub fn new(store: WatchCache, needs_keys: bool) -> Self {
+        let keys = needs_keys.then(|| SyncedIndex::new(store.clone()));
+        Self { index: SyncedIndex::new(store), keys, rules: bootstrap_policy::node_rules() }
     }
 
-    /// Why somebody with the certificate of a node is a stranger all the same, whatever roles say; `None` for all others.
-    pub fn stranger(&self, who: &Identity, attributes: &Attributes) -> Option<String> {
+    /// The error for a node certificate whose key is not registered; `None` for all others.
+    pub fn unregistered(&self, who: &Identity, attributes: &Attributes) -> Option<String> {
         let (keys, node, key) = (self.keys.as_ref()?, node_of(who)?, who.key.as_deref()?);
         let is_question = matches!(&attributes.on, On::Resource(on)
             if QUESTIONS.contains(&on.group.as_str()) && on.resource.starts_with(OF_ONESELF));
@@ -71,42 +72,42 @@ impl Nodes {
             return None;
         }
         Some(format!(
-            "{UNREGISTERED} {node:?}: ask for a certificate as a new machine does, and \
+            "{UNREGISTERED} {node:?}: request a new certificate like a new machine, and \
              have it approved"
         ))
     }
 
-    /// Whether somebody may do something as a node; nobody else may anything here.
+    /// Decides for nodes; denies all other users without a reason.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         let allowed = || Decision::Allowed(String::new());
         let Some(node) = node_of(who) else { return Decision::Denied(String::new()) };
         if node.is_empty() {
             return Decision::Denied(format!("unknown node for user {:?}", who.user));
         }
-        match ask::answer(node, attributes) {
-            Answer::Allowed => allowed(),
-            Answer::Refused(why) => Decision::Denied(why),
-            Answer::IfReached(object) => {
-                if self.followed.with_index(|index| index.reaches(node, &object)) {
+        match authorize::authorize(node, attributes) {
+            Verdict::Allowed => allowed(),
+            Verdict::Denied(why) => Decision::Denied(why),
+            Verdict::IfReachable(object) => {
+                if self.index.with_index(|index| index.reaches(node, &object)) {
                     return allowed();
                 }
                 Decision::Denied(format!("no relationship found between node '{node}' and this object"))
             }
-            Answer::ByRules if self.rules.iter().any(|rule| rule.allows(attributes)) => allowed(),
-            Answer::ByRules => Decision::Denied(String::new()),
+            Verdict::ByRules if self.rules.iter().any(|rule| rule.allows(attributes)) => allowed(),
+            Verdict::ByRules => Decision::Denied(String::new()),
         }
     }
 
-    /// Takes in what changes when it changes, for as long as it is polled.
-    pub async fn keep_up(&self) {
+    /// Updates the index in the background until the future is dropped.
+    pub async fn run_sync(&self) {
         match &self.keys {
-            None => self.followed.keep_up().await,
-            Some(keys) => drop(tokio::join!(self.followed.keep_up(), keys.keep_up())),
+            None => self.index.run_sync().await,
+            Some(keys) => drop(tokio::join!(self.index.run_sync(), keys.run_sync())),
         }
     }
 }
 
-impl follow::Index for Index {
+impl synced_index::Index for Index {
     type Kind = Kind;
     const KINDS: &'static [Kind] = &[Kind::Pod, Kind::Volume, Kind::Attachment, Kind::Slice];
 
@@ -114,24 +115,24 @@ impl follow::Index for Index {
         kind.resource().to_owned()
     }
 
-    fn take_in(&mut self, kind: Kind, object: &store::Object) {
+    fn upsert(&mut self, kind: Kind, object: &watch_cache::Object) {
         let own = Object::new(kind, object.namespace(), object.name());
-        // One that waits for a node is nobody's yet.
+        // A pending pod belongs to no node.
         if kind == Kind::Pod && object.field("spec.nodeName") == Some("") {
             return self.remove(&own);
         }
-        // Of a pod hardly any write changes what it names: it is not even read then.
-        let said = if kind == Kind::Pod { names::said(object.json()) } else { None };
-        if said.is_some_and(|said| self.has_heard(&own, said)) {
+        // Most pod updates change no reference; those are not decoded.
+        let reference_hash = if kind == Kind::Pod { references::reference_hash(object.json()) } else { None };
+        if reference_hash.is_some_and(|reference_hash| self.is_unchanged(&own, reference_hash)) {
             return;
         }
-        self.put(kind, &object.decode_bare());
-        if let Some(said) = said {
-            self.note(&own, said);
+        self.put(kind, &object.decode_without_managed_fields());
+        if let Some(reference_hash) = reference_hash {
+            self.set_hash(&own, reference_hash);
         }
     }
 
-    fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
+    fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
         self.remove(&Object::new(kind, namespace, name));
     }
 }

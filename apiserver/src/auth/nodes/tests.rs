@@ -1,4 +1,4 @@
-//! Every verb on every kind, as two nodes and as those who are none; and that decisions follow the store at once.
+//! Every verb on every resource for nodes and others; decisions follow the watch cache immediately.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::auth::rbac::stock;
+use crate::auth::rbac::bootstrap_policy;
 use crate::auth::{Auth, Issuer, On, ResourceAttributes, Signer};
 use crate::kinds;
 use crate::selector::FieldSelector;
-use crate::store::Draft;
+use crate::watch_cache::Draft;
 
-/// What anybody might do.
+/// All verbs.
 const VERBS: &[&str] = &[
     "get",
     "list",
@@ -32,10 +32,10 @@ const VERBS: &[&str] = &[
     "proxy",
 ];
 
-/// The names that the questions are about: those of objects that pods of two nodes name, the nodes', and none.
+/// Names of requests: objects that pods of two nodes reference, the nodes themselves, and others.
 const NAMES: &[&str] = &["", "a", "b", "of-a", "of-b", "through-a", "through-b"];
 
-/// What the node `a` may, and no more: verbs, resource, names, `*` for all of them and for none.
+/// Permissions of node `a`: verbs, resource and names; `*` for any name.
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("create", "selfsubjectreviews.authentication.k8s.io", "*"),
     ("create", "selfsubjectaccessreviews.authorization.k8s.io", "*"),
@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("get", "endpoints", "*"),
     ("get list watch", "csidrivers.storage.k8s.io", "*"),
     ("get list watch", "runtimeclasses.node.k8s.io", "*"),
-    // Whatever it writes of these, admission lets it write its own.
+    // Admission restricts these to the node's own objects.
     ("create patch update", "nodes", "*"),
     ("patch update", "nodes/status", "*"),
     ("get list watch", "nodes", "*"),
@@ -64,7 +64,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("delete get patch update", "csinodes.storage.k8s.io", "a"),
     ("create", "resourceslices.resource.k8s.io", "*"),
     ("delete get patch update", "resourceslices.resource.k8s.io", "of-a"),
-    // What its pods name, and what hangs on that.
+    // Objects that its pods reference, directly or indirectly.
     ("get list watch", "secrets", "of-a through-a"),
     ("get list watch", "configmaps", "of-a"),
     ("get", "persistentvolumeclaims", "of-a"),
@@ -76,14 +76,14 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("create", "serviceaccounts/token", "of-a"),
 ];
 
-/// What everybody may who has shown a certificate.
+/// Number of permissions of every authenticated user.
 const EVERYBODY: usize = 3;
 
-fn put(store: &Memory, resource: &str, object: &Value) {
+fn put(store: &WatchCache, resource: &str, object: &Value) {
     store.put(resource, &Draft::new(object.as_object().unwrap(), &[].into()));
 }
 
-/// A pod on a node that names a secret, a map, a claim, an account and a device, all of one name.
+/// A pod on a node that references a Secret, ConfigMap, claim, service account and device of the same name.
 fn pod(node: &str, name: &str) -> Value {
     json!({
         "metadata": {"name": name, "namespace": "shop"},
@@ -98,10 +98,10 @@ fn pod(node: &str, name: &str) -> Value {
     })
 }
 
-/// A store in which two nodes have one of everything.
-fn two_nodes() -> Memory {
-    let store = Memory::new(1);
-    for (kind, object) in stock::objects() {
+/// A watch cache in which each of two nodes has one object of each kind.
+fn two_nodes() -> WatchCache {
+    let store = WatchCache::new(1);
+    for (kind, object) in bootstrap_policy::objects() {
         put(&store, &kind.qualified(), &Value::Object(object));
     }
     for node in ["a", "b"] {
@@ -117,12 +117,12 @@ fn two_nodes() -> Memory {
     store
 }
 
-pub(super) fn auth(store: Memory) -> Arc<Auth> {
+pub(super) fn auth(store: WatchCache) -> Arc<Auth> {
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
     Auth::new(store, signer, Issuer { name: "https://issuer".to_owned(), server: "https://m".to_owned() })
 }
 
-/// Deleting the Node takes back every certificate of it, and so does another key there.
+/// Deleting the Node, or registering another key, revokes its certificates.
 #[test]
 fn where_keys_are_needed_a_certificate_alone_makes_nobody_a_node() {
     let store = two_nodes();
@@ -153,7 +153,7 @@ fn where_keys_are_needed_a_certificate_alone_makes_nobody_a_node() {
     for (user, key, expected) in [
         ("kubelet:a", Some("aa"), true),
         ("system:node:a", Some("bb"), true),
-        // Somebody who may act for others.
+        // A user that may impersonate.
         ("kubelet:a", None, true),
         ("kubelet:a", Some("cc"), false),
         ("kubelet:b", Some("aa"), false),
@@ -161,7 +161,9 @@ fn where_keys_are_needed_a_certificate_alone_makes_nobody_a_node() {
         let decision = may(user, key, "nodes");
         assert_eq!(decision.is_allowed(), expected, "{user} {key:?} {decision:?}");
     }
-    let Decision::Denied(why) = may("kubelet:a", Some("cc"), "nodes") else { panic!("it is a stranger") };
+    let Decision::Denied(why) = may("kubelet:a", Some("cc"), "nodes") else {
+        panic!("its key is not registered")
+    };
     assert!(why.contains("not registered for node \"a\""), "{why}");
     for (kind, allowed) in [
         ("selfsubjectaccessreviews", true),
@@ -184,7 +186,7 @@ fn node(user: &str) -> Identity {
     Identity::authenticated(user, [NODES.to_owned()])
 }
 
-/// Every resource and every part of one, with its namespace.
+/// All resources and subresources, with a namespace.
 fn resources() -> Vec<(String, String, String, &'static str)> {
     let mut all = Vec::new();
     for row in kinds::all() {
@@ -201,7 +203,7 @@ fn resources() -> Vec<(String, String, String, &'static str)> {
     all
 }
 
-/// Everything that somebody may: `verb resource/part.group name`.
+/// All permissions of a user, as `verb resource/part.group name`.
 fn table(auth: &Auth, who: &Identity) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     for (group, resource, part, namespace) in resources() {
@@ -232,7 +234,7 @@ fn line(verb: &str, what: &str, name: &str) -> String {
     format!("{verb} {what} {name:?}")
 }
 
-/// The same from the plain list, for the node of that name.
+/// Expected permissions of a node, from the table.
 fn expected(rows: &[(&str, &str, &str)], node: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (verbs, what, names) in rows {
@@ -271,7 +273,7 @@ fn a_node_may_what_its_pods_need_and_nothing_else() {
             check(&auth, &node(&format!("{prefix}{name}")), &expected(ALLOWED, name));
         }
     }
-    // A node without pods may what every node may.
+    // A node without pods has the permissions of every node.
     let of_all: Vec<_> = ALLOWED.iter().filter(|(_, _, names)| *names == "*").copied().collect();
     check(&auth, &node("system:node:c"), &expected(&of_all, "c"));
 }
@@ -282,7 +284,7 @@ fn who_is_no_node_may_what_everybody_may() {
     let everybody = expected(&ALLOWED[..EVERYBODY], "a");
     for who in [
         Identity::authenticated("joe", ["dev".to_owned()]),
-        // A name without the group, a group without the name, and names that are nearly those of a node.
+        // A node name without the group, the group without a name, and similar names.
         Identity::authenticated("system:node:a", []),
         Identity::authenticated("kubelet:a", ["system:node".to_owned()]),
         node("joe"),
@@ -293,7 +295,7 @@ fn who_is_no_node_may_what_everybody_may() {
     ] {
         check(&auth, &who, &everybody);
     }
-    // Whoever is not known may at most ask to be a node.
+    // Anonymous users may only request a node certificate.
     let asking = expected(&[("create get", "certificatesigningrequests.certificates.k8s.io", "*")], "a");
     let found = table(&auth, &Identity::anonymous());
     assert!(found.is_subset(&asking), "{found:?}");
@@ -425,13 +427,13 @@ fn what_a_pod_names_is_there_at_once_and_gone_at_once() {
     late["spec"]["nodeName"] = "a".into();
     put(&store, "pods", &late);
     assert!(may("kubelet:a", "late") && may("system:node:a", "late") && !may("kubelet:b", "late"));
-    // A second pod that names the same keeps it.
+    // A second pod with the same reference keeps it.
     let mut second = pod("a", "second");
     second["spec"]["volumes"][0]["secret"]["secretName"] = "late".into();
     put(&store, "pods", &second);
     store.delete("pods", "shop", "late");
     assert!(may("kubelet:a", "late"));
-    // A container for looking around names one more.
+    // An ephemeral container adds a reference.
     second["spec"]["ephemeralContainers"] = json!([{"envFrom": [{"secretRef": {"name": "debug"}}]}]);
     put(&store, "pods", &second);
     assert!(may("kubelet:a", "debug"));
@@ -462,9 +464,9 @@ async fn more_changes_than_the_store_remembers_are_never_missed() {
         put(&store, "pods", &other);
     }
     assert!(!nodes.decide(&node("kubelet:b"), &asked).is_allowed());
-    // With somebody who keeps it up the same, whichever of them is first.
+    // The same with background updates.
     let kept = nodes.clone();
-    let task = tokio::spawn(async move { kept.keep_up().await });
+    let task = tokio::spawn(async move { kept.run_sync().await });
     tokio::task::yield_now().await;
     put(&store, "pods", &pod("b", "of-b"));
     assert!(nodes.decide(&node("kubelet:b"), &asked).is_allowed());

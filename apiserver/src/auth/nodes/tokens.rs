@@ -1,4 +1,4 @@
-//! Which tokens of service accounts a node may ask for: those of its own pods, for audiences that the pods use.
+//! Limits the service-account tokens that a node may request: only for its own pods, and audiences they use.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use crate::auth::{Attributes, Auth, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::Status;
 
-/// The verb by which a role lets nodes ask for an audience that no pod names; the audience stands for the resource.
+/// RBAC verb that lets nodes request an additional audience; the audience is the resource name.
 const ANY_AUDIENCE: &str = "request-serviceaccounts-token-audience";
 
-/// Refuses a node a token that none of its pods needs; `spec` is that of the request, as it was sent.
+/// Rejects a token request of a node that none of its pods needs; `spec` is the spec of the TokenRequest.
 ///
 /// # Errors
-/// 403, in the words of the stock server; 404 for a pod that is not there.
+/// 403 with the message of kube-apiserver, 404 for a missing pod.
 pub(in crate::auth) fn check(
     auth: &Auth,
     who: &Identity,
@@ -34,7 +34,7 @@ pub(in crate::auth) fn check(
     let Some(pod) = find("pods", &on.namespace, to.name) else {
         return Err(Status::not_found("pods", to.name));
     };
-    if let Some(why) = to.obstacle(node, &pod) {
+    if let Some(why) = to.rejection(node, &pod) {
         return forbidden(&why);
     }
     let audience = match spec.get("audiences").and_then(Value::as_array).map(Vec::as_slice) {
@@ -51,7 +51,7 @@ pub(in crate::auth) fn check(
     ))
 }
 
-/// The pod that a token is to be bound to.
+/// The bound pod of a token request.
 #[derive(Debug)]
 struct Bound<'a> {
     name: &'a str,
@@ -71,8 +71,8 @@ impl<'a> Bound<'a> {
         Ok(bound)
     }
 
-    /// Why the node has no business with that pod.
-    fn obstacle(&self, node: &str, pod: &Map<String, Value>) -> Option<String> {
+    /// The reason why the node may not use this pod.
+    fn rejection(&self, node: &str, pod: &Map<String, Value>) -> Option<String> {
         if metadata(pod, "uid") != self.uid {
             return Some(format!(
                 "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
@@ -86,7 +86,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// Whether a volume of the pod is made with a token for that audience, by itself or by its CSI driver.
+/// Whether a volume of the pod uses a token for this audience, directly or through its CSI driver.
 fn uses(
     pod: &Map<String, Value>,
     audience: &str,
@@ -122,7 +122,7 @@ fn uses(
     })
 }
 
-/// Whether a role lets the node ask for that audience in the name of that account, whatever its pods.
+/// Whether RBAC lets the node request this audience for this service account.
 fn may_have_any(auth: &Auth, who: &Identity, on: &ResourceAttributes, audience: &str) -> bool {
     let of_audience = ResourceAttributes {
         version: "v1".to_owned(),

@@ -1,4 +1,4 @@
-//! Cluster roles that are made of others: what their rules are to be. Pure.
+//! Cluster role aggregation: computes the rules of aggregated roles. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,18 @@ use serde_json::{Map, Value};
 use super::index::text;
 use super::rule::Rule;
 
-/// How often roles made of roles made of roles are gone over; what is not settled then is a circle that grows.
-const ROUNDS: usize = 16;
+/// Maximum number of passes over roles that aggregate aggregated roles. A cycle that still changes after
+/// these is left as it is.
+const MAX_PASSES: usize = 16;
 
-/// A role by its name, and the rules it is to have.
-pub type Settled = BTreeMap<String, Vec<Rule>>;
+/// Computed rules by role name.
+pub type AggregatedRules = BTreeMap<String, Vec<Rule>>;
 
-/// The aggregated roles among these whose rules are not what they are to be, and what they are to be.
-pub fn unsettled(roles: &[Map<String, Value>]) -> Settled {
+/// The aggregated roles whose stored rules differ from the computed ones, with the computed rules.
+pub fn outdated(roles: &[Map<String, Value>]) -> AggregatedRules {
     let mut rules: BTreeMap<&str, Vec<Rule>> =
         roles.iter().map(|role| (text(role, "name"), Rule::all_of(role))).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_PASSES {
         let mut moved = false;
         for role in roles.iter().filter(|role| is_aggregated(role)) {
             let gathered = gather(role, roles, &rules);
@@ -36,12 +37,12 @@ pub fn unsettled(roles: &[Map<String, Value>]) -> Settled {
     rules.into_iter().filter(is_new).map(|(name, rules)| (name.to_owned(), rules)).collect()
 }
 
-/// Whether a role's rules are gathered from others.
+/// Whether the rules of a role are aggregated from other roles.
 pub fn is_aggregated(role: &Map<String, Value>) -> bool {
     role.get("aggregationRule").is_some_and(|rule| !rule.is_null())
 }
 
-/// The rules of all roles that one selects, in the order of their names, each rule once.
+/// The rules of all selected roles, in order of role name, without duplicates.
 fn gather(
     role: &Map<String, Value>,
     roles: &[Map<String, Value>],
@@ -66,7 +67,7 @@ fn gather(
     gathered
 }
 
-/// Whether a `LabelSelector` selects an object; one that asks for what does not exist selects nothing.
+/// Whether a `LabelSelector` matches an object. An unknown operator matches nothing.
 fn selects(selector: &Value, object: &Map<String, Value>) -> bool {
     let labels = object.get("metadata").and_then(|metadata| metadata.get("labels"));
     let label = |name: &str| labels.and_then(|labels| labels.get(name)).and_then(Value::as_str);

@@ -1,4 +1,5 @@
-//! Nobody gives what he does not have: the rules of a role that somebody writes, and of a role that he binds.
+//! RBAC escalation check: a user may grant only permissions that the user holds, when writing a role or a
+//! binding.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -11,28 +12,28 @@ use crate::auth::attributes::{Attributes, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::Status;
 
-/// Most things that the rules of one role may say, each a verb on a resource of a group by a name: every one is compared with
-/// every rule of the writer. The largest stock role has two hundred.
-const MOST_PARTS: usize = 100_000;
+/// Maximum number of atomic permissions (verb, group, resource, name) in the rules of one role. Each is
+/// compared with every rule of the user. The largest bootstrap role has two hundred.
+const MAX_PARTS: usize = 100_000;
 
-/// What of an object's metadata collecting garbage changes, and what the server writes there by itself.
-const GARBAGE: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
+/// Metadata that the garbage collector and the server itself change.
+const GC_METADATA: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
 
 impl Authorizer {
-    /// Whether somebody may write a role or a binding with that content over what was there.
+    /// Whether a user may write this role or binding over the stored one.
     ///
     /// # Errors
-    /// 403 with what he would have to have, 404 for a binding of no role.
-    pub fn check_grant(
+    /// 403 listing the missing permissions, 404 for a binding to a missing role.
+    pub fn check_escalation(
         &self,
         who: &Identity,
         kind: Kind,
         before: Option<&Map<String, Value>>,
         object: &Map<String, Value>,
     ) -> Result<(), Status> {
-        // Whoever collects garbage touches roles that he does not hold. A label is something else: it may make a role part
-        // of another.
-        if who.is_master() || before.is_some_and(|before| is_same_but_for_garbage(before, object)) {
+        // The garbage collector updates roles without holding their permissions. Labels are not exempt,
+        // because a label can add a role to an aggregated role.
+        if who.is_master() || before.is_some_and(|before| differs_only_in_gc_metadata(before, object)) {
             return Ok(());
         }
         if kind.is_role() {
@@ -53,7 +54,7 @@ impl Authorizer {
         if self.may(who, "escalate", kind.plural(), name, namespace) {
             return Ok(());
         }
-        // An aggregated role gathers whatever others give it later.
+        // An aggregated role may gain any rule later.
         if is_aggregated(object) || before.is_some_and(is_aggregated) {
             let any = || vec!["*".to_owned()];
             let everything = [
@@ -70,7 +71,7 @@ impl Authorizer {
 
     fn check_binding(&self, who: &Identity, kind: Kind, object: &Map<String, Value>) -> Result<(), Status> {
         let (namespace, name) = (text(object, "namespace"), text(object, "name"));
-        // What is no role at all is refused by whoever looks at the object.
+        // The strategy rejects an invalid role reference.
         let Some(role) = role_of(object) else { return Ok(()) };
         let (resource, of) = role.resource();
         if self.may(who, "bind", resource, of, namespace) {
@@ -93,8 +94,10 @@ impl Authorizer {
         namespace: &str,
         rules: &[Rule],
     ) -> Result<(), Status> {
-        if rules.iter().map(Rule::parts_count).fold(0, usize::saturating_add) > MOST_PARTS {
-            let why = format!("its rules say more than {MOST_PARTS} things: use * or several roles");
+        if rules.iter().map(Rule::parts_count).fold(0, usize::saturating_add) > MAX_PARTS {
+            let why = format!(
+                "its rules expand to more than {MAX_PARTS} permissions: use wildcards or split the role"
+            );
             return Err(forbidden(kind, name, &why));
         }
         let missing = self.missing(who, namespace, rules);
@@ -130,12 +133,12 @@ impl Authorizer {
     }
 }
 
-/// Whether an update changes nothing but who owns the object and what has to be done before it goes.
-fn is_same_but_for_garbage(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
+/// Whether an update changes only metadata that the garbage collector changes.
+fn differs_only_in_gc_metadata(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
     let rest = |object: &Map<String, Value>| {
         let mut rest = object.clone();
         if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|field, _| !GARBAGE.contains(&field.as_str()));
+            metadata.retain(|field, _| !GC_METADATA.contains(&field.as_str()));
         }
         rest
     };

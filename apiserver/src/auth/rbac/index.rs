@@ -1,7 +1,7 @@
-//! Who may do what: roles and bindings by whom they are for. Pure.
+//! RBAC index: roles, and bindings by subject. Pure.
 //!
-//! A decision looks at the bindings of the user and of each of his groups, in the cluster and in one namespace, and at no
-//! others: what it costs does not grow with the roles and bindings of everybody else.
+//! A decision looks only at the bindings of the user and of the user's groups, cluster-wide and in one
+//! namespace. Its cost does not depend on the total number of roles and bindings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,66 +13,66 @@ use super::rule::Rule;
 use crate::auth::attributes::Attributes;
 use crate::identity::Identity;
 
-/// What the names of users begin with that are service accounts.
+/// User name prefix of service accounts.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-/// The group of roles and bindings.
+/// API group of roles and bindings.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Whether something may be done, and why.
+/// An authorization decision with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes; by what, or empty for those who may do everything.
+    /// Allowed; the reason names the binding, or is empty for `system:masters`.
     Allowed(String),
-    /// No; empty unless something is broken, such as a binding of a role that is not there.
+    /// Denied; the reason is empty unless a binding is broken, for example because its role is missing.
     Denied(String),
 }
 
 impl Decision {
-    /// Whether it may be done.
+    /// Whether the decision is to allow.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 }
 
-/// The role that a binding is of.
+/// The role that a binding refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleRef {
-    /// One of the binding's namespace.
+    /// A Role in the namespace of the binding.
     Role(String),
-    /// One of the cluster.
+    /// A ClusterRole.
     ClusterRole(String),
 }
 
 /// Roles and bindings.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By namespace, empty for those of the cluster, and name.
+    /// Rules by namespace (empty for cluster roles) and role name.
     roles: HashMap<String, HashMap<String, Arc<[Rule]>>>,
     users: HashMap<String, Grants>,
     groups: HashMap<String, Grants>,
-    /// Whom a binding is for, by namespace and name.
+    /// Subjects of each binding, by namespace and name.
     bindings: HashMap<(String, String), BTreeSet<Subject>>,
 }
 
-/// By the binding's namespace, empty for those of the cluster, and its name.
+/// Bindings by namespace (empty for cluster role bindings) and name.
 type Grants = HashMap<String, BTreeMap<String, Granted>>;
 
-/// What somebody has by one binding.
+/// What one binding grants to a subject.
 #[derive(Clone, Debug)]
 struct Granted {
     role: RoleRef,
-    /// As whom, for people to read: `Group "dev"`.
+    /// The subject for messages: `Group "dev"`.
     to: String,
 }
 
-/// Whom a binding is for.
+/// Subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     User(String),
     Group(String),
 }
 
-/// A binding that applies to somebody.
+/// A binding that applies to a user.
 #[derive(Debug)]
 struct Grant<'a> {
     namespace: &'a str,
@@ -81,7 +81,7 @@ struct Grant<'a> {
 }
 
 impl Index {
-    /// Takes in a role or a binding, in place of what was there under its name.
+    /// Adds or replaces a role or a binding.
     pub fn put(&mut self, kind: Kind, object: &Map<String, Value>) {
         let (namespace, name) = (text(object, "namespace"), text(object, "name"));
         if kind.is_role() {
@@ -107,7 +107,7 @@ impl Index {
         self.bindings.insert((namespace.to_owned(), name.to_owned()), all);
     }
 
-    /// Forgets a role or a binding.
+    /// Removes a role or a binding.
     pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
         if kind.is_role() {
             if let Some(roles) = self.roles.get_mut(namespace) {
@@ -133,29 +133,29 @@ impl Index {
         }
     }
 
-    /// Whether somebody may do something.
+    /// Decides whether a user may do something.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         if who.is_master() {
             return Decision::Allowed(String::new());
         }
-        let mut absent = Vec::new();
+        let mut missing_roles = Vec::new();
         for grant in self.grants_of(who, attributes.namespace()) {
             match self.rules(&grant.granted.role, grant.namespace) {
                 Some(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
-                    return Decision::Allowed(grant.told());
+                    return Decision::Allowed(grant.reason());
                 }
                 Some(_) => {}
-                None => absent.push(grant.granted.role.not_found()),
+                None => missing_roles.push(grant.granted.role.not_found()),
             }
         }
-        Decision::Denied(match absent.len() {
+        Decision::Denied(match missing_roles.len() {
             0 => String::new(),
-            1 => format!("RBAC: {}", absent.concat()),
-            _ => format!("RBAC: [{}]", absent.join(", ")),
+            1 => format!("RBAC: {}", missing_roles.concat()),
+            _ => format!("RBAC: [{}]", missing_roles.join(", ")),
         })
     }
 
-    /// Every rule that holds for somebody in a namespace, or in the cluster when that is empty.
+    /// All rules that apply to a user in a namespace, or cluster-wide if the namespace is empty.
     pub fn rules_of(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
         let mut all = Vec::new();
         if who.is_master() {
@@ -169,7 +169,7 @@ impl Index {
         all
     }
 
-    /// The rules of a role; `None` when there is no such role.
+    /// The rules of a role; `None` if the role does not exist.
     pub fn rules(&self, role: &RoleRef, namespace: &str) -> Option<&[Rule]> {
         let (namespace, name) = match role {
             RoleRef::ClusterRole(name) => ("", name),
@@ -178,7 +178,7 @@ impl Index {
         self.roles.get(namespace)?.get(name).map(AsRef::as_ref)
     }
 
-    /// The bindings that apply to somebody, those of the cluster first.
+    /// The bindings that apply to a user, cluster role bindings first.
     fn grants_of<'a>(&'a self, who: &'a Identity, namespace: &'a str) -> impl Iterator<Item = Grant<'a>> {
         let namespaces = [Some(""), Some(namespace).filter(|namespace| !namespace.is_empty())];
         namespaces.into_iter().flatten().flat_map(move |namespace| {
@@ -201,8 +201,8 @@ impl Index {
 }
 
 impl Grant<'_> {
-    /// By what something is allowed, as the stock server tells it.
-    fn told(&self) -> String {
+    /// The reason for a decision, in kube-apiserver's words.
+    fn reason(&self) -> String {
         let role = match &self.granted.role {
             RoleRef::Role(name) => format!("Role {name:?}"),
             RoleRef::ClusterRole(name) => format!("ClusterRole {name:?}"),
@@ -224,7 +224,7 @@ impl RoleRef {
         }
     }
 
-    /// That there is no such role.
+    /// The message for a missing role.
     pub fn not_found(&self) -> String {
         match self {
             Self::Role(name) => format!("role.{RBAC} {name:?} not found"),
@@ -233,7 +233,7 @@ impl RoleRef {
     }
 }
 
-/// The role that a binding is of; `None` when that is none that could be.
+/// The role that a binding refers to; `None` if the reference is invalid.
 pub fn role_of(binding: &Map<String, Value>) -> Option<RoleRef> {
     let part = |field: &str| binding.get("roleRef")?.get(field)?.as_str();
     match part("kind")? {

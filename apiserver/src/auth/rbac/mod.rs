@@ -1,43 +1,43 @@
-//! Roles decide: an index of roles and bindings that is never older than the objects it is made of.
+//! RBAC authorizer: an index of roles and bindings that is up to date for every decision.
 
 pub mod aggregate;
+pub mod bootstrap_policy;
 mod escalation;
 pub mod index;
-pub mod keep;
+pub mod reconciler;
 pub mod rule;
-pub mod stock;
 
 use crate::auth::attributes::Attributes;
-use crate::auth::follow::{self, Followed};
+use crate::auth::synced_index::{self, SyncedIndex};
 use crate::identity::Identity;
-use crate::store::{Memory, Object};
+use crate::watch_cache::{Object, WatchCache};
 
 pub use index::{Decision, Index};
 pub use rule::Rule;
 
-/// The kinds that say who may do what.
+/// The RBAC kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Rules, in one namespace.
+    /// Rules in one namespace.
     Role,
-    /// Rules, in all of them and in none.
+    /// Rules in all namespaces and for cluster-scoped resources.
     ClusterRole,
-    /// Who has a role in one namespace.
+    /// Grants a role in one namespace.
     RoleBinding,
-    /// Who has a role everywhere.
+    /// Grants a cluster role everywhere.
     ClusterRoleBinding,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Role, Self::ClusterRole, Self::RoleBinding, Self::ClusterRoleBinding];
 
-    /// Whether it holds rules, and does not give them to anybody.
+    /// Whether the kind is a role, not a binding.
     pub fn is_role(self) -> bool {
         matches!(self, Self::Role | Self::ClusterRole)
     }
 
-    /// The name in paths.
+    /// Plural name in paths.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Role => "roles",
@@ -47,41 +47,41 @@ impl Kind {
         }
     }
 
-    /// The kind of objects that stand under a name in paths.
+    /// The kind with that plural name.
     pub fn of_plural(plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural)
     }
 
-    /// The name in the store.
+    /// Storage name.
     pub fn qualified(self) -> String {
         format!("{}.{}", self.plural(), index::RBAC)
     }
 }
 
-/// Decides by the roles and bindings in a store; whoever has written a role finds it in force with the next request.
+/// Decides by the roles and bindings in a watch cache. A written role takes effect with the next request.
 #[derive(Debug)]
 pub struct Authorizer {
-    followed: Followed<Index>,
+    index: SyncedIndex<Index>,
 }
 
 impl Authorizer {
-    /// One that follows that store.
-    pub fn new(store: Memory) -> Self {
-        Self { followed: Followed::new(store) }
+    /// An authorizer over that watch cache.
+    pub fn new(store: WatchCache) -> Self {
+        Self { index: SyncedIndex::new(store) }
     }
 
-    /// Whether somebody may do something.
+    /// Decides whether a user may do something.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         self.with_index(|index| index.decide(who, attributes))
     }
 
-    /// Asks the index as it is now.
+    /// Runs `ask` on the up-to-date index.
     pub fn with_index<T>(&self, ask: impl FnOnce(&Index) -> T) -> T {
-        self.followed.with_index(ask)
+        self.index.with_index(ask)
     }
 }
 
-impl follow::Index for Index {
+impl synced_index::Index for Index {
     type Kind = Kind;
     const KINDS: &'static [Kind] = &Kind::ALL;
 
@@ -89,11 +89,11 @@ impl follow::Index for Index {
         kind.qualified()
     }
 
-    fn take_in(&mut self, kind: Kind, object: &Object) {
+    fn upsert(&mut self, kind: Kind, object: &Object) {
         self.put(kind, &object.decode());
     }
 
-    fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
+    fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
         self.remove(kind, namespace, name);
     }
 }

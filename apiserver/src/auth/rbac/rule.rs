@@ -1,4 +1,4 @@
-//! One rule of a role: what it allows, and whether it holds all of another. Pure.
+//! A policy rule: what it allows, and whether it covers another rule. Pure.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::attributes::{Attributes, On, ResourceAttributes};
 
-/// Everything, wherever it stands in a rule.
+/// Wildcard in every list of a rule.
 const ALL: &str = "*";
 
 /// A `PolicyRule`.
@@ -14,18 +14,18 @@ const ALL: &str = "*";
 pub struct Rule {
     /// `get`, `list`, or `*`.
     pub verbs: Vec<String>,
-    /// API groups, the core one empty, or `*`.
+    /// API groups (empty string for the core group), or `*`.
     pub groups: Vec<String>,
     /// `pods`, `pods/log`, `*/scale`, or `*`.
     pub resources: Vec<String>,
-    /// Which objects; all of them when there are no names.
+    /// Resource names; empty for all objects.
     pub names: Vec<String>,
     /// `/healthz`, or `/healthz/*`.
     pub paths: Vec<String>,
 }
 
 impl Rule {
-    /// Reads a rule as a role has it; what is no text in it counts for nothing.
+    /// Parses a rule of a role; entries that are not strings are ignored.
     pub fn read(rule: &Value) -> Self {
         Self {
             verbs: texts(rule, "verbs"),
@@ -36,17 +36,17 @@ impl Rule {
         }
     }
 
-    /// Every rule of a role.
+    /// All rules of a role.
     pub fn all_of(role: &Map<String, Value>) -> Vec<Self> {
         let rules = role.get("rules").and_then(Value::as_array);
         rules.into_iter().flatten().map(Self::read).collect()
     }
 
-    /// The rule as a role has it.
+    /// The rule as JSON.
     pub fn json(&self) -> Value {
         let mut rule = json!({});
         for (field, texts) in self.parts() {
-            // Verbs are required, and stand first in what people write.
+            // `verbs` is required and conventionally first.
             if field == "verbs" || !texts.is_empty() {
                 rule[field] = texts.clone().into();
             }
@@ -54,7 +54,7 @@ impl Rule {
         rule
     }
 
-    /// Whether it allows this.
+    /// Whether the rule allows a request.
     pub fn allows(&self, attributes: &Attributes) -> bool {
         has(&self.verbs, &attributes.verb)
             && match &attributes.on {
@@ -69,7 +69,8 @@ impl Rule {
             && (self.names.is_empty() || self.names.contains(&on.name))
     }
 
-    /// Whether it allows whatever the other one allows; the other is one of [`Self::broken_down`].
+    /// Whether the rule allows everything the other rule allows; `other` must come from
+    /// [`Self::broken_down`].
     pub fn covers(&self, other: &Self) -> bool {
         let all = |own: &[String], others: &[String]| others.iter().all(|other| has(own, other));
         let has_resource = |other: &String| {
@@ -86,7 +87,7 @@ impl Rule {
             && has_names
     }
 
-    /// The same in rules of one verb, one group, one resource and one name, or of one verb and one path.
+    /// The rule split into rules with one verb, group, resource and name, or one verb and path.
     pub fn broken_down(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let names: Vec<Vec<String>> =
@@ -115,7 +116,7 @@ impl Rule {
         all
     }
 
-    /// How many rules [`Self::broken_down`] makes.
+    /// Number of rules that [`Self::broken_down`] returns.
     pub fn parts_count(&self) -> usize {
         let names = self.names.len().max(1);
         let on = [&self.groups, &self.resources, &self.verbs].map(Vec::len);
@@ -134,13 +135,13 @@ impl Rule {
     }
 }
 
-/// What of the wanted rules the own ones do not hold, each thing once.
+/// The parts of the requested rules that the user's own rules do not cover.
 pub fn missing(own: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     let wanted = wanted.iter().flat_map(Rule::broken_down);
     wanted.filter(|one| !own.iter().any(|own| own.covers(one))).collect()
 }
 
-/// The same rules in fewer: those that differ in nothing but their verbs are one.
+/// Merges rules that differ only in their verbs.
 pub fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     let mut fewer: Vec<Rule> = Vec::new();
     for rule in rules {
@@ -155,7 +156,7 @@ pub fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     fewer
 }
 
-/// `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`, as the stock server shows a rule.
+/// `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`, as kube-apiserver prints a rule.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -174,7 +175,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// `["a" "b"]`, as Go shows a list of texts.
+/// `["a" "b"]`, as Go prints a list of strings.
 pub fn quoted(texts: &[String]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", quoted.join(" "))
@@ -189,7 +190,7 @@ fn has(own: &[String], one: &str) -> bool {
     own.iter().any(|own| own == ALL || own == one)
 }
 
-/// Whether `pods`, `pods/log`, `*/scale` or `*` is of that resource and that part of it.
+/// Whether `pods`, `pods/log`, `*/scale` or `*` matches a resource and subresource.
 fn resource_holds(own: &str, resource: &str, subresource: &str) -> bool {
     if own == ALL {
         return true;
@@ -200,7 +201,7 @@ fn resource_holds(own: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// Whether `/healthz`, `/healthz/*` or `*` holds a path.
+/// Whether `/healthz`, `/healthz/*` or `*` matches a path.
 fn path_holds(own: &str, path: &str) -> bool {
     match own.strip_suffix('*') {
         None => own == path,

@@ -1,13 +1,13 @@
-//! The authorizer follows its store without being told.
+//! The authorizer follows its watch cache.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::auth::attributes::ResourceAttributes;
-use crate::store::Draft;
+use crate::watch_cache::Draft;
 
-fn put(store: &Memory, kind: Kind, object: Value) {
+fn put(store: &WatchCache, kind: Kind, object: Value) {
     store.put(&kind.qualified(), &Draft::new(object.as_object().unwrap(), &[].into()));
 }
 
@@ -30,7 +30,7 @@ fn may(authorizer: &Authorizer, verb: &str) -> bool {
 
 #[test]
 fn a_role_is_in_force_as_soon_as_it_is_there() {
-    let store = Memory::new(1);
+    let store = WatchCache::new(1);
     put(&store, Kind::ClusterRole, role("r", "get"));
     let authorizer = Authorizer::new(store.clone());
     assert!(!may(&authorizer, "get"));
@@ -44,7 +44,7 @@ fn a_role_is_in_force_as_soon_as_it_is_there() {
 
 #[test]
 fn more_changes_than_the_store_remembers_are_read_anew() {
-    let store = Memory::with_history(1, 1024);
+    let store = WatchCache::with_history(1, 1024);
     put(&store, Kind::ClusterRole, role("r", "get"));
     put(&store, Kind::ClusterRoleBinding, binding("old", "r", "joe"));
     let authorizer = Authorizer::new(store.clone());
@@ -64,7 +64,7 @@ fn object(value: Value) -> Map<String, Value> {
 
 #[test]
 fn nobody_gives_what_he_does_not_have() {
-    let store = Memory::new(1);
+    let store = WatchCache::new(1);
     let rules = json!([
         {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]},
         {"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["free"]},
@@ -79,7 +79,7 @@ fn nobody_gives_what_he_does_not_have() {
     let joe = Identity::authenticated("joe", []);
     let check = |kind: Kind, before: Option<&Value>, object_: &Value, expected: &str| {
         let before = before.map(|before| object(before.clone()));
-        let found = authorizer.check_grant(&joe, kind, before.as_ref(), &object(object_.clone()));
+        let found = authorizer.check_escalation(&joe, kind, before.as_ref(), &object(object_.clone()));
         let found = found.err().map(|refused| refused.message).unwrap_or_default();
         assert_eq!(found, expected, "{object_}");
     };
@@ -102,8 +102,8 @@ fn nobody_gives_what_he_does_not_have() {
     let wide: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
     let wide =
         json!({"metadata": {"name": "x"}, "rules": [{"verbs": wide, "apiGroups": wide, "resources": wide}]});
-    let refused = authorizer.check_grant(&joe, Kind::ClusterRole, None, &object(wide)).unwrap_err();
-    assert!(refused.message.contains("use * or several roles"), "{refused}");
+    let refused = authorizer.check_escalation(&joe, Kind::ClusterRole, None, &object(wide)).unwrap_err();
+    assert!(refused.message.contains("use wildcards or split the role"), "{refused}");
 
     check(Kind::ClusterRoleBinding, None, &binding("x", "free", "ann"), "");
     check(
@@ -126,5 +126,5 @@ fn nobody_gives_what_he_does_not_have() {
         &more.replace("clusterroles", "clusterrolebindings"),
     );
     let admin = Identity::authenticated("a", ["system:masters".to_owned()]);
-    assert!(authorizer.check_grant(&admin, Kind::ClusterRole, None, &object(aggregated)).is_ok());
+    assert!(authorizer.check_escalation(&admin, Kind::ClusterRole, None, &object(aggregated)).is_ok());
 }

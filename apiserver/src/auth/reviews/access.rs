@@ -1,4 +1,4 @@
-//! Questions of who may do what.
+//! SubjectAccessReview, its local and self variants, and SelfSubjectRulesReview.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::identity::Identity;
 use crate::selector::FieldSelector;
 use crate::status::Status;
 
-/// Whether somebody may do something.
+/// Answers a SubjectAccessReview.
 pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
     let kind = "SubjectAccessReview";
     let attributes = read(kind, spec)?;
@@ -21,7 +21,7 @@ pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
     Ok(decided(auth, &who, &attributes))
 }
 
-/// The same in one namespace alone.
+/// Answers a LocalSubjectAccessReview for one namespace.
 pub(super) fn local_review(auth: &Auth, spec: &Value, namespace: &str) -> Result<Value, Status> {
     if text(&spec["resourceAttributes"], "namespace") != namespace {
         let message = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
@@ -30,22 +30,22 @@ pub(super) fn local_review(auth: &Auth, spec: &Value, namespace: &str) -> Result
     review(auth, spec)
 }
 
-/// Whether the sender may do something.
+/// Answers a SelfSubjectAccessReview.
 pub(super) fn self_review(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
     Ok(decided(auth, who, &read("SelfSubjectAccessReview", spec)?))
 }
 
-/// Everything that the sender may do in a namespace.
+/// Answers a SelfSubjectRulesReview: all rules of the sender in a namespace.
 pub(super) fn rules(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
     let namespace = text(spec, "namespace");
     if namespace.is_empty() {
-        return Err(Status::bad_request("no namespace on request: say in spec.namespace which one is meant"));
+        return Err(Status::bad_request("no namespace on request: set spec.namespace"));
     }
     let rules = auth.authorizer().with_index(|index| index.rules_of(who, namespace));
     let (on_paths, on_resources): (Vec<Rule>, Vec<Rule>) =
         rules.into_iter().partition(|rule| rule.resources.is_empty() && !rule.paths.is_empty());
     let shown = |rules: &[Rule]| -> Value { rules.iter().map(Rule::json).collect() };
-    // What a node may hangs on its pods, which no list of rules says.
+    // A node's permissions depend on its pods, which rules cannot express.
     let of_node = nodes::node_of(who).is_some();
     let mut status = json!({"resourceRules": shown(&on_resources), "nonResourceRules": shown(&on_paths), "incomplete": of_node});
     if of_node {
@@ -54,7 +54,7 @@ pub(super) fn rules(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, 
     Ok(status)
 }
 
-/// What a question is about: objects, or a path.
+/// Resource or non-resource attributes of a review.
 fn read(kind: &str, spec: &Value) -> Result<Attributes, Status> {
     let part = |field: &str| spec.get(field).and_then(Value::as_object).filter(|part| !part.is_empty());
     match (part("resourceAttributes"), part("nonResourceAttributes")) {
@@ -80,7 +80,7 @@ fn read(kind: &str, spec: &Value) -> Result<Attributes, Status> {
     }
 }
 
-/// Which fields the objects must have; what cannot be read asks for nothing, and so gives nobody more.
+/// The field selector of a review. An invalid one is ignored, which never widens access.
 fn fields(resource: &Map<String, Value>) -> FieldSelector {
     let Some(selector) = resource.get("fieldSelector").and_then(Value::as_object) else {
         return FieldSelector::default();

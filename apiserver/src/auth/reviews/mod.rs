@@ -1,4 +1,4 @@
-//! Objects that are questions: they are created, answered and forgotten.
+//! Access reviews and token requests: virtual resources that are created, answered and never stored.
 
 mod access;
 mod subject;
@@ -18,22 +18,22 @@ use crate::write::body;
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// A kind of question.
+/// Kind of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
-    /// Who am I?
+    /// SelfSubjectReview: the identity of the sender.
     SelfSubject,
-    /// Whose is this token?
+    /// TokenReview: the identity behind a token.
     Token,
-    /// May somebody do this?
+    /// SubjectAccessReview: whether a user may do something.
     SubjectAccess,
-    /// May somebody do this in this namespace?
+    /// LocalSubjectAccessReview: the same in one namespace.
     LocalSubjectAccess,
-    /// May I do this?
+    /// SelfSubjectAccessReview: whether the sender may do something.
     SelfSubjectAccess,
-    /// What may I do in a namespace?
+    /// SelfSubjectRulesReview: what the sender may do in a namespace.
     SelfSubjectRules,
-    /// May I have a token of this account? It is no question in the store either.
+    /// TokenRequest: a token of a service account. It is not stored either.
     TokenRequest,
 }
 
@@ -48,7 +48,7 @@ impl Review {
         Self::TokenRequest,
     ];
 
-    /// Group, resource and part of it, kind.
+    /// Group, resource, subresource and kind.
     fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Self::SelfSubject => (AUTHENTICATION, "selfsubjectreviews", "", "SelfSubjectReview"),
@@ -67,10 +67,10 @@ impl Review {
         }
     }
 
-    /// The question that a request asks, if it is one.
+    /// The review that a request creates, if it targets one.
     ///
     /// # Errors
-    /// 404 or 405 for what cannot be done with a question: nothing of it is ever in the store.
+    /// 404 or 405 for other verbs and paths: reviews are never stored.
     pub fn of(verb: &str, on: &ResourceAttributes) -> Result<Option<Self>, Status> {
         let is = |review: &Self| {
             let (group, resource, part, _) = review.names();
@@ -91,10 +91,10 @@ impl Review {
         }
     }
 
-    /// Reads the question and answers it.
+    /// Reads the review from the body and answers it.
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// 4xx for an invalid review.
     pub async fn answer(
         self,
         auth: &Auth,
@@ -109,7 +109,7 @@ impl Review {
         let spec = asked.get("spec").cloned().unwrap_or_default();
         let now = Timestamp::now();
         let status = match self {
-            Self::SelfSubject => json!({"userInfo": subject::shown(who)}),
+            Self::SelfSubject => json!({"userInfo": subject::user_info(who)}),
             Self::Token => tokens::review(auth, &spec, now)?,
             Self::SubjectAccess => access::review(auth, &spec)?,
             Self::LocalSubjectAccess => access::local_review(auth, &spec, &on.namespace)?,
@@ -131,12 +131,12 @@ impl Review {
     async fn read(self, request: Request<Body>) -> Result<Map<String, Value>, Status> {
         let (parts, body) = request.into_parts();
         let media_type = body::media_type(&parts.headers);
-        let bytes = body::whole(body).await?;
+        let bytes = body::whole(body, body::MAX_BYTES).await?;
         let (group, _, _, kind) = self.names();
         let group = if group.is_empty() { AUTHENTICATION } else { group };
         let api_version = format!("{group}/v1");
         let Value::Object(mut asked) = body::document(media_type, &bytes)? else {
-            return Err(Status::bad_request(format!("the body is no {kind}")));
+            return Err(Status::bad_request(format!("the body is not a {kind}")));
         };
         for (field, expected) in [("kind", kind), ("apiVersion", &api_version)] {
             match asked.get(field).and_then(Value::as_str).unwrap_or_default() {
@@ -156,14 +156,14 @@ impl Review {
     }
 }
 
-/// True for a client that takes nothing but tables and the like, which answers are never shown in.
+/// True for a client that accepts only tables, in which reviews are not available.
 fn wants_a_table(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut items = values.flat_map(|value| value.split(',')).peekable();
     items.peek().is_some() && items.all(|item| item.split(';').any(|part| part.trim().starts_with("as=")))
 }
 
-/// What is wrong with a field of a question.
+/// Validation error for a field of a review.
 fn invalid(kind: &str, group: &str, field: &str, what: &str) -> Status {
     let message = format!("{kind}.{group} \"\" is invalid: {field}: {what}");
     let causes = json!([{"reason": "FieldValueInvalid", "message": what, "field": field}]);
@@ -171,12 +171,12 @@ fn invalid(kind: &str, group: &str, field: &str, what: &str) -> Status {
     Status { details: Some(json!({"group": group, "kind": kind, "causes": causes})), ..status }
 }
 
-/// A text of an object, empty when it is not there.
+/// A string field, empty if absent.
 fn text<'a>(of: &'a Value, field: &str) -> &'a str {
     of.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The texts of a list.
+/// A list of strings.
 fn texts(of: &Value, field: &str) -> Vec<String> {
     let list = of.get(field).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

@@ -1,12 +1,12 @@
-//! Users as reviews tell of them, and are told of them. Pure.
+//! Converts between identities and their form in reviews. Pure.
 
 use serde_json::{Map, Value, json};
 
 use super::{text, texts};
 use crate::identity::Identity;
 
-/// A user as `UserInfo`.
-pub(super) fn shown(who: &Identity) -> Value {
+/// The identity as `UserInfo`.
+pub(super) fn user_info(who: &Identity) -> Value {
     let mut user = json!({"username": who.user});
     if !who.uid.is_empty() {
         user["uid"] = who.uid.as_str().into();
@@ -21,7 +21,7 @@ pub(super) fn shown(who: &Identity) -> Value {
     user
 }
 
-/// The user that a SubjectAccessReview is of: just as it is told, nobody is put into a group.
+/// The user of a SubjectAccessReview, exactly as sent: no groups are added.
 pub(super) fn read(spec: &Value) -> Identity {
     let extra = spec.get("extra").and_then(Value::as_object);
     Identity {

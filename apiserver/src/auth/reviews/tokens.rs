@@ -1,4 +1,4 @@
-//! Whose a token is, and new ones for service accounts.
+//! TokenReview and TokenRequest.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -7,45 +7,47 @@ use uuid::Uuid;
 use super::{AUTHENTICATION, invalid, subject, text, texts};
 use crate::auth::Auth;
 use crate::auth::rbac::index::text as metadata;
-use crate::auth::tokens::Refused;
+use crate::auth::tokens::TokenError;
 use crate::auth::tokens::service_account::{Bound, Claims};
 use crate::status::Status;
 
-/// How long a token lives that was asked for without a time; the stock server's.
+/// Default token lifetime, as in kube-apiserver.
 const DEFAULT_SECONDS: i64 = 60 * 60;
-/// The shortest and the longest life that may be asked for; the stock server's.
+/// Bounds of the requested token lifetime, as in kube-apiserver.
 const SHORTEST_SECONDS: i64 = 10 * 60;
 const LONGEST_SECONDS: i64 = 1 << 32;
-/// Most audiences of one token: it travels in a header.
-const MOST_AUDIENCES: usize = 64;
+/// Maximum number of audiences of a token, because tokens are sent in a header.
+const MAX_AUDIENCES: usize = 64;
 
-/// A token that was made, and what of the question stands beside it.
+/// A signed token and the resulting spec.
 pub(super) struct Made {
     pub spec: Value,
     pub status: Value,
 }
 
-/// Whose a token is.
+/// Answers a TokenReview.
 pub(super) fn review(auth: &Auth, spec: &Value, now: Timestamp) -> Result<Value, Status> {
     let token = text(spec, "token");
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     let asked = texts(spec, "audiences");
-    Ok(match auth.tokens.known(token, &asked, now) {
+    Ok(match auth.tokens.authenticate(token, &asked, now) {
         Ok(known) => {
-            let mut status = json!({"authenticated": true, "user": subject::shown(&known.identity)});
+            let mut status = json!({"authenticated": true, "user": subject::user_info(&known.identity)});
             if !known.audiences.is_empty() {
                 status["audiences"] = known.audiences.into();
             }
             status
         }
-        Err(Refused::Unknown) => json!({"user": {}, "error": "invalid bearer token"}),
-        Err(Refused::Over(why)) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
+        Err(TokenError::Unknown) => json!({"user": {}, "error": "invalid bearer token"}),
+        Err(TokenError::Invalid(why)) => {
+            json!({"user": {}, "error": format!("[invalid bearer token, {why}]")})
+        }
     })
 }
 
-/// A new token of a service account.
+/// Answers a TokenRequest.
 pub(super) fn request(
     auth: &Auth,
     namespace: &str,
@@ -64,8 +66,8 @@ pub(super) fn request(
         return wrong("spec.expirationSeconds", &what);
     }
     let mut audiences = texts(spec, "audiences");
-    if audiences.len() > MOST_AUDIENCES {
-        return wrong("spec.audiences", &format!("Too many: must have at most {MOST_AUDIENCES} items"));
+    if audiences.len() > MAX_AUDIENCES {
+        return wrong("spec.audiences", &format!("Too many: must have at most {MAX_AUDIENCES} items"));
     }
     if audiences.is_empty() {
         audiences.push(auth.tokens.issuer().to_owned());
@@ -82,6 +84,7 @@ pub(super) fn request(
         node: None,
         id: Uuid::new_v4().to_string(),
         issued: now.as_second(),
+        not_before: now.as_second(),
         expires,
     };
     let to = spec.get("boundObjectRef").filter(|to| to.is_object());
@@ -97,7 +100,7 @@ pub(super) fn request(
     Ok(Made { spec, status: json!({"token": token, "expirationTimestamp": expires}) })
 }
 
-/// Binds a token to a pod, a secret or a node: it ends with that.
+/// Binds a token to a pod, Secret or Node. The token becomes invalid when that object is deleted.
 fn bind(auth: &Auth, claims: &mut Claims, to: &Value) -> Result<(), Status> {
     let (api_version, kind, name, uid) =
         (text(to, "apiVersion"), text(to, "kind"), text(to, "name"), text(to, "uid"));
@@ -134,7 +137,7 @@ fn bind(auth: &Auth, claims: &mut Claims, to: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A pod has one account, and its token names the node it runs on.
+/// Checks the service account of the pod, and adds the pod's node to the claims.
 fn bind_to_pod(auth: &Auth, claims: &mut Claims, pod: &Map<String, Value>) -> Result<(), Status> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let own = Some(text(spec, "serviceAccountName")).filter(|own| !own.is_empty()).unwrap_or("default");

@@ -1,4 +1,4 @@
-//! Tokens whose signature was verified: the claims are looked at with every request, the signature once.
+//! Cache of verified token signatures. Claims are checked on every request, the signature once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,14 @@ use ring::digest::{SHA256, digest};
 
 use super::service_account::Claims;
 
-/// Tokens remembered at most twice: of a thousand nodes with some pods each that talk to the API, at half a KiB a token.
+/// Entries per generation; two generations are kept. At about 0.5 KiB per entry this covers a thousand nodes
+/// with several pods each.
 const GENERATION: usize = 4096;
 
-/// The digest of a token: the cache holds nothing that anybody could use.
+/// SHA-256 of a token, so that the cache holds no usable credentials.
 type Digest = [u8; 32];
 
-/// What is remembered, in two generations: when the younger is full the older goes.
+/// Two generations; when the young one is full, it replaces the old one.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     generations: Mutex<[HashMap<Digest, Claims>; 2]>,
@@ -70,6 +71,7 @@ mod tests {
             node: None,
             id: id.to_string(),
             issued: 0,
+            not_before: 0,
             expires: 0,
         }
     }

@@ -1,4 +1,4 @@
-//! JSON Web Tokens signed and verified with one P-256 key (ES256), and nothing else of that standard.
+//! JSON Web Tokens with ES256 and one P-256 key; nothing else of the standard.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,17 +9,17 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// Longest token that is looked at: one of ours has a thousand letters, and headers of a request end at 64 KiB.
-const MOST_BYTES: usize = 16 * 1024;
-/// What stands before the point of a P-256 key in its SubjectPublicKeyInfo (RFC 5480).
+/// Maximum token size in bytes. Our tokens have about 1,000 bytes; request headers may have up to 64 KiB.
+const MAX_BYTES: usize = 16 * 1024;
+/// DER prefix of a P-256 SubjectPublicKeyInfo (RFC 5480).
 const P256_INFO: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// The algorithm, as tokens name it.
+/// `alg` of the token header.
 const ALGORITHM: &str = "ES256";
 
-/// Signs tokens and knows its own.
+/// Signs tokens and verifies its own.
 #[derive(Debug)]
 pub struct Signer {
     pair: EcdsaKeyPair,
@@ -28,10 +28,10 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// One with that key (PKCS #8, DER).
+    /// A signer with this key (PKCS #8, DER).
     ///
     /// # Errors
-    /// When it is no P-256 key; ends a sentence that begins with the key.
+    /// When it is not a P-256 key. The message continues a sentence whose subject is the key.
     pub fn new(key: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random)
@@ -41,15 +41,15 @@ impl Signer {
         Ok(Self { pair, random, key_id })
     }
 
-    /// A digest of its public key, by which tokens name it.
+    /// `kid` of the token header: a digest of the public key.
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
-    /// A token that says that.
+    /// Signs the claims.
     ///
     /// # Errors
-    /// When there is no randomness to be had.
+    /// When the system cannot provide randomness.
     pub fn sign(&self, claims: &Value) -> Result<String, String> {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let header = json!({"alg": ALGORITHM, "kid": self.key_id});
@@ -61,9 +61,9 @@ impl Signer {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// What a token says that this key has signed; `None` for every other one.
+    /// The claims of a token that this key signed; `None` for all other tokens.
     pub fn verify(&self, token: &str) -> Option<Value> {
-        let (signed, signature) = token.rsplit_once('.').filter(|_| token.len() <= MOST_BYTES)?;
+        let (signed, signature) = token.rsplit_once('.').filter(|_| token.len() <= MAX_BYTES)?;
         let (header, claims) = signed.split_once('.')?;
         let part = |text: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(text).ok()?).ok();
         let header = part(header)?;
@@ -80,7 +80,7 @@ impl Signer {
 
     /// The public key as a JSON Web Key Set.
     pub fn keys(&self) -> Value {
-        // 4, then both coordinates.
+        // The point starts with 0x04, followed by both coordinates.
         let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
         let (x, y) = point.split_at(point.len() / 2);
         let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);

@@ -1,4 +1,4 @@
-//! Bearer tokens: those that the master signs for service accounts, and those that nodes begin with.
+//! Bearer token authentication: service-account tokens and bootstrap tokens.
 
 pub mod bootstrap;
 mod cache;
@@ -13,60 +13,65 @@ use self::cache::Cache;
 use self::jwt::Signer;
 use self::service_account::{Account, Claims, Found};
 use crate::identity::Identity;
-use crate::store::Memory;
+use crate::watch_cache::WatchCache;
 
-/// Why a token names nobody.
+/// Why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It is nothing that was given out here.
+pub enum TokenError {
+    /// The token was not issued here.
     Unknown,
-    /// It was given out here and no longer holds; why, for whoever has it.
-    Over(String),
+    /// The token was issued here but is no longer valid, with a reason that the holder may see.
+    Invalid(String),
 }
 
-/// Whom a token names, and for whom it was made.
+/// Result of token authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// The user.
+pub struct Authenticated {
+    /// The identity.
     pub identity: Identity,
-    /// Those of the audiences asked for that the token was made for; empty for tokens that are made for nobody else.
+    /// The requested audiences that the token is valid for; empty for tokens without audiences.
     pub audiences: Vec<String>,
 }
 
-/// Knows tokens, and makes them.
+/// The token authenticator and issuer.
 #[derive(Debug)]
 pub struct Tokens {
-    store: Memory,
+    store: WatchCache,
     signer: Signer,
     issuer: String,
     verified: Cache,
 }
 
 impl Tokens {
-    /// Tokens signed with that key in the name of that issuer, for accounts in that store.
-    pub fn new(store: Memory, signer: Signer, issuer: String) -> Self {
+    /// Creates an authenticator that signs with this key as this issuer, and reads service accounts from this watch cache.
+    pub fn new(store: WatchCache, signer: Signer, issuer: String) -> Self {
         Self { store, signer, issuer, verified: Cache::default() }
     }
 
-    /// Who signs tokens, and the audience of those that are for this server.
+    /// The issuer, which is also the audience of tokens for this server.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The keys that tokens may be verified with, as a JSON Web Key Set.
+    /// The verification keys as a JSON Web Key Set.
     pub fn keys(&self) -> Value {
         self.signer.keys()
     }
 
-    /// Whom a token names at that moment, when it was made for one of those audiences; for this server when there are none.
+    /// Authenticates a token for one of these audiences, or for this server if there are none.
     ///
     /// # Errors
-    /// When it is nobody's, or was somebody's.
-    pub fn known(&self, token: &str, audiences: &[String], now: Timestamp) -> Result<Known, Refused> {
+    /// When the token is unknown or no longer valid.
+    pub fn authenticate(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<Authenticated, TokenError> {
         if let Some((id, secret)) = bootstrap::parse(token) {
             let found = self.object("secrets", bootstrap::NAMESPACE, &bootstrap::secret_name(id));
             let identity = bootstrap::check(found.as_ref(), id, secret, now)?;
-            return Ok(Known { identity, audiences: Vec::new() });
+            return Ok(Authenticated { identity, audiences: Vec::new() });
         }
         let claims = self.claims(token)?;
         let own = [self.issuer.clone()];
@@ -76,24 +81,27 @@ impl Tokens {
         if claims.issuer != self.issuer || audiences.is_empty() {
             let why =
                 format!("the token is for {}, not for {}", claims.audiences.join(", "), wanted.join(", "));
-            return Err(Refused::Over(why));
+            return Err(TokenError::Invalid(why));
         }
         let identity = service_account::check(&claims, now, |resource, namespace, name| {
             let found = self.store.get(resource, namespace, name)?;
-            Some(Found { uid: found.uid().to_owned(), doomed: service_account::doomed(&found.decode()) })
+            Some(Found {
+                uid: found.uid().to_owned(),
+                deleted_at: service_account::deletion_timestamp(&found.decode()),
+            })
         });
-        Ok(Known { identity: identity.map_err(Refused::Over)?, audiences })
+        Ok(Authenticated { identity: identity.map_err(TokenError::Invalid)?, audiences })
     }
 
-    /// A new token with those claims.
+    /// Signs a new token.
     ///
     /// # Errors
-    /// When the key refuses to sign, which it does for want of randomness alone.
+    /// When the system cannot provide randomness.
     pub fn sign(&self, claims: &Claims) -> Result<String, String> {
         self.signer.sign(&claims.json())
     }
 
-    /// A service account, for a token of it.
+    /// The service account, for use in token claims.
     pub fn account(&self, namespace: &str, name: &str) -> Option<Account> {
         let found = self.store.get("serviceaccounts", namespace, name)?;
         Some(Account { namespace: namespace.to_owned(), name: name.to_owned(), uid: found.uid().to_owned() })
@@ -104,20 +112,20 @@ impl Tokens {
         Some(self.store.get(resource, namespace, name)?.decode())
     }
 
-    /// What a token of ours says; the signature is verified once for as long as the token is remembered.
-    fn claims(&self, token: &str) -> Result<Claims, Refused> {
+    /// The claims of a token; the signature is verified on a cache miss only.
+    fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         if let Some(claims) = self.verified.get(token) {
             return Ok(claims);
         }
-        let claims = self.signer.verify(token).ok_or(Refused::Unknown)?;
-        let claims = Claims::read(&claims).ok_or(Refused::Unknown)?;
+        let claims = self.signer.verify(token).ok_or(TokenError::Unknown)?;
+        let claims = Claims::read(&claims).ok_or(TokenError::Unknown)?;
         self.verified.put(token, claims.clone());
         Ok(claims)
     }
 }
 
-/// The bytes of a key that stands as base64 in the `data` of a Secret.
-fn datum(secret: &Map<String, Value>, key: &str) -> Option<Bytes> {
+/// A value of a Secret, base64-decoded.
+fn secret_data(secret: &Map<String, Value>, key: &str) -> Option<Bytes> {
     use base64::Engine as _;
     let text = secret.get("data")?.get(key)?.as_str()?;
     base64::engine::general_purpose::STANDARD.decode(text).ok().map(Bytes::from)

@@ -1,4 +1,4 @@
-//! What a token of a service account says, and whether it still holds. Pure.
+//! Claims of service-account tokens, and their validation. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::auth::rbac::index::SERVICE_ACCOUNT;
 use crate::identity::{CREDENTIAL, Identity};
 
-/// The group of all service accounts; those of a namespace have its name behind a colon.
+/// Group of all service accounts. Accounts of a namespace are also in the group with the namespace appended.
 const GROUP: &str = "system:serviceaccounts";
-/// Clocks differ, and a pod says good-bye while it is deleted: so long something that is over is not quite over.
+/// Tolerance for clock skew, and for the last requests of a pod that is being deleted.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// A service account.
@@ -22,7 +22,7 @@ pub struct Account {
     pub uid: String,
 }
 
-/// Something that a token goes with.
+/// An object that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// Its name.
@@ -31,58 +31,60 @@ pub struct Bound {
     pub uid: String,
 }
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// Who signed it.
+    /// `iss`.
     pub issuer: String,
-    /// For whom it is.
+    /// `aud`.
     pub audiences: Vec<String>,
-    /// Of which account.
+    /// The service account.
     pub account: Account,
-    /// The pod it goes with, the secret, the node.
+    /// The bound pod.
     pub pod: Option<Bound>,
-    /// A secret of the account's namespace.
+    /// The bound Secret.
     pub secret: Option<Bound>,
-    /// The node, alone or beside the pod that runs there.
+    /// The bound Node, or the node of the bound pod.
     pub node: Option<Bound>,
-    /// Tells it from all others.
+    /// `jti`.
     pub id: String,
-    /// The second it was made in, since 1970.
+    /// `iat`, in Unix seconds.
     pub issued: i64,
-    /// The second from which it no longer holds.
+    /// `nbf`, in Unix seconds: the token is not valid before.
+    pub not_before: i64,
+    /// `exp`, in Unix seconds: the token is not valid from then on.
     pub expires: i64,
 }
 
-/// Something that is there.
+/// A stored object that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its UID.
     pub uid: String,
-    /// Since when it is being deleted.
-    pub doomed: Option<Timestamp>,
+    /// Deletion timestamp, if the object is terminating.
+    pub deleted_at: Option<Timestamp>,
 }
 
 impl Account {
-    /// The user that the account is.
+    /// User name of the service account.
     pub fn user(&self) -> String {
         format!("{SERVICE_ACCOUNT}{}:{}", self.namespace, self.name)
     }
 }
 
-/// Namespace and name of the account that a user is; `None` for other users.
+/// Namespace and name in a service-account user name; `None` for other users.
 pub fn of_user(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
 }
 
-/// The groups of every account of a namespace.
+/// The groups of service accounts in a namespace.
 pub fn groups(namespace: &str) -> [String; 2] {
     [GROUP.to_owned(), format!("{GROUP}:{namespace}")]
 }
 
 impl Claims {
-    /// As they stand in a token.
+    /// The claims as JSON.
     pub fn json(&self) -> Value {
         let bound = |bound: &Bound| json!({"name": bound.name, "uid": bound.uid});
         let mut private = json!({"namespace": self.account.namespace});
@@ -99,12 +101,12 @@ impl Claims {
             "iss": self.issuer,
             "jti": self.id,
             "kubernetes.io": private,
-            "nbf": self.issued,
+            "nbf": self.not_before,
             "sub": self.account.user(),
         })
     }
 
-    /// From a token; `None` when something is missing.
+    /// Parses claims; `None` if a required claim is missing.
     pub fn read(claims: &Value) -> Option<Self> {
         let private = claims.get("kubernetes.io")?;
         let text = |of: &Value, field: &str| Some(of.get(field)?.as_str()?.to_owned());
@@ -127,16 +129,22 @@ impl Claims {
             node: bound("node")?,
             id: text(claims, "jti")?,
             issued: claims.get("iat")?.as_i64()?,
+            not_before: match claims.get("nbf") {
+                // Without `nbf` (RFC 7519) the token is valid from its issue time.
+                None => claims.get("iat")?.as_i64()?,
+                Some(not_before) => not_before.as_i64()?,
+            },
             expires: claims.get("exp")?.as_i64()?,
         };
         (text(claims, "sub")? == read.account.user()).then_some(read)
     }
 }
 
-/// Whom claims name at that moment; `find` looks for an object by its resource, its namespace and its name.
+/// Validates claims at `now` and returns the identity; `find` looks up an object by resource, namespace and
+/// name.
 ///
 /// # Errors
-/// Why the token no longer holds.
+/// The reason why the token is no longer valid.
 pub fn check(
     claims: &Claims,
     now: Timestamp,
@@ -145,7 +153,7 @@ pub fn check(
     if now.as_second() >= claims.expires.saturating_add(LEEWAY.as_secs()) {
         return Err("service account token has expired".to_owned());
     }
-    if now.as_second() < claims.issued.saturating_sub(LEEWAY.as_secs()) {
+    if now.as_second() < claims.issued.max(claims.not_before).saturating_sub(LEEWAY.as_secs()) {
         return Err("service account token is not valid yet".to_owned());
     }
     let account = &claims.account;
@@ -161,15 +169,16 @@ pub fn check(
     ] {
         let Some(Bound { name, uid }) = bound else { continue };
         let found = find(resource, namespace, name);
-        // A node may be made anew under its name while its pods run on; without a pod the token is of the node alone.
+        // A Node may be re-created under the same name while its pods keep running. Only a token without a
+        // pod depends on the Node.
         let is_needed = what != "node" || claims.pod.is_none();
         let is_there = found.is_some_and(|found| {
-            let is_doomed =
-                found.doomed.is_some_and(|since| since.as_second() + LEEWAY.as_secs() < now.as_second());
-            found.uid == *uid && !is_doomed
+            let is_terminating =
+                found.deleted_at.is_some_and(|since| since.as_second() + LEEWAY.as_secs() < now.as_second());
+            found.uid == *uid && !is_terminating
         });
         if is_needed && !is_there {
-            return Err(format!("the {what} {name:?} of the token is not there any more"));
+            return Err(format!("the {what} {name:?} of the token does not exist any more"));
         }
         for (field, value) in [("name", name), ("uid", uid)] {
             if matches!(what, "pod" | "node") {
@@ -182,8 +191,8 @@ pub fn check(
     Ok(identity)
 }
 
-/// Since when an object is being deleted.
-pub fn doomed(object: &Map<String, Value>) -> Option<Timestamp> {
+/// The deletion timestamp of an object.
+pub fn deletion_timestamp(object: &Map<String, Value>) -> Option<Timestamp> {
     object.get("metadata")?.get("deletionTimestamp")?.as_str()?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! Names of events, both ways.
+//! Field names of events, in both directions.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;
@@ -17,21 +17,9 @@ fn every_field_has_its_name_in_both_groups() {
         fields
     };
     let (core, newer) = (all(""), all("events.k8s.io"));
-    assert_eq!(fields(&Newer.shown(core.clone())), fields(&newer));
-    assert_eq!(fields(&Newer.stored(newer.clone())), fields(&core));
-    let mut there_and_back = Newer.stored(Newer.shown(core.clone()));
+    assert_eq!(fields(&EventsV1.to_served(core.clone())), fields(&newer));
+    assert_eq!(fields(&EventsV1.to_stored(newer.clone())), fields(&core));
+    let mut there_and_back = EventsV1.to_stored(EventsV1.to_served(core.clone()));
     there_and_back.insert("apiVersion".to_owned(), "apiVersion".into());
     assert_eq!(there_and_back, core);
-}
-
-#[test]
-fn selectors_ask_for_what_is_stored() {
-    for (shown, stored) in [
-        ("regarding.name", "involvedObject.name"),
-        ("reportingController", "reportingComponent"),
-        ("reason", "reason"),
-        ("metadata.name", "metadata.name"),
-    ] {
-        assert_eq!(Newer.stored_field(shown), stored);
-    }
 }

@@ -1,11 +1,11 @@
-//! Documents in protobuf, read back by the numbers of gnostic's messages.
+//! Decodes gnostic protobuf by its field numbers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::json;
 
 use super::encode;
 
-/// A field of a message.
+/// A message field.
 #[derive(Clone, Debug, PartialEq)]
 enum Field<'a> {
     Number(u64),
@@ -44,7 +44,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     fields
 }
 
-/// Every value that the path of numbers leads to, as text.
+/// All values at a path of field numbers, as text.
 fn found(bytes: &[u8], path: &[u64]) -> Vec<String> {
     let (number, rest) = path.split_first().unwrap();
     let of_number = fields(bytes).into_iter().filter(|(found, _)| found == number);

@@ -1,13 +1,13 @@
-//! Who speaks which protocol, and which streams it has.
+//! Negotiation and the streams of each protocol.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 
 use super::client::{Client, data, headers};
+use crate::spdy::exec::{self, PROTOCOLS, StreamOptions, Streams, encode_status};
 use crate::spdy::frame::Frame;
-use crate::spdy::pairs::{self, Pairs};
-use crate::spdy::remote::{self, PROTOCOLS, Streams, Wanted, told};
+use crate::spdy::port_forward::{self, ForwardedConnections};
 use crate::spdy::{Upgrade, choose};
 
 const PROTOCOL: &str = "x-stream-protocol-version";
@@ -63,21 +63,25 @@ fn ends_are_told_as_the_protocol_wants_them() {
         ("v3.channel.k8s.io", &success, String::new()),
         ("channel.k8s.io", &failure, "exit status 3".to_owned()),
     ] {
-        assert_eq!(told(protocol, status), expected.as_bytes(), "{protocol}");
+        assert_eq!(encode_status(protocol, status), expected.as_bytes(), "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn a_command_has_the_streams_that_were_asked_for() {
-    let tty = Wanted { stdin: true, stdout: true, stderr: true, tty: true };
-    let plain = Wanted { tty: false, ..tty };
+    let tty = StreamOptions { stdin: true, stdout: true, stderr: true, tty: true };
+    let plain = StreamOptions { tty: false, ..tty };
     for (protocol, wanted, kinds) in [
         ("v4.channel.k8s.io", tty, &["error", "stdin", "stdout", "resize"][..]),
         ("v2.channel.k8s.io", tty, &["error", "stdin", "stdout"]),
         ("v5.channel.k8s.io", plain, &["stderr", "stdout", "stdin", "error"]),
-        ("v4.channel.k8s.io", Wanted { stdout: true, ..Wanted::default() }, &["stdout", "error"]),
+        (
+            "v4.channel.k8s.io",
+            StreamOptions { stdout: true, ..StreamOptions::default() },
+            &["stdout", "error"],
+        ),
     ] {
-        let (mut client, session) = Client::new(remote::admit);
+        let (mut client, session) = Client::new(exec::admit);
         let waiting = tokio::spawn(Streams::accept(session, protocol, wanted));
         client.ask(1, &[("streamtype", "something")]).await;
         assert!(matches!(client.next().await, Some(Frame::Reset { stream: 1, .. })));
@@ -107,20 +111,20 @@ async fn a_command_has_the_streams_that_were_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_whose_streams_do_not_come_is_given_up() {
-    let (mut client, session) = Client::new(remote::admit);
+    let (mut client, session) = Client::new(exec::admit);
     client.ask(1, &[("streamtype", "error")]).await;
-    let wanted = Wanted { stdin: true, ..Wanted::default() };
+    let wanted = StreamOptions { stdin: true, ..StreamOptions::default() };
     assert!(Streams::accept(session, "v4.channel.k8s.io", wanted).await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn connections_are_pairs_of_streams() {
-    let (mut client, session) = Client::new(pairs::admit);
-    let mut pairs = Pairs::new(session);
+    let (mut client, session) = Client::new(port_forward::admit);
+    let mut pairs = ForwardedConnections::new(session);
     for (kind, port) in [("stdin", "80"), ("data", "0"), ("data", "70000"), ("error", "http")] {
-        assert!(!pairs::admit(&headers(&[("streamtype", kind), ("port", port)])), "{kind} {port}");
+        assert!(!port_forward::admit(&headers(&[("streamtype", kind), ("port", port)])), "{kind} {port}");
     }
-    // Two at once, and one of an old client, which does not say what belongs together.
+    // Two connections at once, and one of an old client without request IDs.
     for (stream, kind, request) in [
         (1, "error", "0"),
         (3, "error", "1"),
@@ -147,11 +151,11 @@ async fn connections_are_pairs_of_streams() {
     let mut text = String::new();
     held[1].data.reader.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, "x");
-    // One whose second never comes.
+    // A pair whose second stream never arrives.
     client.ask(13, &[("streamtype", "error"), ("port", "80"), ("requestid", "9")]).await;
     let waiting = tokio::spawn(async move { pairs.next().await.is_none() });
     assert!(matches!(client.next().await, Some(Frame::SynReply { stream: 13, .. })));
-    // The clock goes on by itself; the deadline of a client that waits is shorter than that.
+    // Paused time advances automatically; the client's deadline is shorter.
     tokio::time::advance(std::time::Duration::from_secs(31)).await;
     let told = client.rest(13).await;
     assert!(String::from_utf8(told).unwrap().contains("timed out waiting for streams"));

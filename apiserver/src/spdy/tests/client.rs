@@ -1,4 +1,4 @@
-//! The other end of a session.
+//! A SPDY client.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use crate::spdy::frame::{Decoder, Encoder, Frame};
 use crate::spdy::{Admit, Session, Stream};
 
-/// How long anything may take.
+/// Time limit of an operation.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// How long a session goes on in which nothing happens.
+/// Idle timeout of the session.
 pub const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 
 pub struct Client {
@@ -33,7 +33,7 @@ pub fn data(stream: u32, bytes: &[u8], fin: bool) -> Frame {
 }
 
 impl Client {
-    /// A client and the session that it talks to.
+    /// A client and its session.
     pub fn new(admit: Admit) -> (Self, Session) {
         let (io, served) = tokio::io::duplex(64 * 1024);
         let client =
@@ -51,8 +51,8 @@ impl Client {
         self.io.write_all(bytes).await.unwrap();
     }
 
-    /// The next frame; `None` when the server has closed the connection. Settings that set nothing, by which a server
-    /// finds out whether anybody is there (at any moment in which its way is blocked), are passed over as clients do.
+    /// The next frame; `None` when the connection is closed. Skips empty SETTINGS, with which the server
+    /// probes the client while its output is blocked.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             match self.decoder.next(&mut self.come).unwrap() {
@@ -67,13 +67,13 @@ impl Client {
         }
     }
 
-    /// Asks for a stream.
+    /// Opens a stream.
     pub async fn ask(&mut self, stream: u32, pairs: &[(&str, &str)]) {
         let headers = headers(pairs);
         self.send(Frame::SynStream { stream, fin: false, unidirectional: false, headers }).await;
     }
 
-    /// Begins a stream, which is taken.
+    /// Opens a stream that the server accepts.
     pub async fn begin(&mut self, session: &mut Session, stream: u32, pairs: &[(&str, &str)]) -> Stream {
         self.ask(stream, pairs).await;
         let taken = session.accept().await.unwrap();
@@ -85,7 +85,7 @@ impl Client {
         taken
     }
 
-    /// All bytes of a stream until the server says that this was all; other streams must be silent.
+    /// All data of a stream until its end; other streams must be silent.
     pub async fn rest(&mut self, wanted: u32) -> Vec<u8> {
         let mut all = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Bytes to frames and back, and bytes that are none.
+//! Frame encoding and decoding, and invalid bytes.
 
 use std::io::Write as _;
 
@@ -14,7 +14,8 @@ use super::client::{data, headers};
 use crate::spdy::frame::{Decoder, Encoder, Error, Frame, MOST_CONTROL_BYTES};
 use crate::spdy::headers::{self as blocks, Deflater, Inflater, MOST_HEADERS};
 
-/// Made by zlib with the dictionary, at its best: the headers of two streams and none, in one context.
+/// Created by zlib with the dictionary at the highest level: headers of two streams and an empty block, in
+/// one context.
 const OF_ZLIB: [&[u8]; 3] = [
     b"\x78\xf9\xe3\xc6\xa7\xc2\x02\x25\x3a\x70\x3a\x2b\x29\x4a\x4d\xcc\x85\x16\x25\xac\xa9\xa0\x80\x86\x14\xcb\x45\
       \xe0\x1c\x60\x61\x60\x61\x00\xa4\x39\x8b\x20\xd1\x98\x09\x4a\xde\x8c\x06\x00\x00\x00\x00\xff\xff",
@@ -22,7 +23,8 @@ const OF_ZLIB: [&[u8]; 3] = [
     b"\x02\x12\x0c\x00\x00\x00\x00\xff\xff",
 ];
 
-/// All frames of the bytes, which come in pieces of such lengths, and what went wrong at the end; data in one.
+/// Decodes bytes that arrive in pieces of these lengths; returns frames, with data merged, and the final
+/// error.
 fn decode(mut bytes: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Error>) {
     let (mut decoder, mut come, mut frames) = (Decoder::default(), BytesMut::new(), Vec::new());
     let mut lengths = lengths.iter().copied().cycle();
@@ -43,7 +45,7 @@ fn decode(mut bytes: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Error>) {
     (frames, None)
 }
 
-/// Puts pieces of one stream's data together; says whether the last may go on.
+/// Merges fragments of a data frame; returns whether the last one may continue.
 fn add(frames: &mut Vec<Frame>, frame: Frame, is_begun: bool) -> bool {
     if let Frame::Data { stream, fin, bytes } = &frame {
         if is_begun
@@ -101,7 +103,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         any::<u32>().prop_map(Frame::Ping),
         (any31(), any::<u32>()).prop_map(|(last, status)| Frame::GoAway { last, status }),
         (any31(), any31()).prop_map(|(stream, bytes)| Frame::WindowUpdate { stream, bytes }),
-        // Its end is in it, so that what follows it cannot be taken for more of it.
+        // With the fin flag, so that the next frame is not merged into it.
         (stream(), vec(any::<u8>(), 0..300)).prop_map(|(stream, bytes)| Frame::Data {
             stream,
             fin: true,
@@ -116,7 +118,7 @@ fn encoded(frames: &[Frame]) -> BytesMut {
     bytes
 }
 
-/// A few hundred cases, or as many as `CORACLE_FUZZ_CASES` says; the same ones each time.
+/// A few hundred cases, or `CORACLE_FUZZ_CASES`; always the same ones.
 fn runner() -> TestRunner {
     let asked = std::env::var("CORACLE_FUZZ_CASES").ok().map(|text| text.parse().unwrap());
     let config = Config { cases: asked.unwrap_or(300), failure_persistence: None, ..Config::default() };
@@ -154,9 +156,9 @@ fn nothing_that_comes_does_harm() {
             })
             .sum();
         prop_assert!(held <= bytes.len());
-        // It comes to the same, whatever the pieces.
+        // The division into pieces does not matter.
         prop_assert_eq!(found, decode(&bytes, &[]).0);
-        // Noise alone is no better.
+        // The same without a valid prefix.
         decode(&noise, &lengths);
         let _ = Inflater::default().headers(&noise);
         Ok(())
@@ -171,7 +173,7 @@ fn headers_of_zlib_are_read_in_their_context() {
     for (block, expected) in OF_ZLIB.iter().zip([of("error"), of("data"), HeaderMap::new()]) {
         assert_eq!(inflater.headers(block), Ok(expected));
     }
-    // The second makes no sense without the first.
+    // The second block cannot be decoded without the first.
     assert!(Inflater::default().headers(OF_ZLIB[1]).is_err());
 }
 
@@ -184,7 +186,7 @@ fn several_values_of_a_name_stand_in_one() {
     assert_eq!(Inflater::default().headers(&block), Ok(many));
 }
 
-/// A block of those plain bytes, packed.
+/// A compressed block of these bytes.
 fn packed(plain: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(b"\x78\xbb\xe3\xc6\xa7\xc2".to_vec(), Compression::best());
     encoder.write_all(plain).unwrap();
@@ -235,7 +237,7 @@ fn frames_that_cannot_be_are_told() {
     ] {
         assert_eq!(decode(bytes, &[]), (vec![], Some(expected)), "{bytes:?}");
     }
-    // A kind that nobody knows is passed over, at any length that it may have.
+    // Frames of unknown types are skipped.
     let bytes = [&b"\x80\x03\x00\x0a\x00\x00\x00\x02xx"[..], &encoded(&[Frame::Ping(1)])].concat();
     assert_eq!(decode(&bytes, &[]), (vec![Frame::Ping(1)], None));
 }

@@ -1,11 +1,11 @@
-//! A session between a client and whoever serves it.
+//! Sessions between a client and a server.
 
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::client::{Client, IDLE, data, headers};
 use crate::spdy::frame::{Frame, reason};
-use crate::spdy::session::STREAMS;
+use crate::spdy::session::MAX_STREAMS;
 use crate::spdy::{Session, Stream};
 
 fn all(_: &HeaderMap) -> bool {
@@ -29,11 +29,11 @@ async fn a_megabyte_goes_there_and_back() {
     let echo = tokio::spawn(async move {
         let (mut reader, mut writer) = (stream.reader, other.writer);
         tokio::io::copy(&mut reader, &mut writer).await.unwrap();
-        // What is still held of both does not keep the end from the client.
+        // The client sees the end even if both are still held.
         writer.shutdown().await.unwrap();
         (reader, writer, stream.writer)
     });
-    // Read when there is much of it: until then it waits in the session.
+    // Read in large chunks; until then it is buffered.
     let (mut got, mut gone) = (Vec::new(), 0);
     for piece in sent.chunks(50_000) {
         client.send(data(1, piece, false)).await;
@@ -89,7 +89,7 @@ async fn a_reset_ends_a_stream_both_ways() {
     let mut text = String::new();
     assert_eq!(stream.reader.read_to_string(&mut text).await.unwrap(), 1);
     while stream.writer.write_all(&[0; 1024]).await.is_ok() {}
-    // The next one is none the worse for it.
+    // The next stream is not affected.
     client.begin(&mut session, 3, STDIN).await;
 }
 
@@ -104,14 +104,14 @@ async fn streams_are_refused_one_by_one() {
         assert_eq!(client.next().await, refused(number, reason::PROTOCOL_ERROR));
     }
     let mut held = Vec::new();
-    for n in 1..=STREAMS as u32 {
+    for n in 1..=MAX_STREAMS as u32 {
         held.push(client.begin(&mut session, 2 * n + 1, STDIN).await);
     }
     client.ask(9_999, STDIN).await;
     assert_eq!(client.next().await, refused(9_999, reason::REFUSED));
-    // Where one is over, there is room for another.
+    // A closed stream makes room for another.
     held.pop();
-    let last = 2 * STREAMS as u32 + 1;
+    let last = 2 * MAX_STREAMS as u32 + 1;
     assert_eq!(client.rest(last).await, b"");
     client.send(data(last, b"", true)).await;
     client.begin(&mut session, 10_001, STDIN).await;
@@ -126,7 +126,7 @@ async fn a_stream_that_is_not_read_holds_up_the_others_only_when_its_buffer_is_f
     let mut seven = [0; 7];
     quick.reader.read_exact(&mut seven).await.unwrap();
     assert_eq!(&seven, b"past it");
-    // Much more than the buffers of the stream and of the connection does not get in.
+    // Data beyond the buffers of the stream and the connection is not accepted.
     let sent = data(1, &[2; 500_000], true);
     let flood = tokio::spawn(async move {
         client.send(sent).await;
@@ -139,7 +139,7 @@ async fn a_stream_that_is_not_read_holds_up_the_others_only_when_its_buffer_is_f
     slow.reader.read_to_end(&mut all).await.unwrap();
     assert_eq!(all.len(), 560_000);
     let mut client = flood.await.unwrap();
-    // A reader that goes away makes room too: what comes is thrown away.
+    // A dropped reader makes room: its data is discarded.
     let nobody = client.begin(&mut session, 5, STDIN).await;
     drop(nobody.reader);
     client.send(data(5, &[3; 500_000], false)).await;
@@ -154,7 +154,7 @@ async fn a_client_that_goes_while_nobody_takes_its_bytes_is_missed() {
     tokio::task::yield_now().await;
     assert!(!flood.is_finished(), "nobody takes it");
     flood.abort();
-    // What it has said is in the way of its end, which only a question finds.
+    // Unread data hides the end of the connection, which only a probe detects.
     let ended = tokio::time::timeout(IDLE / 100, session.accept()).await;
     assert!(ended.unwrap().is_none());
     drop(stream);
@@ -163,7 +163,7 @@ async fn a_client_that_goes_while_nobody_takes_its_bytes_is_missed() {
 #[tokio::test]
 async fn when_nobody_holds_it_all_is_said_and_the_connection_closed() {
     let (mut client, session, mut stream) = begun().await;
-    // What the client still sends does not keep the end from it.
+    // Further data of the client does not keep the session open.
     client.send(data(1, &[0; 20_000], false)).await;
     drop(session);
     stream.writer.write_all(b"the last word").await.unwrap();
@@ -189,7 +189,7 @@ async fn a_client_that_goes_ends_everything() {
 async fn a_client_that_speaks_something_else_is_told_so() {
     let (mut client, mut session, _stream) = begun().await;
     client.send(Frame::GoAway { last: 0, status: 0 }).await;
-    // It has said that it begins no more.
+    // The client has announced that it opens no more streams.
     client.ask(3, STDIN).await;
     client.send_bytes(b"\x80\x02\x00\x06\x00\x00\x00\x04....").await;
     assert_eq!(client.next().await, Some(Frame::GoAway { last: 1, status: 1 }));
@@ -206,6 +206,6 @@ async fn a_session_in_which_nothing_happens_ends() {
     tokio::time::advance(IDLE * 3 / 4).await;
     client.send(Frame::Ping(3)).await;
     assert_eq!(client.next().await, Some(Frame::Ping(3)));
-    // Nobody does anything: the clock goes on by itself.
+    // Without activity the paused clock advances.
     assert!(session.accept().await.is_none());
 }

@@ -1,4 +1,4 @@
-//! How entries and batches lie in the rows of the file: little-endian numbers, lengths before bytes.
+//! Row encoding of entries and batches: little-endian integers, length-prefixed bytes.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use crate::storage::{Batch, Change, Entry, Event, Revision};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// A put that was late; since format 2.
-const LATE: u8 = 3;
-/// Two revisions before the value of an entry.
+/// A deferred put; since format 2.
+const DEFERRED: u8 = 3;
+/// Size of the two revisions before an entry's value.
 const ENTRY_HEAD_BYTES: usize = 16;
 
-/// What the row of a batch is worth to the log once its key is written again.
+/// Retention of a log row after its key is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// As much as before.
-    Lasting,
-    /// Nothing.
-    Late,
+    /// The row is kept.
+    Durable,
+    /// The row may be dropped.
+    Deferred,
 }
 
-/// The row of an entry beside its key.
+/// Encodes an entry, without its key.
 pub(super) fn entry_row(created: Revision, modified: Revision, value: &[u8]) -> Vec<u8> {
     let mut row = Vec::with_capacity(ENTRY_HEAD_BYTES + value.len());
     row.extend_from_slice(&created.to_le_bytes());
@@ -31,7 +31,7 @@ pub(super) fn entry_row(created: Revision, modified: Revision, value: &[u8]) -> 
     row
 }
 
-/// Reads the row of an entry; none when it is not one.
+/// Decodes an entry; `None` if invalid.
 pub(super) fn entry(key: &str, row: &[u8]) -> Option<Entry> {
     let mut rest = row;
     let created = take_number(&mut rest)?;
@@ -39,13 +39,13 @@ pub(super) fn entry(key: &str, row: &[u8]) -> Option<Entry> {
     Some(Entry { key: key.into(), value: Bytes::copy_from_slice(rest), created, modified })
 }
 
-/// The row of what happened at one revision.
+/// Encodes the events of a revision.
 pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
     let mut row = Vec::new();
     for event in events {
         let (tag, created, value) = match (&event.change, kind) {
-            (Change::Put { value, created }, Kind::Lasting) => (PUT, *created, value.as_ref()),
-            (Change::Put { value, created }, Kind::Late) => (LATE, *created, value.as_ref()),
+            (Change::Put { value, created }, Kind::Durable) => (PUT, *created, value.as_ref()),
+            (Change::Put { value, created }, Kind::Deferred) => (DEFERRED, *created, value.as_ref()),
             (Change::Delete { last }, _) => (DELETE, 0, last.as_ref()),
         };
         row.push(tag);
@@ -57,25 +57,25 @@ pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
     row
 }
 
-/// The kind of the row of a batch; none when there is nothing in it.
+/// Kind of a log row; `None` if it is empty.
 pub(super) fn row_kind(row: &[u8]) -> Option<Kind> {
-    row.first().map(|tag| if *tag == LATE { Kind::Late } else { Kind::Lasting })
+    row.first().map(|tag| if *tag == DEFERRED { Kind::Deferred } else { Kind::Durable })
 }
 
-/// Reads what happened at that revision; none when the row is not such a thing.
+/// Decodes the events of a revision; `None` if invalid.
 pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
     let mut rest = row;
     let mut events = Vec::new();
     while !rest.is_empty() {
         let (tag, after) = rest.split_first()?;
         rest = after;
-        // No write has revision 0, so it can say that there was none.
+        // Revision 0 encodes "no previous value".
         let previous = Some(take_number(&mut rest)?).filter(|revision| *revision != 0);
         let created = take_number(&mut rest)?;
         let key: Arc<str> = std::str::from_utf8(take_bytes(&mut rest)?).ok()?.into();
         let value = take_bytes(&mut rest)?;
         let change = match *tag {
-            PUT | LATE => Change::Put { value: Bytes::copy_from_slice(value), created },
+            PUT | DEFERRED => Change::Put { value: Bytes::copy_from_slice(value), created },
             DELETE => Change::Delete { last: Bytes::copy_from_slice(value) },
             _ => return None,
         };

@@ -1,4 +1,4 @@
-//! The directory of a store: who may open it, what lies in it, and how a file comes to be there whole or not at all.
+//! Directory of the embedded store: lock, permissions and atomic file creation.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -10,17 +10,18 @@ use redb::backends::FileBackend;
 
 use super::failure::at_file;
 use super::medium::Medium;
+use super::reserve;
 use crate::storage::Error;
 
-/// The file with everything in it.
-pub(super) const FILE: &str = "store.redb";
-/// Held while a process has the store open; never removed, for a lock on a removed file locks nothing.
+/// Name of the store file.
+pub const FILE: &str = "store.redb";
+/// Lock file. It is never removed, because a lock on a removed file has no effect.
 const LOCK: &str = "lock";
-/// Secrets lie in here: for its owner alone.
+/// The store contains Secrets: owner only.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// A directory that this process alone has open, for as long as this lives.
+/// An exclusively locked store directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     file: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if it is missing and takes its lock.
+    /// Creates and locks the directory.
     pub(super) fn claim(path: &Path) -> Result<Self, Error> {
         let failed = |error| at_file(path, error);
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
@@ -39,30 +40,30 @@ impl Directory {
         let lock = options.open(&lock_path).map_err(|error| at_file(&lock_path, error))?;
         lock_or_refuse(&lock, &lock_path)?;
         let file = path.join(FILE);
-        // What a process that was killed had not finished.
+        // Left over from a killed process.
         remove_if_there(&partial(&file)).map_err(failed)?;
         Ok(Self { file, _lock: lock })
     }
 
-    /// True when there is a store in it.
+    /// True when the directory contains a store.
     pub(super) fn holds_store(&self) -> Result<bool, Error> {
         self.file.try_exists().map_err(|error| at_file(&self.file, error))
     }
 
-    /// Puts a store into it, as made by `make`, whole or not at all.
+    /// Creates the store file with `make`, atomically.
     pub(super) fn place(&self, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         place_file(&self.file, make)
     }
 
-    /// Takes the lock of the file itself, which may lie in another directory too: hard links have one file.
-    pub(super) fn hold(&self) -> Result<Held, Error> {
+    /// Locks the store file itself, because hard links may expose it in another directory.
+    pub(super) fn hold(&self) -> Result<StoreLock, Error> {
         let file = File::open(&self.file).map_err(|error| at_file(&self.file, error))?;
         lock_or_refuse(&file, &self.file)?;
-        Ok(Held { file, path: self.file.clone() })
+        Ok(StoreLock { file, path: self.file.clone() })
     }
 
-    /// Takes from everyone else what an earlier program or a person may have granted.
-    pub(super) fn tighten(&self) -> Result<(), Error> {
+    /// Restricts the permissions of an existing file to the owner.
+    pub(super) fn restrict_permissions(&self) -> Result<(), Error> {
         fs::set_permissions(&self.file, Permissions::from_mode(FILE_MODE))
             .map_err(|error| at_file(&self.file, error))
     }
@@ -74,26 +75,43 @@ impl Medium for Directory {
     }
 
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
-        // `FileBackend::new` cannot fail, but says it could.
+        // `FileBackend::new` never fails, despite its signature.
         let file = OpenOptions::new().read(true).write(true).open(&self.file)?;
         Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
     }
 
-    fn look(&self) -> io::Result<Box<dyn StorageBackend>> {
-        look_at(&self.file)
+    fn open_read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
+        open_file_read_only(&self.file)
+    }
+
+    fn fill_reserve(&self) -> io::Result<bool> {
+        Ok(reserve::fill(&reserve::path(&self.file))? >= reserve::RESERVE_BYTES)
+    }
+
+    fn release_reserve(&self) -> io::Result<bool> {
+        reserve::release(&reserve::path(&self.file))
     }
 }
 
-/// The file of a store, locked for as long as this lives.
+/// The locked store file.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct StoreLock {
     file: File,
     path: PathBuf,
 }
 
-impl Held {
-    /// Looks whether it is still the one in its place.
-    pub(super) fn look(&self) -> Result<(), Error> {
+impl StoreLock {
+    /// Fails while the file system is full.
+    pub(super) fn has_room(&self) -> Result<(), Error> {
+        match reserve::is_usable(&self.path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(at_file(&self.path, io::ErrorKind::StorageFull.into())),
+            Err(error) => Err(at_file(&self.path, error)),
+        }
+    }
+
+    /// Fails if the file was removed or replaced.
+    pub(super) fn check_in_place(&self) -> Result<(), Error> {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let failed = |error| at_file(&self.path, error);
         let own = self.file.metadata().map(identity).map_err(failed)?;
@@ -108,7 +126,7 @@ impl Held {
     }
 }
 
-/// Takes a lock that nobody else has.
+/// Takes an exclusive lock, or fails if another process holds it.
 fn lock_or_refuse(file: &File, path: &Path) -> Result<(), Error> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -119,37 +137,38 @@ fn lock_or_refuse(file: &File, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Opens a file so that it cannot be changed.
-pub(super) fn look_at(path: &Path) -> io::Result<Box<dyn StorageBackend>> {
+/// Opens a file read-only.
+pub(super) fn open_file_read_only(path: &Path) -> io::Result<Box<dyn StorageBackend>> {
     Ok(Box::new(FileBackend::new(File::open(path)?).map_err(io::Error::other)?))
 }
 
-/// A new empty file for its owner alone.
+/// Creates a file for the owner only.
 pub(super) fn new_file(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(FILE_MODE);
     options.open(path).map_err(|error| at_file(path, error))
 }
 
-/// Makes a file beside its place and moves it there when it is safe on the disk; one that is there is not overwritten.
+/// Creates a file with `make` under a temporary name, syncs and renames it; never overwrites an existing
+/// file.
 pub(super) fn place_file(path: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
     if path.try_exists().map_err(|error| at_file(path, error))? {
         return Err(Error::Exists { path: path.to_owned() });
     }
     let partial = partial(path);
     remove_if_there(&partial).map_err(|error| at_file(&partial, error))?;
-    let made = make(&partial).and_then(|()| settle(&partial, path));
+    let made = make(&partial).and_then(|()| sync_and_rename(&partial, path));
     let removed = remove_if_there(&partial).map_err(|error| at_file(&partial, error));
     made.and(removed)
 }
 
-fn settle(partial: &Path, path: &Path) -> Result<(), Error> {
+fn sync_and_rename(partial: &Path, path: &Path) -> Result<(), Error> {
     sync(partial)?;
     fs::rename(partial, path).map_err(|error| at_file(path, error))?;
     sync(above(path))
 }
 
-/// The directory that a file or directory lies in.
+/// The parent directory.
 fn above(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! What went wrong below, in the words of a store.
+//! Maps I/O and database errors to storage errors.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::storage::Error;
 
-/// What the system said about a file.
+/// Error of a file operation.
 pub(super) fn at_file(path: &Path, error: io::Error) -> Error {
     let file = path.to_owned();
     match error.kind() {
@@ -20,14 +20,14 @@ pub(super) fn at_file(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// What the database said about its file.
+/// Error of the database.
 pub(super) fn in_database(path: &Path, error: redb::Error) -> Error {
     let file = path.to_owned();
     match error {
         redb::Error::Io(error) => at_file(path, error),
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => Error::Failed {
             file,
-            reason: "an earlier failure of the disk closed it".to_owned(),
+            reason: "it was closed after an earlier disk failure".to_owned(),
             source: None,
         },
         error if is_damage(&error) => Error::Damaged { file, reason: error.to_string() },
@@ -35,7 +35,7 @@ pub(super) fn in_database(path: &Path, error: redb::Error) -> Error {
     }
 }
 
-/// What was found when a file was looked at before it is opened: whatever cannot be read in it is damage.
+/// Error while a file is inspected before opening: unreadable content counts as damage.
 pub(super) fn on_look(path: &Path, error: redb::Error) -> Error {
     match error {
         redb::Error::Io(error)
@@ -47,7 +47,13 @@ pub(super) fn on_look(path: &Path, error: redb::Error) -> Error {
     }
 }
 
-/// True when opening the file anew may help.
+/// True when the disk is full.
+pub(super) fn is_full(error: &redb::Error) -> bool {
+    matches!(error, redb::Error::Io(error)
+        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
+/// True when reopening the file may help.
 pub(super) fn is_broken(error: &redb::Error) -> bool {
     matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
 }

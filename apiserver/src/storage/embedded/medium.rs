@@ -1,4 +1,5 @@
-//! What the file of a store lies on: a disk, or in tests one that fails and loses power on demand.
+//! Access to the bytes of the store file: a file on disk, or in tests a medium that fails and loses power on
+//! demand.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,23 +9,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
-/// A door to the bytes of one store.
+/// The bytes of one store.
 pub(super) trait Medium: Debug + Send + Sync + 'static {
-    /// What to call it in messages.
+    /// Path for messages.
     fn path(&self) -> &Path;
 
     /// Opens it for writing.
     fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Opens it so that it cannot be changed.
-    fn look(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// Opens it read-only.
+    fn open_read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Fills the disk space reserve as far as possible; true when it is complete.
+    fn fill_reserve(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Releases the reserve; false if there is none.
+    fn release_reserve(&self) -> io::Result<bool> {
+        Ok(false)
+    }
 }
 
-/// A backend in a box.
+/// A boxed backend.
 #[derive(Debug)]
 pub(super) struct Boxed(pub(super) Box<dyn StorageBackend>);
 
-// The directory's lock keeps other processes out, so the backend is not asked for locks of its own.
+// The directory lock already excludes other processes, so the backend takes no locks.
 impl StorageBackend for Boxed {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
@@ -51,10 +62,11 @@ impl StorageBackend for Boxed {
     }
 }
 
-/// Bytes kept or not kept as one.
+/// Unit of copy-on-write.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A backend whose changes stay in memory, so that a file can be opened and mended for a look without being touched.
+/// A backend that keeps changes in memory, so that a file can be opened and repaired for inspection without
+/// modifying it.
 #[derive(Debug)]
 pub(super) struct Overlay {
     below: Box<dyn StorageBackend>,
@@ -64,7 +76,7 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 struct Changes {
     len: u64,
-    /// What lies below shows up to here; it was cut off after that.
+    /// Length up to which the underlying file is visible; it shrinks with truncation.
     below_len: u64,
     blocks: BTreeMap<u64, Vec<u8>>,
 }
@@ -79,7 +91,7 @@ impl Overlay {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block of what lies below, zeros where there is nothing.
+    /// A block of the underlying file, zero-filled past its end.
     fn below(&self, number: u64, below_len: u64) -> io::Result<Vec<u8>> {
         let mut block = vec![0; BLOCK_BYTES as usize];
         let start = number * BLOCK_BYTES;
@@ -152,12 +164,12 @@ impl StorageBackend for Overlay {
     }
 }
 
-/// The piece of a range that lies in one block.
+/// Part of a range within one block.
 struct Part {
     block: u64,
-    /// Where it begins in the block.
+    /// Offset in the block.
     within: usize,
-    /// Where it begins in the range.
+    /// Offset in the range.
     at: usize,
     len: usize,
 }

@@ -1,26 +1,29 @@
-//! The store in one file under a directory of this machine: for a master that needs no other.
+//! Embedded store: a single file in a local directory (redb), for a control plane without etcd.
 //!
-//! One thread writes. All transactions that wait are decided in order, written in one commit of the database (redb), and
-//! answered when the disk has them; conflicts too, for they may tell of a write that waited before them. The file holds the
-//! newest value of each key and a bounded log, so it does not grow with heartbeats.
+//! One thread writes. It decides all queued transactions in order, commits them together, and replies when
+//! they are on disk. Conflicts wait, too, because they may depend on a write of the same commit. The file
+//! holds the newest value of each key and a bounded log, so that heartbeats do not make it grow.
 //!
-//! What may be late is answered from memory (`late`) and goes along with the next commit, or within ten seconds. Revisions
-//! for it are set aside in the file before any is given: a store that was killed goes on after all of them, so that none
-//! ever means two things.
+//! Deferred writes (`deferred`) are answered from memory and persisted by the next commit, or within ten
+//! seconds. Their revisions are reserved in the file beforehand; after a crash the store skips all reserved
+//! revisions, so that no revision is used twice.
 //!
-//! A disk that fails or is full costs the commits that hit it and no more: the file is opened anew, what it says is the
-//! truth, and the next commit tries again. A file that is damaged, of a newer format, or no store at all is found by
-//! reading all of it at the start without writing to it, and is refused.
+//! A disk space reserve (`reserve`) lets deletes succeed on a full disk and make room for other writes.
+//!
+//! A failing or full disk affects only the commits that hit it: the store reopens the file, takes its content
+//! as the truth, and retries with the next commit. On start the whole file is verified read-only; a damaged
+//! file, a newer format or a file that is no store is rejected.
 
+mod backup;
 mod codec;
-mod copy;
+mod deferred;
 mod directory;
 mod failure;
-mod late;
-mod logbook;
+mod log_table;
 mod medium;
 mod reads;
 mod request;
+mod reserve;
 mod shared;
 mod stage;
 mod tables;
@@ -40,25 +43,26 @@ use redb::{ReadTransaction, StorageBackend};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
-use self::directory::{Directory, Held, new_file};
-use self::failure::{at_file, in_database, is_broken, on_look};
-use self::late::{LATE_FOR, Late};
+use self::deferred::{DEFER_LIMIT, Deferred};
+use self::directory::{Directory, StoreLock, new_file};
+use self::failure::{at_file, in_database, is_broken, is_full, on_look};
 use self::medium::Medium;
 use self::request::{Request, Work};
 use self::shared::Shared;
-use self::tables::{KNOWN_FORMAT, Look, Standing};
+use self::tables::{FileState, KNOWN_FORMAT, Look};
 use self::writer::Writer;
 use super::transaction::FIRST_REVISION;
 use super::watch::{Batches, Log, batches};
 use super::{Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};
 
-pub(super) use copy::write_copy;
-pub use copy::{RESTORE_JUMP, restore, revision};
+pub(super) use backup::write_copy;
+pub use backup::{RESTORE_JUMP, restore, revision};
+pub use directory::FILE;
 
-/// Keys and values that wait to be written, in KiB; whoever has more to write waits to be let in.
+/// Capacity of the write queue in KiB of keys and values; further writers wait.
 const QUEUE_KIB: usize = 64 * 1024;
 
-/// A store in a directory. It is closed when this is dropped, which waits for the commit under way.
+/// An embedded store. Dropping it waits for the running commit.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -66,17 +70,17 @@ pub struct Embedded {
     queue: Arc<Semaphore>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
-    /// None where the medium is no file. After the writer, so that nobody else has it before it is closed.
-    held: Option<Arc<Held>>,
+    /// `None` if the medium is not a file. Declared after the writer, so that the lock is released last.
+    lock: Option<Arc<StoreLock>>,
 }
 
 impl Embedded {
-    /// Opens the store of a directory, or makes one; this process alone has it until it is dropped.
+    /// Opens or creates the store of a directory and locks it.
     ///
-    /// The whole file is read and checked, which takes a moment for each few hundred MB.
+    /// Verifies the whole file, which takes a moment per few hundred MB.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::Damaged`], [`Error::Newer`], and what can go wrong with files.
+    /// [`Error::Locked`], [`Error::Damaged`], [`Error::Newer`], and file errors.
     pub async fn open(directory: impl Into<PathBuf>, limits: Limits) -> Result<Self, Error> {
         let directory = directory.into();
         spawn_blocking(move || Self::open_blocking(&directory, limits)).await.map_err(|_| Error::Closed)?
@@ -91,32 +95,45 @@ impl Embedded {
                 make().map_err(|error| in_database(partial, error))
             })?;
         }
-        let held = directory.hold()?;
-        directory.tighten()?;
-        let mut store = Self::start(Box::new(directory), limits, LATE_FOR)?;
-        store.held = Some(Arc::new(held));
+        let lock = directory.hold()?;
+        directory.restrict_permissions()?;
+        let mut store = Self::start(Box::new(directory), limits, DEFER_LIMIT)?;
+        store.lock = Some(Arc::new(lock));
         Ok(store)
     }
 
-    /// Opens the store that lies on a medium, where nothing is late for longer than that.
-    fn start(medium: Box<dyn Medium>, limits: Limits, late_for: Duration) -> Result<Self, Error> {
+    /// Opens the store on a medium, with this maximum delay of deferred writes.
+    fn start(medium: Box<dyn Medium>, limits: Limits, defer_limit: Duration) -> Result<Self, Error> {
         let file = medium.path().to_owned();
-        let standing = inspect(&file, medium.look().map_err(|error| at_file(&file, error))?)?;
+        let file_state = inspect(&file, medium.open_read_only().map_err(|error| at_file(&file, error))?)?;
         let open = || {
             let database = tables::open(medium.open()?)?;
-            tables::migrate(&database, standing.format)?;
-            if standing.reserved > standing.revision {
-                // It was not closed: what was late is lost, and whoever has seen it lists again.
-                tables::set_revision(&database, standing.newest_given() + 1)?;
+            tables::migrate(&database, file_state.format)?;
+            if file_state.reserved > file_state.revision {
+                // The store was not closed: deferred writes are lost, and clients that saw them list again.
+                tables::set_revision(&database, file_state.newest_given() + 1)?;
             }
-            let on_disk = tables::standing_of(&database)?;
+            let on_disk = tables::file_state_of(&database)?;
             Ok((database, on_disk))
         };
-        let (database, on_disk) = open().map_err(|error| in_database(&file, error))?;
+        let opened = open().or_else(|error| {
+            // On a full disk, opening needs little space; the writer refills the reserve later.
+            if is_full(&error) && medium.release_reserve()? { open() } else { Err(error) }
+        });
+        let (database, on_disk) = opened.map_err(|error| in_database(&file, error))?;
         let shared = Arc::new(Shared::new(file.clone(), database, on_disk.revision, limits));
         let (newest, subscriber) = watch::channel(on_disk.revision);
         let (requests, waiting) = mpsc::channel();
-        let writer = Writer { medium, shared: shared.clone(), limits, newest, on_disk, late_for };
+        let writer = Writer {
+            medium,
+            shared: shared.clone(),
+            limits,
+            newest,
+            on_disk,
+            defer_limit,
+            fill_at: None,
+            compact_at: None,
+        };
         let thread = thread::Builder::new().name("store-writer".to_owned());
         let writer = thread.spawn(move || writer.run(waiting)).map_err(|error| at_file(&file, error))?;
         let queue = Arc::new(Semaphore::new(QUEUE_KIB));
@@ -126,7 +143,7 @@ impl Embedded {
             queue,
             requests: Some(requests),
             writer: Some(writer),
-            held: None,
+            lock: None,
         })
     }
 
@@ -139,13 +156,13 @@ impl Embedded {
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Reads, and once more when the file had to be opened anew for that.
+    /// Reads, and retries once after the writer has reopened a failed file.
     ///
-    /// On a thread of its own: a disk that hangs must not take along those that serve. That costs some 40 µs, which only
-    /// the cache above pays, and not often.
+    /// Runs on a blocking thread, so that a hanging disk does not block async threads. This costs about 40
+    /// µs; the watch cache above makes such reads rare.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&ReadTransaction, &Late) -> Result<T, redb::Error> + Clone + Send + 'static,
+        read: impl Fn(&ReadTransaction, &Deferred) -> Result<T, redb::Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let attempt = || {
             let (shared, read) = (self.shared.clone(), read.clone());
@@ -153,7 +170,7 @@ impl Embedded {
         };
         let mut found = attempt().await.map_err(|_| Error::Closed)?;
         if found.as_ref().is_err_and(is_broken) {
-            self.ask(Work::Mend, 0).await?;
+            self.ask(Work::Reopen, 0).await?;
             found = attempt().await.map_err(|_| Error::Closed)?;
         }
         found.map_err(|error| in_database(&self.shared.file, error))
@@ -164,13 +181,15 @@ impl Embedded {
 impl Store for Embedded {
     async fn get(&self, key: &str) -> Result<Found, Error> {
         let key = key.to_owned();
-        self.read(move |transaction, late| reads::get(transaction, late, &key)).await
+        self.read(move |transaction, deferred| reads::get(transaction, deferred, &key)).await
     }
 
     async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        self.read(move |transaction, late| reads::page(transaction, late, &prefix, after.as_deref(), limit))
-            .await
+        self.read(move |transaction, deferred| {
+            reads::page(transaction, deferred, &prefix, after.as_deref(), limit)
+        })
+        .await
     }
 
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
@@ -179,14 +198,14 @@ impl Store for Embedded {
         self.ask(Work::Commit(transaction), bytes).await
     }
 
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         transaction.check()?;
         let bytes = transaction.bytes();
-        self.ask(Work::CommitLate(transaction), bytes).await
+        self.ask(Work::CommitDeferred(transaction), bytes).await
     }
 
-    async fn rest(&self) -> Result<(), Error> {
-        self.ask(Work::Rest, 0).await.map(|_| ())
+    async fn flush(&self) -> Result<(), Error> {
+        self.ask(Work::Flush, 0).await.map(|_| ())
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
@@ -203,15 +222,24 @@ impl Store for Embedded {
         Ok(*self.newest.borrow())
     }
 
-    async fn look(&self) -> Result<(), Error> {
-        let Some(held) = self.held.clone() else { return Ok(()) };
-        spawn_blocking(move || held.look()).await.map_err(|_| Error::Closed)?
+    async fn check_health(&self) -> Result<(), Error> {
+        let Some(lock) = self.lock.clone() else { return Ok(()) };
+        let shared = self.shared.clone();
+        let look = move || {
+            lock.check_in_place()?;
+            if shared.is_disk_full() {
+                lock.has_room()?;
+                shared.set_disk_full(false);
+            }
+            Ok(())
+        };
+        spawn_blocking(look).await.map_err(|_| Error::Closed)?
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
-        // A backup is of the file.
-        self.rest().await?;
-        copy::backup(self.shared.clone(), path.to_owned()).await
+        // The backup copies the file.
+        self.flush().await?;
+        backup::backup(self.shared.clone(), path.to_owned()).await
     }
 }
 
@@ -219,17 +247,17 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.requests = None;
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so itself.
+            // A panic of the writer has been reported already.
             let _ = writer.join();
         }
     }
 }
 
-/// Reads all of a file without writing to it, and refuses what is not a store that is known here.
-fn inspect(file: &Path, look: Box<dyn StorageBackend>) -> Result<Standing, Error> {
-    let standing = tables::examine(look, Look::Whole).map_err(|error| on_look(file, error))?;
-    if standing.format > KNOWN_FORMAT {
-        return Err(Error::Newer { file: file.to_owned(), found: standing.format, known: KNOWN_FORMAT });
+/// Verifies a file read-only and rejects files that are no known store.
+fn inspect(file: &Path, look: Box<dyn StorageBackend>) -> Result<FileState, Error> {
+    let file_state = tables::examine(look, Look::Full).map_err(|error| on_look(file, error))?;
+    if file_state.format > KNOWN_FORMAT {
+        return Err(Error::Newer { file: file.to_owned(), found: file_state.format, known: KNOWN_FORMAT });
     }
-    Ok(standing)
+    Ok(file_state)
 }

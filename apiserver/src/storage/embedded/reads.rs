@@ -1,4 +1,4 @@
-//! What is read from the file of a store, each from one consistent picture of it and of what is late beside it.
+//! Reads from a consistent snapshot of the file, combined with deferred writes.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -6,24 +6,28 @@ use std::sync::Arc;
 use redb::{ReadTransaction, ReadableTable};
 
 use super::codec;
-use super::late::Late;
+use super::deferred::Deferred;
 use super::tables::{ENTRIES, FACTS, LOG, OLDEST, REVISION, fact};
-use crate::storage::history::{HAND_BATCHES, HAND_BYTES};
+use crate::storage::history::{READ_BATCHES, READ_BYTES};
 use crate::storage::transaction::PAGE_BYTES;
 use crate::storage::{Batch, Entry, Found, Page, Revision};
 
 /// The newest value of a key.
-pub(super) fn get(transaction: &ReadTransaction, late: &Late, key: &str) -> Result<Found, redb::Error> {
+pub(super) fn get(
+    transaction: &ReadTransaction,
+    deferred: &Deferred,
+    key: &str,
+) -> Result<Found, redb::Error> {
     let on_disk = fact(&transaction.open_table(FACTS)?, REVISION)?;
-    let late = late.beside(on_disk);
-    let entry = match late.and_then(|late| late.entry(key)) {
+    let deferred = deferred.beside(on_disk);
+    let entry = match deferred.and_then(|deferred| deferred.entry(key)) {
         Some(entry) => Some(entry),
         None => entry(&transaction.open_table(ENTRIES)?, key)?,
     };
-    Ok(Found { entry, revision: late.map_or(on_disk, Late::revision) })
+    Ok(Found { entry, revision: deferred.map_or(on_disk, Deferred::revision) })
 }
 
-/// What the file has of a key.
+/// The value of a key in the file.
 pub(super) fn entry(
     table: &impl ReadableTable<&'static str, &'static [u8]>,
     key: &str,
@@ -31,17 +35,17 @@ pub(super) fn entry(
     table.get(key)?.map(|row| decode(key, row.value())).transpose()
 }
 
-/// The newest values of some keys.
+/// A page of newest values.
 pub(super) fn page(
     transaction: &ReadTransaction,
-    late: &Late,
+    deferred: &Deferred,
     prefix: &str,
     after: Option<&str>,
     limit: usize,
 ) -> Result<Page, redb::Error> {
     let on_disk = fact(&transaction.open_table(FACTS)?, REVISION)?;
-    let late = late.beside(on_disk);
-    let revision = late.map_or(on_disk, Late::revision);
+    let deferred = deferred.beside(on_disk);
+    let revision = deferred.map_or(on_disk, Deferred::revision);
     let mut page = Page { entries: Vec::new(), revision, more: false };
     let from = match after {
         Some(after) if after >= prefix => Bound::Excluded(after),
@@ -59,7 +63,7 @@ pub(super) fn page(
             break;
         }
         bytes += row.value().len();
-        let entry = match late.and_then(|late| late.entry(key.value())) {
+        let entry = match deferred.and_then(|deferred| deferred.entry(key.value())) {
             Some(entry) => entry,
             None => decode(key.value(), row.value())?,
         };
@@ -68,7 +72,7 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Every entry of the file, in the order of their keys.
+/// All entries of the file, in key order.
 pub(super) fn entries(
     transaction: &ReadTransaction,
 ) -> Result<impl Iterator<Item = Result<Entry, redb::Error>>, redb::Error> {
@@ -79,7 +83,7 @@ pub(super) fn entries(
     }))
 }
 
-/// What happened after that revision, as much as is handed over at once, and the oldest revision to go on from.
+/// Events after a revision, up to the read limit, and the oldest revision of the log.
 pub(super) fn log_after(
     transaction: &ReadTransaction,
     seen: Revision,
@@ -92,10 +96,10 @@ pub(super) fn log_after(
         let (revision, row) = row?;
         let (revision, row) = (revision.value(), row.value());
         let batch = codec::batch(revision, row)
-            .ok_or_else(|| redb::Error::Corrupted(format!("the log does not read at revision {revision}")))?;
+            .ok_or_else(|| redb::Error::Corrupted(format!("invalid log entry at revision {revision}")))?;
         batches.push(Arc::new(batch));
         bytes += row.len();
-        if batches.len() >= HAND_BATCHES || bytes >= HAND_BYTES {
+        if batches.len() >= READ_BATCHES || bytes >= READ_BYTES {
             break;
         }
     }
@@ -103,5 +107,5 @@ pub(super) fn log_after(
 }
 
 fn decode(key: &str, row: &[u8]) -> Result<Entry, redb::Error> {
-    codec::entry(key, row).ok_or_else(|| redb::Error::Corrupted(format!("the entry of {key} does not read")))
+    codec::entry(key, row).ok_or_else(|| redb::Error::Corrupted(format!("invalid entry of key {key}")))
 }

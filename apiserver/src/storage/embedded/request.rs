@@ -1,36 +1,44 @@
-//! What the writer of a store is asked to do.
+//! Requests to the writer thread.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::storage::{Error, Outcome, Revision, Transaction};
 
-/// Something to do and whom to tell.
+/// A request with its reply channel.
 pub(super) struct Request {
     pub(super) work: Work,
     pub(super) reply: oneshot::Sender<Result<Outcome, Error>>,
-    /// Its part of the queue, free again when it is answered.
+    /// Share of the queue, released with the reply.
     pub(super) room: OwnedSemaphorePermit,
 }
 
-/// Something to do.
+/// Work of the writer.
 pub(super) enum Work {
     Commit(Transaction),
-    /// The same, and it may be on the disk after it is answered.
-    CommitLate(Transaction),
-    /// Forget the log up to this revision.
+    /// A commit that may be deferred.
+    CommitDeferred(Transaction),
+    /// Compact the log up to this revision.
     Compact(Revision),
-    /// Bring to the disk what is late, and give back what is set aside for more.
-    Rest,
-    /// Open the file anew if it has failed.
-    Mend,
+    /// Persist deferred writes and release reserved revisions.
+    Flush,
+    /// Reopen the file if it has failed.
+    Reopen,
 }
 
 impl Work {
-    /// The write that is asked for, if it may be late.
-    pub(super) fn late(&self) -> Option<&Transaction> {
+    /// The transaction, if any.
+    pub(super) fn transaction(&self) -> Option<&Transaction> {
         match self {
-            Self::CommitLate(transaction) => Some(transaction),
-            Self::Commit(_) | Self::Compact(_) | Self::Rest | Self::Mend => None,
+            Self::Commit(transaction) | Self::CommitDeferred(transaction) => Some(transaction),
+            Self::Compact(_) | Self::Flush | Self::Reopen => None,
+        }
+    }
+
+    /// The transaction, if it may be deferred.
+    pub(super) fn deferred(&self) -> Option<&Transaction> {
+        match self {
+            Self::CommitDeferred(transaction) => Some(transaction),
+            Self::Commit(_) | Self::Compact(_) | Self::Flush | Self::Reopen => None,
         }
     }
 }

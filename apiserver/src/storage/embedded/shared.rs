@@ -1,35 +1,38 @@
-//! The open file of a store, as readers and watchers see it beside the writer.
+//! The open store file, shared by readers, watchers and the writer.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
 use tokio::task::spawn_blocking;
 
+use super::deferred::Deferred;
 use super::failure::in_database;
-use super::late::Late;
 use super::reads;
 use crate::storage::history::History;
 use crate::storage::watch::Log;
 use crate::storage::{Batch, Error, Limits, Revision};
 
-/// What watchers that keep up find in memory; those that do not read the file. Many small ones, because half of them may
-/// be late, and more nodes than that would make the file be written more often.
+/// History in memory for current watchers; others read the log in the file. It holds many small events,
+/// because half of them may be deferred writes, and more nodes would otherwise force more commits.
 const RECENT: Limits = Limits { revisions: 8192, bytes: 4 * 1024 * 1024 };
 
-/// What the writer, the readers and the watchers of a store have in common.
+/// State shared by the writer, readers and watchers.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Where the file is.
+    /// Path of the store file.
     pub(super) file: PathBuf,
-    /// None while it is being opened anew, when that failed, and in the end.
+    /// `None` while the file is being reopened, after that failed, and when closed.
     database: RwLock<Option<Database>>,
     recent: Mutex<History>,
-    /// Never more than the log in the file holds.
+    /// Never more than the limits of the log in the file.
     pub(super) recent_limits: Limits,
-    /// What the file does not have yet; readers that look at it keep it as it was.
-    late: Mutex<Arc<Late>>,
+    /// Deferred writes; readers hold the version they started with.
+    deferred: Mutex<Arc<Deferred>>,
+    /// The last write that needed space failed.
+    is_disk_full: AtomicBool,
 }
 
 impl Shared {
@@ -39,61 +42,81 @@ impl Shared {
             bytes: limits.bytes.min(RECENT.bytes),
         };
         let recent = Mutex::new(History::new(revision, recent_limits));
-        Self { file, database: RwLock::new(Some(database)), recent, recent_limits, late: Mutex::default() }
+        let (deferred, is_disk_full) = (Mutex::default(), AtomicBool::new(false));
+        Self { file, database: RwLock::new(Some(database)), recent, recent_limits, deferred, is_disk_full }
     }
 
-    /// Reads from one consistent picture of the file and of what is late beside it.
+    /// Reads a consistent snapshot of the file and the deferred writes.
     pub(super) fn read<T>(
         &self,
-        read: impl FnOnce(&ReadTransaction, &Late) -> Result<T, redb::Error>,
+        read: impl FnOnce(&ReadTransaction, &Deferred) -> Result<T, redb::Error>,
     ) -> Result<T, redb::Error> {
-        // In this order: what a commit takes along meanwhile is in the file then, and a file that has it all is believed.
-        let late = self.late();
-        read(&self.begin_read()?, &late)
+        // Order matters: a commit in between moves deferred writes to the file, and a file that is up to date
+        // takes precedence.
+        let deferred = self.deferred();
+        read(&self.begin_read()?, &deferred)
     }
 
-    /// What is late at this moment.
-    pub(super) fn late(&self) -> Arc<Late> {
-        self.lock_late().clone()
+    /// Whether the last write that needed space failed.
+    pub(super) fn is_disk_full(&self) -> bool {
+        self.is_disk_full.load(Ordering::Relaxed)
     }
 
-    /// Says what is late beside that from now on; for the writer alone.
-    pub(super) fn add_late(&self, batches: &[Arc<Batch>]) {
-        let mut late = self.lock_late();
-        // Copied only while somebody reads.
-        let late = Arc::make_mut(&mut late);
+    /// Sets whether the disk is full; returns the previous value.
+    pub(super) fn set_disk_full(&self, is_full: bool) -> bool {
+        self.is_disk_full.swap(is_full, Ordering::Relaxed)
+    }
+
+    /// The current deferred writes.
+    pub(super) fn deferred(&self) -> Arc<Deferred> {
+        self.lock_deferred().clone()
+    }
+
+    /// Adds deferred writes; called by the writer only.
+    pub(super) fn add_deferred(&self, batches: &[Arc<Batch>]) {
+        let mut deferred = self.lock_deferred();
+        // Copies only while a reader holds the old version.
+        let deferred = Arc::make_mut(&mut deferred);
         for batch in batches {
-            late.add(batch);
+            deferred.add(batch);
         }
     }
 
-    /// Says that the file has all of it; for the writer alone.
-    pub(super) fn forget_late(&self) {
-        *self.lock_late() = Arc::default();
+    /// Clears the deferred writes after a commit; called by the writer only.
+    pub(super) fn forget_deferred(&self) {
+        *self.lock_deferred() = Arc::default();
     }
 
-    fn lock_late(&self) -> MutexGuard<'_, Arc<Late>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_deferred(&self) -> MutexGuard<'_, Arc<Deferred>> {
+        self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A picture of the file that stays while the store goes on.
+    /// Starts a read transaction, which is isolated from later writes.
     pub(super) fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         Ok(database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_read()?)
     }
 
-    /// Begins to write; for the writer alone.
+    /// Starts a write transaction; called by the writer only.
     pub(super) fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         Ok(database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_write()?)
     }
 
-    /// Closes the file and puts another opening of it in its place, if that succeeds; nobody reads meanwhile.
+    /// Closes the file and opens it again; blocks readers meanwhile.
     pub(super) fn replace<E>(&self, open: impl FnOnce() -> Result<Database, E>) -> Result<(), E> {
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // What a failed file says when it is closed was said before.
+        // Errors of a failed file have been reported already.
         let _ = slot.take().map(Database::close);
         *slot = Some(open()?);
+        Ok(())
+    }
+
+    /// Moves the pages in use to the start of the file and truncates the rest. Reads and writes wait for it; it fails if a read is in
+    /// progress.
+    pub(super) fn compact(&self) -> Result<(), redb::Error> {
+        let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        slot.as_mut().ok_or(redb::Error::DatabaseClosed)?.compact()?;
         Ok(())
     }
 
@@ -103,12 +126,12 @@ impl Shared {
         Ok(slot.take().map_or(Ok(()), Database::close)?)
     }
 
-    /// The changes in memory.
+    /// The history in memory.
     pub(super) fn recent(&self) -> MutexGuard<'_, History> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the changes in memory because some between them and that revision are only in the file.
+    /// Resets the history in memory, because events before this revision are only in the file.
     pub(super) fn restart_recent(&self, revision: Revision) {
         *self.recent() = History::new(revision, self.recent_limits);
     }

@@ -1,58 +1,58 @@
-//! What a group of requests comes to, done in one write transaction of the database that is yet to be committed.
+//! Applies a group of requests within one write transaction.
 
 use std::sync::Arc;
 
 use redb::{Table, WriteTransaction};
 
 use super::codec::{Kind, entry_row};
-use super::late::{Late, RESERVE, only_event};
-use super::logbook::{Facts, Logbook};
+use super::deferred::{Deferred, RESERVE, only_event};
+use super::log_table::{Facts, LogTable};
 use super::reads;
 use super::request::Work;
-use super::tables::{ENTRIES, FACTS, LOG, RESERVED, REVISION, Standing};
+use super::tables::{ENTRIES, FACTS, FileState, LOG, RESERVED, REVISION};
 use crate::storage::decide::{Decision, decide};
-use crate::storage::transaction::yet_to_come;
+use crate::storage::transaction::future_revision;
 use crate::storage::{Batch, Change, Error, Limits, Outcome, Revision, Transaction};
 
-/// What a group of requests comes to, once it is committed.
+/// Result of a group, valid once it is committed.
 pub(super) struct Staged {
     pub(super) answers: Vec<Result<Outcome, Error>>,
     pub(super) batches: Vec<Arc<Batch>>,
     pub(super) revision: Revision,
-    /// The log was cut off after this revision.
+    /// The log was compacted up to this revision.
     pub(super) compacted: Option<Revision>,
-    /// Revisions up to this one are set aside.
+    /// Revisions up to this one are reserved.
     pub(super) reserved: Revision,
 }
 
-/// Does a group of requests, after everything that is late; without requests, that alone.
+/// Applies all deferred writes, then a group of requests, which may be empty.
 pub(super) fn stage(
     transaction: &WriteTransaction,
-    on_disk: Standing,
-    late: &Late,
+    on_disk: FileState,
+    deferred: &Deferred,
     group: &[&Work],
     limits: Limits,
 ) -> Result<Staged, redb::Error> {
     let staged = Staged {
         answers: Vec::with_capacity(group.len()),
         batches: Vec::new(),
-        revision: late.beside(on_disk.revision).map_or(on_disk.revision, Late::revision),
+        revision: deferred.beside(on_disk.revision).map_or(on_disk.revision, Deferred::revision),
         compacted: None,
         reserved: on_disk.reserved,
     };
     let facts = transaction.open_table(FACTS)?;
-    let log = Logbook::open(transaction.open_table(LOG)?, &facts)?;
+    let log = LogTable::open(transaction.open_table(LOG)?, &facts)?;
     let mut stage = Stage {
         facts,
         entries: transaction.open_table(ENTRIES)?,
         log,
         staged,
-        any_late: !late.is_empty(),
-        rests: false,
+        any_deferred: !deferred.is_empty(),
+        is_flush: false,
     };
-    for write in late.writes() {
+    for write in deferred.writes() {
         put(&mut stage.entries, &write.batch)?;
-        stage.log.add_late(&write.batch, write.on_disk)?;
+        stage.log.add_deferred(&write.batch, write.on_disk)?;
     }
     for work in group {
         let answer = stage.answer(work)?;
@@ -61,32 +61,32 @@ pub(super) fn stage(
     stage.end(limits)
 }
 
-/// The tables of the transaction, and what has been done so far.
+/// Open tables and results so far.
 struct Stage<'a> {
     facts: Facts<'a>,
     entries: Table<'a, &'static str, &'static [u8]>,
-    log: Logbook<'a>,
+    log: LogTable<'a>,
     staged: Staged,
-    any_late: bool,
-    /// Nothing more is expected to be late.
-    rests: bool,
+    any_deferred: bool,
+    /// The request is a flush: no deferred writes are expected to follow.
+    is_flush: bool,
 }
 
 impl Stage<'_> {
     fn answer(&mut self, work: &Work) -> Result<Result<Outcome, Error>, redb::Error> {
         match work {
-            Work::Commit(wanted) => return self.commit(wanted, Kind::Lasting).map(Ok),
-            Work::CommitLate(wanted) => return self.commit(wanted, Kind::Late).map(Ok),
+            Work::Commit(wanted) => return self.commit(wanted, Kind::Durable).map(Ok),
+            Work::CommitDeferred(wanted) => return self.commit(wanted, Kind::Deferred).map(Ok),
             Work::Compact(upto) if *upto > self.staged.revision => {
-                return Ok(Err(yet_to_come(*upto, self.staged.revision)));
+                return Ok(Err(future_revision(*upto, self.staged.revision)));
             }
             Work::Compact(upto) => {
                 if self.log.forget(*upto)? {
                     self.staged.compacted = self.staged.compacted.max(Some(*upto));
                 }
             }
-            Work::Rest => self.rests = true,
-            Work::Mend => {}
+            Work::Flush => self.is_flush = true,
+            Work::Reopen => {}
         }
         Ok(Ok(Outcome::Committed { revision: self.staged.revision }))
     }
@@ -99,11 +99,11 @@ impl Stage<'_> {
             Decision::Change(batch) => {
                 put(&mut self.entries, &batch)?;
                 match only_event(&batch) {
-                    Some((_, previous)) if kind == Kind::Late => {
-                        self.log.add_late(&batch, previous)?;
-                        self.any_late = true;
+                    Some((_, previous)) if kind == Kind::Deferred => {
+                        self.log.add_deferred(&batch, previous)?;
+                        self.any_deferred = true;
                     }
-                    _ => self.log.add(&batch, Kind::Lasting)?,
+                    _ => self.log.add(&batch, Kind::Durable)?,
                 }
                 self.staged.revision = batch.revision;
                 self.staged.batches.push(Arc::new(batch));
@@ -116,10 +116,10 @@ impl Stage<'_> {
         self.log.bound(limits)?;
         self.log.close(&mut self.facts)?;
         self.facts.insert(REVISION, self.staged.revision)?;
-        if self.rests {
+        if self.is_flush {
             self.staged.reserved = 0;
-        } else if self.any_late {
-            // Where there are some, there will be more.
+        } else if self.any_deferred {
+            // Further deferred writes are likely, so revisions are reserved for them.
             self.staged.reserved = self.staged.revision + RESERVE;
         }
         self.facts.insert(RESERVED, self.staged.reserved)?;

@@ -1,4 +1,4 @@
-//! The tables in the file of a store, the version of their format, and how such a file comes to be and is recognised.
+//! Tables of the store file, their format version, creation and migration.
 
 use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
@@ -6,58 +6,57 @@ use redb::{
 };
 
 use super::codec::entry_row;
-use super::logbook::Facts;
+use super::log_table::Facts;
 use super::medium::{Boxed, Overlay};
 use crate::storage::{Entry, Revision};
 
-/// Facts of the store by name. Its name and type stay in every format, for it holds the format.
+/// Named integers. Name and type of this table never change, because it contains the format version.
 pub(super) const FACTS: TableDefinition<&str, u64> = TableDefinition::new("coracle");
-/// The newest value of each key, see `codec`.
+/// Newest value of each key, see `codec`.
 pub(super) const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
-/// What each of the last revisions did, see `codec` and `logbook`.
+/// Events of recent revisions, see `codec` and `log_table`.
 pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
-/// The fact that counts the writes.
+/// Current revision.
 pub(super) const REVISION: &str = "revision";
-/// The fact that adds up the rows of the log.
+/// Total size of the log rows.
 pub(super) const LOG_BYTES: &str = "log_bytes";
-/// The fact that says after which revision the log begins.
+/// Revision after which the log begins.
 pub(super) const OLDEST: &str = "oldest";
-/// The fact that says up to where revisions may have been given that the file knows nothing of; no more than the revision
-/// when nothing was late.
+/// Upper bound of revisions used by deferred writes; not above the current revision if there were none.
 pub(super) const RESERVED: &str = "reserved";
 const FORMAT: &str = "format";
 
-/// The format written here.
+/// Format version of new files.
 pub(super) const KNOWN_FORMAT: u64 = 1 + MIGRATIONS.len() as u64;
-/// The first makes format 2 of format 1, and so on.
-const MIGRATIONS: &[Migration] = &[late_writes];
+/// Migrations: the first one converts format 1 to 2, and so on.
+const MIGRATIONS: &[Migration] = &[deferred_writes];
 
-/// Turns the tables of one format into the next one, all or nothing.
+/// Converts one format to the next, atomically.
 pub(super) type Migration = fn(&WriteTransaction) -> Result<(), redb::Error>;
 
-/// Memory for pages of the file; whoever reads much keeps a cache above the store.
+/// Page cache size in bytes; the watch cache serves frequent reads.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a file says of itself.
+/// Format and revisions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// Its format.
+pub(super) struct FileState {
+    /// Format version.
     pub(super) format: u64,
-    /// Its newest revision.
+    /// Current revision.
     pub(super) revision: Revision,
-    /// Up to where revisions may have been given beyond that.
+    /// Upper bound of reserved revisions.
     pub(super) reserved: Revision,
 }
 
-impl Standing {
-    /// No revision after this one was ever given.
+impl FileState {
+    /// The highest revision that may have been used.
     pub(super) fn newest_given(self) -> Revision {
         self.revision.max(self.reserved)
     }
 }
 
-/// Makes a store of an empty file.
+/// Creates a store in an empty file.
 pub(super) fn create(
     backend: Box<dyn StorageBackend>,
     revision: Revision,
@@ -80,65 +79,65 @@ pub(super) fn create(
     Ok(database.close()?)
 }
 
-/// Opens the file of a store.
+/// Opens a store file.
 pub(super) fn open(backend: Box<dyn StorageBackend>) -> Result<Database, redb::Error> {
     if backend.len()? == 0 {
-        // It would be taken for a new one.
+        // redb would initialize it as a new database.
         return Err(redb::Error::Corrupted("the file is empty".to_owned()));
     }
     Ok(builder().create_with_backend(Boxed(backend))?)
 }
 
-/// How closely a file is looked at.
+/// Thoroughness of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Every page is read and checked.
-    Whole,
-    /// What it says of itself is believed.
-    Glance,
+    /// Verifies every page.
+    Full,
+    /// Trusts the header of the file.
+    Quick,
 }
 
-/// Looks at a file without changing it.
-pub(super) fn examine(backend: Box<dyn StorageBackend>, look: Look) -> Result<Standing, redb::Error> {
+/// Inspects a file without modifying it.
+pub(super) fn examine(backend: Box<dyn StorageBackend>, look: Look) -> Result<FileState, redb::Error> {
     if backend.len()? == 0 {
         return Err(redb::Error::Corrupted("the file is empty".to_owned()));
     }
     let overlay = Overlay::new(backend)?;
-    let database = builder().set_check_integrity_on_open(look == Look::Whole).create_with_backend(overlay)?;
+    let database = builder().set_check_integrity_on_open(look == Look::Full).create_with_backend(overlay)?;
     let transaction = database.begin_read()?;
-    let standing = standing(&transaction)?;
-    if standing.format == KNOWN_FORMAT {
+    let file_state = file_state(&transaction)?;
+    if file_state.format == KNOWN_FORMAT {
         transaction.open_table(ENTRIES)?;
         transaction.open_table(LOG)?;
     }
-    Ok(standing)
+    Ok(file_state)
 }
 
-/// What a file says of itself.
-pub(super) fn standing(transaction: &ReadTransaction) -> Result<Standing, redb::Error> {
+/// Format and revisions, read within a transaction.
+pub(super) fn file_state(transaction: &ReadTransaction) -> Result<FileState, redb::Error> {
     let facts = transaction.open_table(FACTS)?;
-    // Format 1 reserves nothing.
+    // Format 1 has no reserved revisions.
     let reserved = facts.get(RESERVED)?.map_or(0, |value| value.value());
-    Ok(Standing { format: fact(&facts, FORMAT)?, revision: fact(&facts, REVISION)?, reserved })
+    Ok(FileState { format: fact(&facts, FORMAT)?, revision: fact(&facts, REVISION)?, reserved })
 }
 
-/// A fact that every store has.
+/// A named integer that every store has.
 pub(super) fn fact(facts: &impl ReadableTable<&'static str, u64>, name: &str) -> Result<u64, redb::Error> {
     let value = facts.get(name)?.map(|value| value.value());
-    value.ok_or_else(|| redb::Error::Corrupted(format!("it does not say its {name}")))
+    value.ok_or_else(|| redb::Error::Corrupted(format!("it does not contain its {name}")))
 }
 
-/// What an open file says of itself.
-pub(super) fn standing_of(database: &Database) -> Result<Standing, redb::Error> {
-    standing(&database.begin_read()?)
+/// Format and revisions of an open file.
+pub(super) fn file_state_of(database: &Database) -> Result<FileState, redb::Error> {
+    file_state(&database.begin_read()?)
 }
 
-/// Brings a file of an older format up to the one that is known here.
+/// Migrates a file to the current format.
 pub(super) fn migrate(database: &Database, format: u64) -> Result<(), redb::Error> {
     migrate_by(database, format, MIGRATIONS)
 }
 
-/// The same, by these steps.
+/// Like [`migrate`], with the given list of migrations.
 pub(super) fn migrate_by(database: &Database, format: u64, all: &[Migration]) -> Result<(), redb::Error> {
     let done = usize::try_from(format.saturating_sub(1)).unwrap_or(usize::MAX);
     let steps = all.get(done..).unwrap_or_default();
@@ -154,7 +153,7 @@ pub(super) fn migrate_by(database: &Database, format: u64, all: &[Migration]) ->
     Ok(transaction.commit()?)
 }
 
-/// Sets a file to a revision with an empty log, so that every watch of its past is told to list again.
+/// Sets the revision and clears the log, so that all earlier watches must list again.
 pub(super) fn set_revision(database: &Database, revision: Revision) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
@@ -166,7 +165,7 @@ pub(super) fn set_revision(database: &Database, revision: Revision) -> Result<()
     Ok(transaction.commit()?)
 }
 
-/// The facts of a store with an empty log.
+/// Initial integers of a store with an empty log.
 fn begin_at(facts: &mut Facts<'_>, revision: Revision) -> Result<(), redb::Error> {
     for (name, value) in [(REVISION, revision), (OLDEST, revision), (LOG_BYTES, 0), (RESERVED, 0)] {
         facts.insert(name, value)?;
@@ -174,9 +173,9 @@ fn begin_at(facts: &mut Facts<'_>, revision: Revision) -> Result<(), redb::Error
     Ok(())
 }
 
-/// Format 2 has late writes: revisions that are set aside for them, and a log that says where it begins because late
-/// writes may be missing from it.
-fn late_writes(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+/// Format 2 adds deferred writes: reserved revisions, and an explicit start of the log, from which deferred
+/// writes may be missing.
+fn deferred_writes(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let first = transaction.open_table(LOG)?.first()?.map(|(revision, _)| revision.value());
     let mut facts = transaction.open_table(FACTS)?;
     let revision = fact(&facts, REVISION)?;

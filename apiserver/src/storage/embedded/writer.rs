@@ -1,8 +1,8 @@
-//! The one writer of a store: everything that waits is done in order, in one commit, and answered when it is on the disk.
+//! Writer thread of the embedded store: commits queued requests in groups and replies when they are on disk.
 //!
-//! Writes that may be late are answered at once and kept in memory, as long as nothing waits that may not, there is not too
-//! much of them, and enough revisions are set aside; every commit takes along all of it. So the file is always what the
-//! store was at one revision, and what a kill costs is the end of what was late, never something before it.
+//! Deferred writes are answered from memory if no other request waits, they stay within the limits, and
+//! enough revisions are reserved. Every commit persists all of them. The file therefore always equals the
+//! store at one revision; a crash loses only the latest deferred writes.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,43 +11,52 @@ use std::time::{Duration, Instant};
 use redb::WriteTransaction;
 use tokio::sync::watch;
 
+use super::deferred::{self, Deferred};
 use super::failure::in_database;
-use super::late::{self, Late};
 use super::medium::Medium;
 use super::request::{Request, Work};
+use super::reserve::{self, LOG_ON_FULL_DISK};
 use super::shared::Shared;
 use super::stage::{Staged, stage};
-use super::tables::{ENTRIES, Look, Standing, examine, open, standing_of};
+use super::tables::{ENTRIES, FileState, Look, examine, file_state_of, open};
 use super::{failure, reads};
 use crate::storage::decide::{Decision, decide};
 use crate::storage::{Batch, Error, Limits, Outcome, Revision};
 
-/// Requests done in one commit; more of them would make the first wait long for its answer.
-const GROUP_REQUESTS: usize = 512;
-/// How long a group waits for more once several have come at a time: a fraction of what a commit takes, and each commit
-/// saved is a dozen pages and two waits for the disk. Who writes alone never waits.
-const GATHER: Duration = Duration::from_micros(300);
+/// Maximum number of requests per commit; more would delay the first reply.
+const MAX_GROUP: usize = 512;
+/// Time to gather further requests after a commit had several. It is a fraction of a commit, and each saved
+/// commit avoids a dozen pages and two syncs. A single writer never waits.
+const GATHER_TIME: Duration = Duration::from_micros(300);
 
-/// How much the writer goes before other threads that are as busy, as `nice` counts it: everybody who writes waits for it,
-/// and it waits for the disk more than it works.
+/// Nice value of the thread: all writers wait for it, and it mostly waits for the disk.
 const NICENESS: i32 = -10;
+
+/// Delay before filling the reserve is retried.
+const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Compaction, which blocks all writes, takes at most one part in this many of the time while the disk is full.
+const COMPACTION_SHARE: u32 = 10;
 
 pub(super) struct Writer {
     pub(super) medium: Box<dyn Medium>,
     pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
-    /// The revision of the store, and of everybody who was told of one.
+    /// Current revision, for watchers.
     pub(super) newest: watch::Sender<Revision>,
-    /// What the file says of itself; what the store is beyond it is late.
-    pub(super) on_disk: Standing,
-    /// How long anything is late.
-    pub(super) late_for: Duration,
+    /// State of the file; later writes are deferred.
+    pub(super) on_disk: FileState,
+    /// Maximum delay of deferred writes.
+    pub(super) defer_limit: Duration,
+    /// When to retry filling the reserve; `None` while it is full.
+    pub(super) fill_at: Option<Instant>,
+    /// When the store may be compacted again; `None` before the first compaction.
+    pub(super) compact_at: Option<Instant>,
 }
 
-/// A group that could not be committed.
+/// A group that failed to commit.
 struct Failure {
     error: redb::Error,
-    /// What it would have come to, if it got so far that it may have been.
+    /// The results, if the commit may have succeeded.
     staged: Option<Box<Staged>>,
 }
 
@@ -58,24 +67,25 @@ impl From<redb::Error> for Failure {
 }
 
 impl Writer {
-    /// Works until nobody can ask any more, then closes the file.
+    /// Handles requests until all senders are dropped, then closes the file.
     pub(super) fn run(mut self, requests: Receiver<Request>) {
-        // On Linux that is this thread. Who may not ask for it is served as well, only later when all are busy.
+        // On Linux this applies to the calling thread. Without permission it keeps normal priority.
         if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-            tracing::debug!(%error, "the store is written by a thread like any other");
+            tracing::debug!(%error, "cannot raise the priority of the store's writer thread");
         }
-        let mut group = Vec::with_capacity(GROUP_REQUESTS);
+        self.fill_reserve();
+        let mut group = Vec::with_capacity(MAX_GROUP);
         let (mut due, mut was_shared) = (None, false);
         loop {
             match wait(&requests, due) {
                 Waited::Asked(first) => {
                     group.push(first);
                     if was_shared {
-                        std::thread::sleep(GATHER);
+                        std::thread::sleep(GATHER_TIME);
                     }
-                    group.extend(requests.try_iter().take(GROUP_REQUESTS - 1));
+                    group.extend(requests.try_iter().take(MAX_GROUP - 1));
                 }
-                // Whatever comes of it: the next try is as far away as this one was.
+                // The next flush is a full interval away, even if this one fails.
                 Waited::Due => due = None,
                 Waited::Over => break,
             }
@@ -83,64 +93,174 @@ impl Writer {
             let works: Vec<&Work> = group.iter().map(|request| &request.work).collect();
             let answers = self.serve(&works);
             for (request, answer) in group.drain(..).zip(answers) {
-                // Whoever has gone away does not want to know.
+                // The requester may be gone.
                 let _ = request.reply.send(answer);
                 drop(request.room);
             }
             due = match due {
-                _ if self.shared.late().is_empty() => None,
+                _ if self.shared.deferred().is_empty() => None,
                 Some(due) => Some(due),
-                None => Instant::now().checked_add(self.late_for),
+                None => Instant::now().checked_add(self.defer_limit),
             };
         }
         let file = self.shared.file.clone();
-        for error in self.serve(&[&Work::Rest]).into_iter().filter_map(Result::err) {
-            tracing::warn!(file = %file.display(), %error, "the last heartbeats were not written; nothing else is lost");
+        for error in self.serve(&[&Work::Flush]).into_iter().filter_map(Result::err) {
+            tracing::warn!(file = %file.display(), %error, "the last heartbeats were not persisted; no other write is lost");
         }
         if let Err(error) = self.shared.close() {
-            tracing::warn!(file = %file.display(), %error, "the store was not closed cleanly, nothing is lost");
+            tracing::warn!(file = %file.display(), %error, "the store was not closed cleanly; no write is lost");
         }
     }
 
-    /// Does what is asked; without a request, brings to the disk what is late.
+    /// Handles a group; an empty one persists deferred writes.
     fn serve(&mut self, group: &[&Work]) -> Vec<Result<Outcome, Error>> {
-        if !group.is_empty() && group.iter().all(|work| matches!(work, Work::Mend)) {
-            return self.mend(group.len());
+        if !group.is_empty() && group.iter().all(|work| matches!(work, Work::Reopen)) {
+            return self.reopen_only(group.len());
         }
-        if let Some(answers) = self.answer_late(group) {
+        if let Some(answers) = self.answer_deferred(group) {
             return answers;
         }
-        match self.commit(group) {
+        // Checked before the commit, which changes the stored sizes.
+        let is_growth = self.shared.is_disk_full() && !group.iter().all(|work| self.frees_space(work));
+        match self.commit(group, self.limits) {
+            Ok(staged) => {
+                self.publish(&staged.batches, staged.compacted, staged.revision);
+                if is_growth {
+                    self.shared.set_disk_full(false);
+                }
+                if self.fill_at.is_some_and(|at| at <= Instant::now()) {
+                    self.fill_reserve();
+                }
+                staged.answers
+            }
+            Err(failure) => {
+                let is_full = failure::is_full(&failure.error);
+                let answers = self.resolve_failed_commit(failure, group.len());
+                let is_refused = answers.iter().all(|answer| matches!(answer, Err(Error::Full { .. })));
+                if is_full && is_refused { self.commit_on_full_disk(group, answers) } else { answers }
+            }
+        }
+    }
+
+    /// On a full disk, commits the requests that free space, one at a time, and then the others as far as the freed
+    /// space allows. Requests that find no space keep their error in `answers`.
+    fn commit_on_full_disk(
+        &mut self,
+        group: &[&Work],
+        mut answers: Vec<Result<Outcome, Error>>,
+    ) -> Vec<Result<Outcome, Error>> {
+        if !self.shared.set_disk_full(true) {
+            let file = self.shared.file.display();
+            tracing::warn!(%file, "the disk is full: only deletes and writes that need no more space succeed");
+        }
+        let relief: Vec<bool> = group.iter().map(|work| self.frees_space(work)).collect();
+        // An empty group consists of deferred writes, which only replace values.
+        let is_any = group.is_empty() || relief.contains(&true);
+        let has_growth = relief.contains(&false);
+        let compacts = has_growth && self.compact_at.is_none_or(|at| at <= Instant::now());
+        if !(is_any || compacts) || !self.medium.release_reserve().is_ok_and(|is_released| is_released) {
+            return answers;
+        }
+        if group.is_empty() {
+            self.commit_with_short_log(&[]);
+        }
+        self.retry(group, &mut answers, |index| relief[index]);
+        if compacts {
+            self.compact();
+        }
+        self.fill_reserve();
+        if compacts && self.retry(group, &mut answers, |index| !relief[index]) {
+            self.shared.set_disk_full(false);
+        }
+        answers
+    }
+
+    /// Commits the chosen requests of a group, each by itself. Returns whether one succeeded.
+    fn retry(
+        &mut self,
+        group: &[&Work],
+        answers: &mut [Result<Outcome, Error>],
+        is_chosen: impl Fn(usize) -> bool,
+    ) -> bool {
+        let mut has_succeeded = false;
+        for (index, (work, answer)) in group.iter().zip(answers).enumerate() {
+            if is_chosen(index)
+                && let Some(answered) = self.commit_with_short_log(&[*work]).into_iter().next()
+            {
+                has_succeeded |= answered.is_ok();
+                *answer = answered;
+            }
+        }
+        has_succeeded
+    }
+
+    /// Commits a group and trims the log to what a full disk has room for.
+    fn commit_with_short_log(&mut self, group: &[&Work]) -> Vec<Result<Outcome, Error>> {
+        match self.commit(group, LOG_ON_FULL_DISK) {
             Ok(staged) => {
                 self.publish(&staged.batches, staged.compacted, staged.revision);
                 staged.answers
             }
-            Err(failure) => self.settle(failure, group.len()),
+            Err(failure) => self.resolve_failed_commit(failure, group.len()),
         }
     }
 
-    /// Opens the file anew if it has failed. Nothing is written, so that a full disk can be read.
-    fn mend(&mut self, requests: usize) -> Vec<Result<Outcome, Error>> {
+    /// Returns the space of deleted objects and of trimmed log entries to the file system. Free pages in the file are
+    /// not enough: the file is sparse, and a free page may have no block on the disk.
+    fn compact(&mut self) {
+        let begun = Instant::now();
+        self.commit_with_short_log(&[]);
+        if let Err(error) = self.shared.compact() {
+            tracing::debug!(%error, "the store was not compacted");
+            if failure::is_broken(&error) {
+                self.resolve_failed_commit(error.into(), 0);
+            }
+        }
+        let pause = RESERVE_RETRY_INTERVAL.max(begun.elapsed() * COMPACTION_SHARE);
+        self.compact_at = Instant::now().checked_add(pause);
+    }
+
+    fn frees_space(&self, work: &Work) -> bool {
+        let Some(transaction) = work.transaction() else { return true };
+        let stored_len = |key: &str| {
+            let entries = self.shared.begin_read().ok()?.open_table(ENTRIES).ok()?;
+            Some(reads::entry(&entries, key).ok()??.value.len())
+        };
+        reserve::frees_space(transaction, stored_len)
+    }
+
+    /// Fills the reserve as far as possible.
+    fn fill_reserve(&mut self) {
+        let is_filled = self.medium.fill_reserve().unwrap_or_else(|error| {
+            let file = self.shared.file.display();
+            tracing::warn!(%file, %error, "cannot reserve disk space; deletes will fail once the disk is full");
+            false
+        });
+        self.fill_at = if is_filled { None } else { Instant::now().checked_add(RESERVE_RETRY_INTERVAL) };
+    }
+
+    /// Reopens a failed file. Nothing is written, so that a full disk stays readable.
+    fn reopen_only(&mut self, requests: usize) -> Vec<Result<Outcome, Error>> {
         let revision = *self.newest.borrow();
         match self.begin().and_then(|transaction| Ok(transaction.abort()?)) {
             Ok(()) => vec![Ok(Outcome::Committed { revision }); requests],
-            Err(error) => self.settle(error.into(), requests),
+            Err(error) => self.resolve_failed_commit(error.into(), requests),
         }
     }
 
-    /// Does a group of writes that may all be late, in memory alone; `None` when it has to go to the disk.
-    fn answer_late(&mut self, group: &[&Work]) -> Option<Vec<Result<Outcome, Error>>> {
-        let wanted: Vec<_> = group.iter().map(|work| work.late()).collect::<Option<_>>()?;
+    /// Answers a group of deferrable writes from memory; `None` if it must be committed.
+    fn answer_deferred(&mut self, group: &[&Work]) -> Option<Vec<Result<Outcome, Error>>> {
+        let wanted: Vec<_> = group.iter().map(|work| work.deferred()).collect::<Option<_>>()?;
         if wanted.is_empty() {
             return None;
         }
-        // A file that has failed may hold more than was told: nothing is decided before it is opened anew.
+        // A failed file may contain more than was reported: it must be reopened first.
         let entries = self.shared.begin_read().ok()?.open_table(ENTRIES).ok()?;
-        let (before, mut late) = (self.shared.late(), Late::default());
+        let (before, mut deferred) = (self.shared.deferred(), Deferred::default());
         let (mut answers, mut batches) = (Vec::new(), Vec::new());
         let mut revision = *self.newest.borrow();
         for wanted in wanted {
-            let look = |key: &str| match late.entry(key).or_else(|| before.entry(key)) {
+            let look = |key: &str| match deferred.entry(key).or_else(|| before.entry(key)) {
                 Some(entry) => Ok(Some(entry)),
                 None => reads::entry(&entries, key),
             };
@@ -150,7 +270,7 @@ impl Writer {
                 Decision::Change(batch) => {
                     revision = batch.revision;
                     let batch = Arc::new(batch);
-                    if !late.add(&batch) {
+                    if !deferred.add(&batch) {
                         return None;
                     }
                     batches.push(batch);
@@ -158,21 +278,21 @@ impl Writer {
                 }
             }));
         }
-        let has_room = before.has_room_for(&late, late::most(self.shared.recent_limits));
+        let has_room = before.has_room_for(&deferred, deferred::most(self.shared.recent_limits));
         if revision > self.on_disk.newest_given() || !has_room {
             return None;
         }
         drop(before);
-        self.shared.add_late(&batches);
+        self.shared.add_deferred(&batches);
         self.publish(&batches, None, revision);
         Some(answers)
     }
 
-    fn commit(&mut self, group: &[&Work]) -> Result<Staged, Failure> {
+    fn commit(&mut self, group: &[&Work], limits: Limits) -> Result<Staged, Failure> {
         let mut transaction = self.begin()?;
         transaction.set_quick_repair(true);
-        let staged = stage(&transaction, self.on_disk, &self.shared.late(), group, self.limits)?;
-        // What is late is taken along even when all else turned out to change nothing, for the work is done.
+        let staged = stage(&transaction, self.on_disk, &self.shared.deferred(), group, limits)?;
+        // Deferred writes are persisted even if the group changes nothing, because the work is done already.
         let is_as_before =
             (staged.revision, staged.reserved) == (self.on_disk.revision, self.on_disk.reserved);
         if is_as_before && staged.compacted.is_none() {
@@ -183,11 +303,11 @@ impl Writer {
             return Err(Failure { error: error.into(), staged: Some(Box::new(staged)) });
         }
         (self.on_disk.revision, self.on_disk.reserved) = (staged.revision, staged.reserved);
-        self.shared.forget_late();
+        self.shared.forget_deferred();
         Ok(staged)
     }
 
-    /// Begins to write, with the file opened anew if it had failed.
+    /// Starts a write transaction, reopening a failed file.
     fn begin(&mut self) -> Result<WriteTransaction, redb::Error> {
         match self.shared.begin_write() {
             Err(error) if failure::is_broken(&error) => {
@@ -198,7 +318,7 @@ impl Writer {
         }
     }
 
-    /// Tells watchers and readers what is committed, or late.
+    /// Publishes committed or deferred events to watchers.
     fn publish(&self, batches: &[Arc<Batch>], compacted: Option<Revision>, revision: Revision) {
         let mut recent = self.shared.recent();
         for batch in batches {
@@ -215,10 +335,10 @@ impl Writer {
         });
     }
 
-    /// Finds out from the disk what a failed commit came to, so that nobody is told something else than what is there.
-    fn settle(&mut self, failure: Failure, requests: usize) -> Vec<Result<Outcome, Error>> {
+    /// Determines from the file whether a failed commit took effect, so that replies match the stored state.
+    fn resolve_failed_commit(&mut self, failure: Failure, requests: usize) -> Vec<Result<Outcome, Error>> {
         let file = &self.shared.file;
-        tracing::warn!(file = %file.display(), error = %failure.error, "a commit failed; opening the store anew");
+        tracing::warn!(file = %file.display(), error = %failure.error, "a commit failed; reopening the store");
         let reason = failure.error.to_string();
         let before = self.on_disk.revision;
         let error = match (self.reopen(), failure.staged) {
@@ -235,20 +355,20 @@ impl Writer {
         vec![Err(error); requests]
     }
 
-    /// True when the file can be read, though it cannot be opened, and has not come to that revision: it never will.
+    /// True when the file is readable and below that revision, so that the commit can never take effect.
     fn lacks(&self, revision: Revision) -> bool {
-        let look = self.medium.look().map_err(redb::Error::from);
-        let standing = look.and_then(|look| examine(look, Look::Glance));
-        standing.is_ok_and(|standing| standing.revision < revision)
+        let look = self.medium.open_read_only().map_err(redb::Error::from);
+        let file_state = look.and_then(|look| examine(look, Look::Quick));
+        file_state.is_ok_and(|file_state| file_state.revision < revision)
     }
 
-    /// Opens the file anew, which also writes its head again and waits for the disk: what it says from then on stays.
+    /// Reopens the file. This rewrites and syncs its header, so that the state found is final.
     fn reopen(&mut self) -> Result<(), redb::Error> {
         let before = self.on_disk.revision;
         let mut found = self.on_disk;
         self.shared.replace(|| {
             let database = open(self.medium.open()?)?;
-            found = standing_of(&database)?;
+            found = file_state_of(&database)?;
             if found.revision < before {
                 let reason =
                     format!("it is at revision {}, and {before} was on the disk before", found.revision);
@@ -258,21 +378,21 @@ impl Writer {
         })?;
         self.on_disk = found;
         if found.revision > before {
-            // A commit that was given up had happened, and has taken along what was late.
+            // A commit that was reported as failed took effect, including deferred writes.
             self.shared.restart_recent(found.revision);
-            self.shared.forget_late();
+            self.shared.forget_deferred();
             self.newest.send_modify(|newest| *newest = found.revision.max(*newest));
         }
         Ok(())
     }
 }
 
-/// What the writer was woken by.
+/// Reason for waking up.
 enum Waited {
     Asked(Request),
-    /// What is late is due.
+    /// Deferred writes are due.
     Due,
-    /// Nobody can ask any more.
+    /// All senders are dropped.
     Over,
 }
 
@@ -280,7 +400,7 @@ fn wait(requests: &Receiver<Request>, due: Option<Instant>) -> Waited {
     let Some(due) = due else { return requests.recv().map_or(Waited::Over, Waited::Asked) };
     let left = due.saturating_duration_since(Instant::now());
     if left.is_zero() {
-        // However much there is to do.
+        // Not postponed by further requests.
         return Waited::Due;
     }
     match requests.recv_timeout(left) {

@@ -1,4 +1,4 @@
-//! A copy of everything in an etcd as of one revision, in the format of the store in a file.
+//! Backup of an etcd at one revision, in the format of the embedded store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::{Inner, translate};
 use crate::storage::embedded::write_copy;
 use crate::storage::{Entry, Error, Revision};
 
-/// Entries read at once.
-const PAGE: usize = 500;
-/// Pages read before they are written.
-const AHEAD: usize = 2;
+/// Entries per page.
+const PAGE_ENTRIES: usize = 500;
+/// Pages read ahead of writing.
+const PAGES_AHEAD: usize = 2;
 
-/// Copies everything into a new file.
+/// Copies all entries to a new file.
 pub(super) async fn backup(store: &Arc<Inner>, path: &Path) -> Result<(), Error> {
     let revision = store.revision().await?;
-    let (pages, mut read) = mpsc::channel(AHEAD);
+    let (pages, mut read) = mpsc::channel(PAGES_AHEAD);
     let reading = tokio::spawn(read_all(store.clone(), revision, pages));
     let entries = std::iter::from_fn(move || read.blocking_recv()).flat_map(|page| match page {
         Ok(entries) => entries.into_iter().map(Ok).collect::<Vec<_>>(),
@@ -32,9 +32,9 @@ pub(super) async fn backup(store: &Arc<Inner>, path: &Path) -> Result<(), Error>
 async fn read_all(store: Arc<Inner>, revision: Revision, pages: mpsc::Sender<Result<Vec<Entry>, Error>>) {
     let (mut key, end) = translate::bounds("", None);
     loop {
-        let page = store.page(key, end.clone(), PAGE, Some(revision)).await;
+        let page = store.page(key, end.clone(), PAGE_ENTRIES, Some(revision)).await;
         let next = page.as_ref().ok().and_then(|page| page.next.clone());
-        // Whoever wrote them may have failed and gone.
+        // The writer may have failed.
         if pages.send(page.map(|page| page.entries)).await.is_err() {
             return;
         }

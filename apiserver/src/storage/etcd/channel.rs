@@ -1,6 +1,8 @@
-//! Connections to an etcd: calls share one to the member that answered last, and each stream has one of its own.
+//! gRPC channel to etcd: calls share a connection to the member that answered last, and each stream has its
+//! own connection.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,44 +24,65 @@ use tokio_rustls::TlsConnector;
 
 use super::endpoint::Endpoint;
 use super::failure::is_final;
-use super::grpc::{Frames, Misread, Status, frame};
+use super::grpc::{FrameError, Frames, Status, frame};
+use crate::tasks;
 
-/// How long a connection may take: a few round trips within a data centre, and a busy machine.
+/// Connection timeout: a few round trips within a data center, plus slack for a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a call may take; etcd itself gives up after seven seconds.
+/// Call timeout; etcd itself gives up after seven seconds.
 const CALL_TIMEOUT: Duration = Duration::from_secs(8);
-/// A member with a call or a stream under way is asked so often whether it is still there; etcd allows every five seconds.
+/// Interval of HTTP/2 pings while calls or streams are open; etcd permits one every five seconds.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long its answer may take.
+/// Timeout of a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// What etcd may send of one answer before it is read, and of all on a connection.
+/// HTTP/2 flow-control windows per stream and per connection.
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
-/// What rustls says of a certificate that it does not trust, and of a peer that does not trust its own. By their texts,
-/// for what carries the errors here keeps no more of them.
-const DISTRUST: &str = "invalid peer certificate";
-const ALERT: &str = "received fatal alert";
+/// Text of rustls for a rejected client certificate. The text is compared, because `h2` keeps only the text of an I/O
+/// error.
+const TLS_ALERT: &str = "received fatal alert";
 
 type Body = BoxBody<Bytes, Infallible>;
 type Sender = SendRequest<Body>;
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It never reached an etcd.
+    /// The request was not sent.
     Unsent(String),
-    /// It may have reached one, and nobody said what came of it.
+    /// The request may have been executed.
     Unanswered(String),
-    /// This is what etcd said.
+    /// etcd returned an error status.
     Refused(Status),
-    /// One of the two does not trust the other's certificate.
+    /// A certificate was rejected, by either side.
     Distrusted(String),
-    /// The answer is too large to be held.
+    /// The response exceeds the size limit.
     TooLarge,
 }
 
-/// The way to an etcd of several members.
+/// Why a member cannot be connected to.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    /// The certificate of the member is not trusted.
+    #[error("{0}")]
+    Distrusted(String),
+    /// Everything else; another attempt may succeed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<io::Error> for ConnectError {
+    fn from(error: io::Error) -> Self {
+        let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match of_tls {
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Distrusted(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Channel to the members of an etcd cluster.
 #[derive(Debug)]
 pub(super) struct Channel {
     endpoints: Vec<Endpoint>,
@@ -69,9 +92,9 @@ pub(super) struct Channel {
 
 #[derive(Debug)]
 struct Current {
-    /// Which member is spoken to, or tried next.
+    /// The current member, or the next one to try.
     member: usize,
-    /// Counts the connections, so that one that failed is given up once.
+    /// Connection counter, so that a failed connection is dropped only once.
     generation: u64,
     sender: Option<Sender>,
 }
@@ -81,7 +104,7 @@ impl Channel {
         Self { endpoints, tls, current: Mutex::new(Current { member: 0, generation: 0, sender: None }) }
     }
 
-    /// All members, for messages.
+    /// All endpoints, for messages.
     pub(super) fn name(&self) -> String {
         self.endpoints.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
@@ -90,7 +113,7 @@ impl Channel {
         self.endpoints.len()
     }
 
-    /// Calls a method once, at one member.
+    /// Calls a method once, on one member.
     pub(super) async fn call<A: Message + Default>(
         &self,
         method: &'static str,
@@ -98,27 +121,27 @@ impl Channel {
     ) -> Result<A, Failure> {
         let connected = timeout(CALL_TIMEOUT, self.sender()).await;
         let (sender, generation) =
-            connected.unwrap_or_else(|_| Err(Failure::Unsent("no connection in time".to_owned())))?;
+            connected.unwrap_or_else(|_| Err(Failure::Unsent("the connection timed out".to_owned())))?;
         let body = Full::new(frame(request)).boxed();
         let answered = timeout(CALL_TIMEOUT, answer(sender, method, body)).await;
         let failed =
-            match answered.unwrap_or_else(|_| Err(Failure::Unanswered("no answer in time".to_owned()))) {
+            match answered.unwrap_or_else(|_| Err(Failure::Unanswered("the call timed out".to_owned()))) {
                 Ok(message) => return decode(message),
                 Err(failed) => failed,
             };
-        // Another member may know better, unless this one knows quite well what it refused.
+        // Another member may succeed, unless the error is final.
         let elsewhere = match &failed {
             Failure::Unsent(_) | Failure::Unanswered(_) => true,
             Failure::Refused(status) => !is_final(status),
             Failure::Distrusted(_) | Failure::TooLarge => false,
         };
         if elsewhere {
-            self.give_up(generation).await;
+            self.drop_connection(generation).await;
         }
         Err(failed)
     }
 
-    /// Begins a stream of answers to one request, on a connection of its own: nobody who reads it slowly holds up calls.
+    /// Opens a response stream on its own connection, so that a slow reader does not block calls.
     pub(super) async fn stream<A: Message + Default>(
         &self,
         method: &'static str,
@@ -126,7 +149,7 @@ impl Channel {
     ) -> Result<Answers<A>, Failure> {
         let from = self.current.lock().await.member;
         let (_, mut sender) = self.connect(from).await?;
-        // etcd takes an end of what is asked for the end of the stream.
+        // etcd ends the stream when the request side is closed.
         let first = stream::iter([Ok(Frame::data(frame(request)))]).chain(stream::pending());
         let request = head(method)
             .header("hasleader", "true")
@@ -134,13 +157,13 @@ impl Channel {
         let request = request.map_err(|error| Failure::Unsent(error.to_string()))?;
         let sent = timeout(CALL_TIMEOUT, sender.send_request(request)).await;
         let response = sent
-            .map_err(|_| Failure::Unanswered("no answer in time".to_owned()))?
-            .map_err(|error| broken(&error, Failure::Unanswered))?;
-        let body = begun(response)?;
+            .map_err(|_| Failure::Unanswered("the call timed out".to_owned()))?
+            .map_err(|error| connection_error(&error, Failure::Unanswered))?;
+        let body = response_body(response)?;
         Ok(Answers { body, frames: Frames::default(), _sender: sender, _answers: std::marker::PhantomData })
     }
 
-    /// The connection that calls share, made anew where there is none.
+    /// The shared connection, established if necessary.
     async fn sender(&self) -> Result<(Sender, u64), Failure> {
         let mut current = self.current.lock().await;
         if let Some(sender) = current.sender.as_ref().filter(|sender| !sender.is_closed()) {
@@ -154,62 +177,65 @@ impl Channel {
         Ok((sender, current.generation))
     }
 
-    /// Turns to the next member, unless somebody else has done so already.
-    async fn give_up(&self, generation: u64) {
+    /// Drops the connection and selects the next member, unless another call has done so.
+    async fn drop_connection(&self, generation: u64) {
         let mut current = self.current.lock().await;
         if current.generation == generation && current.sender.take().is_some() {
             current.member = (current.member + 1) % self.endpoints.len().max(1);
         }
     }
 
-    /// Connects to the first member that can be reached, beginning with that one.
+    /// Connects to the first reachable member, starting at `from`.
     async fn connect(&self, from: usize) -> Result<(usize, Sender), Failure> {
         let mut reasons = Vec::new();
+        let mut is_distrust = true;
         for step in 0..self.endpoints.len() {
             let member = (from + step) % self.endpoints.len();
             let endpoint = &self.endpoints[member];
             let tried = timeout(CONNECT_TIMEOUT, self.connect_to(endpoint)).await;
-            match tried.unwrap_or_else(|_| Err("it took too long".to_owned())) {
+            match tried.unwrap_or_else(|_| Err(ConnectError::Failed("the connection timed out".to_owned()))) {
                 Ok(sender) => return Ok((member, sender)),
-                Err(reason) => reasons.push(format!("{endpoint}: {reason}")),
+                Err(error) => {
+                    is_distrust &= matches!(error, ConnectError::Distrusted(_));
+                    reasons.push(format!("{endpoint}: {error}"));
+                }
             }
         }
-        let is_distrust = !reasons.is_empty() && reasons.iter().all(|reason| reason.contains(DISTRUST));
+        let is_distrust = is_distrust && !reasons.is_empty();
         let reasons = reasons.join("; ");
         Err(if is_distrust { Failure::Distrusted(reasons) } else { Failure::Unsent(reasons) })
     }
 
-    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Sender, String> {
-        let stream = TcpStream::connect(endpoint.address()).await.map_err(|error| error.to_string())?;
-        // Small requests are not to wait for more of them.
+    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Sender, ConnectError> {
+        let stream = TcpStream::connect(endpoint.address()).await?;
+        // Disables Nagle's algorithm for small requests.
         let _ = stream.set_nodelay(true);
         match (&self.tls, endpoint.is_tls()) {
             (Some(config), true) => {
-                let name = endpoint.server_name()?;
-                let shaken = TlsConnector::from(config.clone()).connect(name, stream).await;
-                handshake(shaken.map_err(|error| error.to_string())?).await
+                let name = endpoint.server_name().map_err(ConnectError::Failed)?;
+                handshake(TlsConnector::from(config.clone()).connect(name, stream).await?).await
             }
-            (None, true) => Err("https needs certificates".to_owned()),
+            (None, true) => Err(ConnectError::Failed("https needs certificates".to_owned())),
             (_, false) => handshake(stream).await,
         }
     }
 }
 
-/// The answers of a stream, as they come.
+/// A response stream.
 #[derive(Debug)]
 pub(super) struct Answers<A> {
     body: Incoming,
     frames: Frames,
-    /// The connection ends with it.
+    /// Keeps the connection open.
     _sender: Sender,
     _answers: std::marker::PhantomData<fn() -> A>,
 }
 
 impl<A: Message + Default> Answers<A> {
-    /// The next answer. Safe to drop and call again.
+    /// The next response. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<A, Failure> {
         loop {
-            if let Some(message) = self.frames.next().map_err(misread)? {
+            if let Some(message) = self.frames.next().map_err(frame_error)? {
                 return decode(message);
             }
             let Some(frame) = self.body.frame().await else {
@@ -223,7 +249,9 @@ impl<A: Message + Default> Answers<A> {
     }
 }
 
-async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: T) -> Result<Sender, String> {
+async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: T,
+) -> Result<Sender, ConnectError> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -231,28 +259,29 @@ async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: T
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| text(&error))?;
-    // It ends when the last sender and the last answer are gone; whoever waits for an answer hears why it failed.
-    tokio::spawn(async move { drop(connection.await) });
+    let shaken = builder.handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = shaken.map_err(|error| ConnectError::Failed(text(&error)))?;
+    // The task ends with the last sender and stream, which report its errors.
+    tasks::supervise("etcd connection", async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// One answer to one request.
+/// Sends one request and reads its response.
 async fn answer(mut sender: Sender, method: &'static str, body: Body) -> Result<Bytes, Failure> {
-    sender.ready().await.map_err(|error| broken(&error, Failure::Unsent))?;
+    sender.ready().await.map_err(|error| connection_error(&error, Failure::Unsent))?;
     let request = head(method).body(body).map_err(|error| Failure::Unsent(error.to_string()))?;
     let response = sender.try_send_request(request).await.map_err(|mut error| {
         let came_back = error.take_message().is_some();
-        broken(error.error(), if came_back { Failure::Unsent } else { Failure::Unanswered })
+        connection_error(error.error(), if came_back { Failure::Unsent } else { Failure::Unanswered })
     })?;
-    let mut body = begun(response)?;
+    let mut body = response_body(response)?;
     let mut frames = Frames::default();
     let mut message = None;
     while let Some(frame) = body.frame().await {
         match frame.map_err(|error| Failure::Unanswered(text(&error)))?.into_data() {
             Ok(data) => {
                 frames.push(&data);
-                if let Some(whole) = frames.next().map_err(misread)? {
+                if let Some(whole) = frames.next().map_err(frame_error)? {
                     message = Some(whole);
                 }
             }
@@ -266,7 +295,7 @@ async fn answer(mut sender: Sender, method: &'static str, body: Body) -> Result<
             }
         }
     }
-    Err(Failure::Unanswered("the answer was cut off".to_owned()))
+    Err(Failure::Unanswered("the response is incomplete".to_owned()))
 }
 
 fn head(method: &'static str) -> http::request::Builder {
@@ -277,10 +306,10 @@ fn head(method: &'static str) -> http::request::Builder {
         .header(header::TE, "trailers")
 }
 
-/// The body of an answer that has begun as one of gRPC does.
-fn begun(response: http::Response<Incoming>) -> Result<Incoming, Failure> {
+/// Checks the response head and returns the body.
+fn response_body(response: http::Response<Incoming>) -> Result<Incoming, Failure> {
     if response.status() != StatusCode::OK {
-        return Err(Failure::Unanswered(format!("HTTP {}, which no etcd says", response.status())));
+        return Err(Failure::Unanswered(format!("unexpected HTTP status {}", response.status())));
     }
     if let Some(status) = Status::read(response.headers()).filter(|status| status.code != Status::OK) {
         return Err(Failure::Refused(status));
@@ -291,28 +320,28 @@ fn begun(response: http::Response<Incoming>) -> Result<Incoming, Failure> {
 fn ended(trailers: &HeaderMap) -> Failure {
     match Status::read(trailers) {
         Some(status) if status.code != Status::OK => Failure::Refused(status),
-        _ => Failure::Unanswered("the answer ended early".to_owned()),
+        _ => Failure::Unanswered("the response ended early".to_owned()),
     }
 }
 
 fn decode<A: Message + Default>(message: Bytes) -> Result<A, Failure> {
-    A::decode(message).map_err(|error| Failure::Unanswered(format!("an answer that does not read: {error}")))
+    A::decode(message).map_err(|error| Failure::Unanswered(format!("invalid response: {error}")))
 }
 
-fn misread(misread: Misread) -> Failure {
-    match misread {
-        Misread::TooLarge(_) => Failure::TooLarge,
-        Misread::Compressed => Failure::Unanswered("a compressed answer, which nobody asked for".to_owned()),
+fn frame_error(frame_error: FrameError) -> Failure {
+    match frame_error {
+        FrameError::TooLarge(_) => Failure::TooLarge,
+        FrameError::Compressed => Failure::Unanswered("unexpected compressed response".to_owned()),
     }
 }
 
-/// A broken connection; etcd's own doubts about a certificate come after the handshake, as an alert.
-fn broken(error: &hyper::Error, otherwise: impl FnOnce(String) -> Failure) -> Failure {
+/// A connection error. With TLS 1.3 etcd rejects a client certificate after the handshake, as an alert.
+fn connection_error(error: &hyper::Error, otherwise: impl FnOnce(String) -> Failure) -> Failure {
     let reason = text(error);
-    if reason.contains(ALERT) { Failure::Distrusted(reason) } else { otherwise(reason) }
+    if reason.contains(TLS_ALERT) { Failure::Distrusted(reason) } else { otherwise(reason) }
 }
 
-/// What hyper said, with its cause, for it keeps that to itself.
+/// The error with its source, which hyper does not include.
 fn text(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

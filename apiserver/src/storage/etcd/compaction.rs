@@ -1,4 +1,4 @@
-//! Keeps the log of an etcd short: what is older than one round is forgotten.
+//! Periodic compaction of etcd.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::Inner;
 use crate::storage::Revision;
 
-/// How long a change stays in the log at least; the stock server's pace.
+/// Compaction interval, as in kube-apiserver.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// Forgets, every few minutes, what was in the log a round ago, until the store is gone.
+/// Compacts to the revision of the previous round, until the store is dropped.
 ///
-/// Several masters on one etcd do so each by itself: what one has forgotten is nothing to the next.
+/// Several control-plane instances on one etcd compact independently, which is harmless.
 pub(super) async fn run(store: Weak<Inner>) {
     let mut last: Option<Revision> = None;
     loop {
@@ -20,18 +20,18 @@ pub(super) async fn run(store: Weak<Inner>) {
         match round(&store, last).await {
             Ok(now) => last = Some(now),
             Err(error) => {
-                tracing::warn!(%error, "the log of etcd cannot be cut off; trying again in a while")
+                tracing::warn!(%error, "cannot compact etcd; retrying in the next interval")
             }
         }
     }
 }
 
-/// Forgets up to where the store was a round ago, and says where it is now.
+/// Compacts to `last` and returns the current revision.
 pub(super) async fn round(store: &Inner, last: Option<Revision>) -> Result<Revision, crate::storage::Error> {
     let now = store.revision().await?;
     if let Some(last) = last.filter(|last| *last < now) {
         store.compact(last).await?;
-        tracing::debug!(revision = last, "cut off the log of etcd");
+        tracing::debug!(revision = last, "compacted etcd");
     }
     Ok(now)
 }

@@ -1,4 +1,4 @@
-//! Where an etcd is and how it is to be trusted, from texts and files' bytes to something that can be connected to.
+//! etcd endpoints and TLS configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-/// The port of an etcd when a URL names none.
+/// Default port of etcd.
 const PORT: u16 = 2379;
 
-/// One member of an etcd.
+/// Endpoint of an etcd member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     host: String,
@@ -18,32 +18,32 @@ pub struct Endpoint {
     tls: bool,
 }
 
-/// Certificates in PEM, as they lie in files.
+/// TLS certificates in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificates {
-    /// The authority that etcd's certificate must be of.
+    /// CA of etcd's server certificates.
     pub authority: Option<Vec<u8>>,
-    /// What is shown to etcd: a certificate chain and its key.
+    /// Client certificate chain and key.
     pub own: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Certificates {
-    /// Whether connections can be made with them; an authority is needed.
+    /// Checks that the certificates are usable; a CA is required.
     ///
     /// # Errors
-    /// What is wrong with which of them.
+    /// The invalid certificate, and why.
     pub fn check(&self) -> Result<(), String> {
         configure(self).map(drop)
     }
 }
 
 impl Endpoint {
-    /// Reads `https://10.0.0.1:2379`; `http://` goes without TLS.
+    /// Parses `https://10.0.0.1:2379`; `http://` disables TLS.
     ///
     /// # Errors
-    /// What is wrong with the text, to be put behind it.
+    /// What is wrong, to be appended to the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wanted = || "is no URL of an etcd, write one like https://10.0.0.1:2379".to_owned();
+        let wanted = || "is not an etcd URL, use one like https://10.0.0.1:2379".to_owned();
         let uri: http::Uri = text.parse().map_err(|_| wanted())?;
         let tls = match uri.scheme_str() {
             Some("https") => true,
@@ -58,27 +58,27 @@ impl Endpoint {
         let port = match authority.port_u16() {
             Some(0) => return Err(wanted()),
             Some(port) => port,
-            // A port that is no number is not there for the one who asks, and yet it stands in the text.
+            // An invalid port is reported as absent although it is in the text.
             None if authority.as_str().len() == authority.host().len() => PORT,
             None => return Err(wanted()),
         };
         Ok(Self { host: authority.host().to_owned(), port, tls })
     }
 
-    /// Whether it is spoken to over TLS.
+    /// Whether TLS is used.
     pub fn is_tls(&self) -> bool {
         self.tls
     }
 
-    /// Host and port to connect to; the brackets around an IPv6 address belong to URLs alone.
+    /// Host and port to connect to; IPv6 addresses without brackets.
     pub(super) fn address(&self) -> (&str, u16) {
         (self.host.trim_start_matches('[').trim_end_matches(']'), self.port)
     }
 
-    /// The name its certificate must bear.
+    /// Expected name in the server certificate.
     pub(super) fn server_name(&self) -> Result<ServerName<'static>, String> {
         let (host, _) = self.address();
-        ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name for a certificate"))
+        ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is not a valid server name"))
     }
 }
 
@@ -89,21 +89,21 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// How connections are made secret.
+/// Builds the TLS client configuration.
 ///
 /// # Errors
-/// What is wrong with which of the certificates.
+/// The invalid certificate, and why.
 pub(super) fn configure(certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
     let authority = certificates.authority.as_deref().ok_or(
-        "https needs the authority of etcd's certificate: name its file, or write http:// to go without TLS",
+        "https requires the CA of etcd's certificate: specify the CA file, or use http:// to disable TLS",
     )?;
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_slice_iter(authority) {
-        let root = root.map_err(|error| format!("the authority's file does not read: {error}"))?;
-        roots.add(root).map_err(|error| format!("the authority is none: {error}"))?;
+        let root = root.map_err(|error| format!("cannot parse the CA file: {error}"))?;
+        roots.add(root).map_err(|error| format!("invalid CA certificate: {error}"))?;
     }
     if roots.is_empty() {
-        return Err("the authority's file holds no certificate".to_owned());
+        return Err("the CA file contains no certificate".to_owned());
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -113,11 +113,11 @@ pub(super) fn configure(certificates: &Certificates) -> Result<Arc<ClientConfig>
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
-            let chain = chain.map_err(|error| format!("the own certificate does not read: {error}"))?;
+            let chain = chain.map_err(|error| format!("cannot parse the client certificate: {error}"))?;
             let key = PrivateKeyDer::from_pem_slice(key);
-            let key = key.map_err(|error| format!("the own key does not read: {error}"))?;
+            let key = key.map_err(|error| format!("cannot parse the client key: {error}"))?;
             let with = builder.with_client_auth_cert(chain, key);
-            with.map_err(|error| format!("the own certificate and key cannot be used: {error}"))?
+            with.map_err(|error| format!("the client certificate and key cannot be used: {error}"))?
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec()];

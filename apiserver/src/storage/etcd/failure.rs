@@ -1,10 +1,10 @@
-//! What etcd said no to, in the words of a store.
+//! Maps etcd errors to storage errors.
 
 use super::channel::Failure;
 use super::grpc::Status;
 use crate::storage::Error;
 
-/// True when etcd has decided: nothing was done, and asking again or elsewhere changes nothing.
+/// True when etcd has rejected the request for good; no retry can succeed.
 pub(super) fn is_final(status: &Status) -> bool {
     match status.code {
         Status::INVALID_ARGUMENT
@@ -18,18 +18,18 @@ pub(super) fn is_final(status: &Status) -> bool {
     }
 }
 
-/// True when nothing was done, though asking again may help.
-pub(super) fn is_not_done(failure: &Failure) -> bool {
+/// True when the request was not executed, and a retry may succeed.
+pub(super) fn is_unapplied(failure: &Failure) -> bool {
     match failure {
         Failure::Unsent(_) => true,
-        // Turned away at the door: too many requests.
+        // Rejected before execution: too many requests.
         Failure::Refused(status) => status.code == Status::RESOURCE_EXHAUSTED,
         Failure::Unanswered(_) | Failure::Distrusted(_) | Failure::TooLarge => false,
     }
 }
 
-/// True when trying again, here or elsewhere, is in vain.
-pub(super) fn is_in_vain(failure: &Failure) -> bool {
+/// True when no retry on any member can succeed.
+pub(super) fn is_permanent(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(status) => is_final(status),
         Failure::Distrusted(_) | Failure::TooLarge => true,
@@ -37,26 +37,26 @@ pub(super) fn is_in_vain(failure: &Failure) -> bool {
     }
 }
 
-/// True when etcd has forgotten the revision it was asked for.
+/// True when the requested revision is compacted.
 pub(super) fn is_compacted(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(status)
         if status.code == Status::OUT_OF_RANGE && status.message.contains("has been compacted"))
 }
 
-/// True when the revision it was asked for has not happened.
+/// True when the requested revision is in the future.
 pub(super) fn is_future(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(status)
         if status.code == Status::OUT_OF_RANGE && status.message.contains("future revision"))
 }
 
-/// What whoever asked is told.
+/// The storage error for a failure.
 pub(super) fn error(store: &str, failure: &Failure) -> Error {
     match failure {
         Failure::Refused(status) if is_full(status) => {
             Error::Quota { store: store.to_owned(), reason: status.message.clone() }
         }
         Failure::Refused(status) if status.code == Status::INVALID_ARGUMENT => Error::Invalid(format!(
-            "the etcd at {store} refuses this ({}): make it smaller, or raise etcd's --max-request-bytes or --max-txn-ops",
+            "the etcd at {store} rejects the request ({}): make it smaller, or raise etcd's --max-request-bytes or --max-txn-ops",
             status.message
         )),
         Failure::Refused(status) if is_final(status) => {
@@ -69,16 +69,16 @@ pub(super) fn error(store: &str, failure: &Failure) -> Error {
     }
 }
 
-/// What happened, for the log and for messages.
+/// The message of a failure.
 pub(super) fn reason(failure: &Failure) -> String {
     match failure {
         Failure::Unsent(reason) | Failure::Unanswered(reason) | Failure::Distrusted(reason) => reason.clone(),
         Failure::Refused(status) => status.message.clone(),
-        Failure::TooLarge => "an answer too large to be held".to_owned(),
+        Failure::TooLarge => "the response is too large".to_owned(),
     }
 }
 
-/// What etcd's status says of itself, where it is that it takes no more.
+/// The NOSPACE alarm of a status response.
 pub(super) fn alarm(errors: &[String]) -> Option<&String> {
     errors.iter().find(|error| error.contains("NOSPACE"))
 }

@@ -1,4 +1,4 @@
-//! Says in an etcd that it is a store of this kind, and refuses one that is not.
+//! Format marker in etcd, which also detects an etcd used by another program.
 
 use bytes::Bytes;
 
@@ -7,14 +7,15 @@ use super::translate::bounds;
 use super::{Inner, RANGE, failure};
 use crate::storage::{Error, Expected, Outcome, Transaction};
 
-/// Where the format is written. No range and no watch shows it: keys of objects are text without control characters.
+/// Key of the format marker. No range or watch of objects includes it, because object keys contain no control
+/// characters.
 const KEY: &str = "\0coracle/format";
-/// The format written here.
-const KNOWN: u64 = 1;
-/// What all keys of objects begin with, here and in the etcd of a stock server.
+/// Current format version.
+const CURRENT_FORMAT: u64 = 1;
+/// Prefix of object keys, the same as in stock clusters.
 const OBJECTS: &str = "/registry/";
 
-/// Finds the format that is known here, or writes it into an etcd that holds no objects.
+/// Checks the format marker, or creates it in an etcd without objects.
 pub(super) async fn claim(store: &Inner) -> Result<(), Error> {
     if let Some(found) = first(store, (Bytes::from_static(KEY.as_bytes()), Bytes::new())).await? {
         return check(store, &found);
@@ -26,10 +27,10 @@ pub(super) async fn claim(store: &Inner) -> Result<(), Error> {
             store.shared.store
         )));
     }
-    let claim = Transaction::put(KEY, Expected::Absent, Bytes::from(KNOWN.to_string()));
+    let claim = Transaction::put(KEY, Expected::Absent, Bytes::from(CURRENT_FORMAT.to_string()));
     match store.commit(&claim).await? {
         Outcome::Committed { .. } => Ok(()),
-        // Another master was a moment faster.
+        // Another instance has created it concurrently.
         Outcome::Conflict { current, .. } => {
             check(store, &current.map(|entry| entry.value).unwrap_or_default())
         }
@@ -40,13 +41,15 @@ fn check(store: &Inner, found: &[u8]) -> Result<(), Error> {
     let file = || store.shared.store.clone().into();
     let number = std::str::from_utf8(found).ok().and_then(|text| text.parse().ok());
     match number {
-        Some(found) if found > KNOWN => Err(Error::Newer { file: file(), found, known: KNOWN }),
+        Some(found) if found > CURRENT_FORMAT => {
+            Err(Error::Newer { file: file(), found, known: CURRENT_FORMAT })
+        }
         Some(_) => Ok(()),
-        None => Err(Error::Damaged { file: file(), reason: "its format is no number".to_owned() }),
+        None => Err(Error::Damaged { file: file(), reason: "its format marker is not a number".to_owned() }),
     }
 }
 
-/// The value of the first key from one up to another; without another, of that one key.
+/// Value of the first key in a range; with an empty end, of that key.
 async fn first(store: &Inner, (key, range_end): (Bytes, Bytes)) -> Result<Option<Bytes>, Error> {
     let request = RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() };
     let response: Result<RangeResponse, _> = store.ask(RANGE, &request).await;

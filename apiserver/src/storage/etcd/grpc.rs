@@ -1,15 +1,15 @@
-//! gRPC as far as a store needs it: messages in frames, and how a call ended.
+//! Minimal gRPC: message framing and call status.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 use prost::Message;
 
-/// A flag and a length before each message.
+/// Frame header: a flag and a length.
 const HEAD_BYTES: usize = 5;
-/// Largest message that is read; a page is asked for again in smaller parts when it is larger.
+/// Maximum response size; a larger page is requested again in smaller parts.
 pub(super) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How a call ended, in gRPC's words.
+/// gRPC status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: u32,
@@ -26,7 +26,7 @@ impl Status {
     pub(super) const UNIMPLEMENTED: u32 = 12;
     pub(super) const UNAUTHENTICATED: u32 = 16;
 
-    /// What headers or trailers say, if they say it.
+    /// The status in headers or trailers, if present.
     pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let code = text("grpc-status")?.parse().ok()?;
@@ -39,43 +39,43 @@ pub(super) fn frame(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(HEAD_BYTES + length);
     bytes.put_u8(0);
-    // No request is near 4 GiB: transactions are bounded far below.
+    // Transactions are limited far below 4 GiB.
     bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode_raw(&mut bytes);
     bytes.freeze()
 }
 
-/// Why a stream of frames cannot be read on.
+/// Why a frame cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Misread {
-    /// A message is larger than anybody should hold.
+pub(super) enum FrameError {
+    /// The message exceeds the size limit.
     TooLarge(usize),
-    /// It is compressed, which nobody asked for.
+    /// The message is compressed, which was not negotiated.
     Compressed,
 }
 
-/// Puts messages together from what comes in.
+/// Frame decoder.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     buffer: BytesMut,
 }
 
 impl Frames {
-    /// Takes in what has come.
+    /// Adds received bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, once it is there.
-    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Misread> {
+    /// The next complete message.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let [flag, length @ ..] = *head;
         if flag != 0 {
-            return Err(Misread::Compressed);
+            return Err(FrameError::Compressed);
         }
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > MAX_MESSAGE_BYTES {
-            return Err(Misread::TooLarge(length));
+            return Err(FrameError::TooLarge(length));
         }
         if self.buffer.len() < HEAD_BYTES + length {
             self.buffer.reserve(HEAD_BYTES + length - self.buffer.len());
@@ -86,7 +86,7 @@ impl Frames {
     }
 }
 
-/// gRPC writes what is no plain text as `%XX`; what is not such a thing stays as it is.
+/// Decodes `%XX` escapes in gRPC messages; invalid ones stay as they are.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

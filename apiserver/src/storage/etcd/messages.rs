@@ -1,7 +1,7 @@
-//! The few messages of etcd's v3 API that a store speaks, with the numbers its protocol gives their fields.
+//! Protobuf messages of the etcd v3 API, as far as they are used.
 //!
-//! Written by hand, because a generator would ask everyone who builds this for a protobuf compiler. Where the protocol
-//! has a choice of one among several, there is an optional field for each, which is the same on the wire.
+//! Written by hand, so that building needs no protobuf compiler. A `oneof` is declared as one optional field
+//! per variant, which has the same encoding.
 
 use bytes::Bytes;
 use prost::Message;
@@ -14,12 +14,12 @@ pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 /// `etcdserverpb.Watch/Watch`.
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
-/// `etcdserverpb.Maintenance/Status`, of the member that is asked; it is asked with an empty message.
+/// `etcdserverpb.Maintenance/Status` of the called member; the request is empty.
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-/// `Compare.target`: the revision of the last change.
+/// `Compare.target`: modification revision.
 pub(super) const TARGET_MOD: i32 = 2;
-/// `Event.type`: the key is gone.
+/// `Event.type`: deletion.
 pub(super) const EVENT_DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,7 +68,7 @@ pub(super) struct RangeResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusResponse {
-    /// Alarms among them, of all members; an etcd before 3.4 tells none.
+    /// Errors, including alarms of all members; empty before etcd 3.4.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
 }
@@ -87,7 +87,7 @@ pub(super) struct DeleteRangeRequest {
     pub(super) key: Bytes,
 }
 
-/// One of them.
+/// Exactly one field is set.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
     #[prost(message, optional, tag = "1")]
@@ -98,14 +98,14 @@ pub(super) struct RequestOp {
     pub(super) delete_range: Option<DeleteRangeRequest>,
 }
 
-/// What a read in a transaction answers; writes are of no interest.
+/// Response of an operation; only ranges are read.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseOp {
     #[prost(message, optional, tag = "1")]
     pub(super) range: Option<RangeResponse>,
 }
 
-/// That a key was last changed by that revision, 0 when there is none.
+/// Compares the modification revision of a key; 0 means that the key does not exist.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Compare {
     #[prost(int32, tag = "2")]

@@ -1,22 +1,22 @@
-//! The store in an etcd, for a control plane of several masters or one whose etcd others look after.
+//! etcd store, for several control-plane instances or an externally managed etcd.
 //!
-//! Keys and values lie there as they are here, and etcd's revision is the store's. One call commits a transaction; one that
-//! has no answer is tried again until it has, which is safe because every write of the API expects what it replaces, so
-//! that it happens once at most. What even that cannot settle is [`Error::Unknown`].
+//! Keys, values and revisions are those of etcd. One call commits a transaction. A call without a response is
+//! retried, which is safe because API writes expect the value they replace and so happen at most once. An
+//! outcome that stays unclear is [`Error::Unknown`].
 //!
-//! It is spoken to in gRPC over the HTTP/2 client that is in the binary anyway, with the few messages of `messages`.
+//! gRPC runs over the HTTP/2 client that is already linked, with the messages in `messages`.
 
 mod backup;
 mod channel;
 mod compaction;
 mod endpoint;
 mod failure;
-mod follow;
 mod format;
 mod grpc;
 mod messages;
 mod shared;
 mod translate;
+mod watcher;
 
 #[cfg(test)]
 mod tests;
@@ -38,20 +38,20 @@ use self::messages::{
     StatusResponse, TXN, TxnResponse,
 };
 use self::shared::Shared;
-use self::translate::Settled;
-use super::transaction::{PAGE_BYTES, yet_to_come};
+use self::translate::CommitResult;
+use super::transaction::{PAGE_BYTES, future_revision};
 use super::{Batches, Entry, Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};
 
 pub use endpoint::{Certificates, Endpoint};
 
-/// How long an etcd that does not answer is tried: longer than the election of a leader takes, shorter than clients wait.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries.
-const AGAIN: Duration = Duration::from_millis(100);
-/// Entries asked for at once; a few of them may be too large for one answer, then it is fewer.
-const STEP: usize = 500;
+/// How long calls are retried: longer than a leader election of etcd, shorter than client timeouts.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay between retries.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries per request; fewer if the response would be too large.
+const MAX_RANGE_ENTRIES: usize = 500;
 
-/// A store in an etcd. Its watches end when this is dropped.
+/// An etcd store. Its watches end when it is dropped.
 #[derive(Debug)]
 pub struct Etcd {
     inner: Arc<Inner>,
@@ -59,14 +59,14 @@ pub struct Etcd {
     compaction: AbortHandle,
 }
 
-/// What the store and what it does by itself have in common.
+/// State shared with background tasks.
 #[derive(Debug)]
 struct Inner {
     channel: Channel,
     shared: Arc<Shared>,
 }
 
-/// Entries of one revision, and where to go on.
+/// Entries of one revision, and the key to continue from.
 struct Part {
     entries: Vec<Entry>,
     revision: Revision,
@@ -74,18 +74,18 @@ struct Part {
 }
 
 impl Etcd {
-    /// Opens the store in the etcd of those members, once it answers.
+    /// Connects to these members.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the certificates cannot be used or another program's objects lie there, [`Error::Newer`], and
-    /// [`Error::Unreachable`] when no member answers.
+    /// [`Error::Invalid`] if the certificates are unusable or another program's objects are stored there,
+    /// [`Error::Newer`], and [`Error::Unreachable`] if no member answers.
     pub async fn open(
         members: Vec<Endpoint>,
         certificates: &Certificates,
         limits: Limits,
     ) -> Result<Self, Error> {
         if members.is_empty() {
-            return Err(Error::Invalid("no etcd is named: give at least one URL".to_owned()));
+            return Err(Error::Invalid("no etcd endpoint: specify at least one URL".to_owned()));
         }
         let has_tls = members.iter().any(Endpoint::is_tls);
         let tls = has_tls.then(|| endpoint::configure(certificates)).transpose();
@@ -112,10 +112,11 @@ impl Store for Etcd {
         let mut page = Page { entries: Vec::new(), revision: 0, more: true };
         let (mut at, mut bytes) = (None, 0);
         while page.more && (at.is_none() || (page.entries.len() < limit && bytes < PAGE_BYTES)) {
-            // Whether there are more is told of one at least.
-            let step = (limit - page.entries.len()).clamp(1, STEP);
+            // `more` is only reported for a limit of at least one.
+            let step = (limit - page.entries.len()).clamp(1, MAX_RANGE_ENTRIES);
             let part = match self.inner.page(key.clone(), end.clone(), step, at).await {
-                // The log was cut off between two parts; the next page is a picture of another moment anyway.
+                // etcd was compacted between two parts. Pages need not share a revision, so the page ends
+                // here.
                 Err(Error::Compacted { .. }) if at.is_some() => break,
                 part => part?,
             };
@@ -140,21 +141,21 @@ impl Store for Etcd {
         self.inner.commit(&transaction).await
     }
 
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         self.commit(transaction).await
     }
 
-    async fn rest(&self) -> Result<(), Error> {
+    async fn flush(&self) -> Result<(), Error> {
         Ok(())
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
-        let (oldest, _) = self.inner.shared.reach();
+        let (oldest, _) = self.inner.shared.revision_range();
         if from < oldest {
             return Err(Error::Compacted { asked: from, oldest });
         }
         let shared = self.inner.shared.clone();
-        follow::follow(&self.inner.channel, shared, self.closing.subscribe(), from).await
+        watcher::start(&self.inner.channel, shared, self.closing.subscribe(), from).await
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
@@ -165,8 +166,8 @@ impl Store for Etcd {
         self.inner.revision().await
     }
 
-    async fn look(&self) -> Result<(), Error> {
-        // Once, without patience: whoever looks looks again.
+    async fn check_health(&self) -> Result<(), Error> {
+        // Not retried: the caller repeats the check.
         match self.inner.channel.call::<StatusResponse>(STATUS, &()).await {
             Ok(status) => match failure::alarm(&status.errors) {
                 Some(alarm) => {
@@ -174,8 +175,8 @@ impl Store for Etcd {
                 }
                 None => Ok(()),
             },
-            // Not everybody who may write may ask for this, and what stands before an etcd may not know it.
-            Err(failed) if failure::is_in_vain(&failed) => Ok(()),
+            // The client may lack the permission for this call, and an etcd proxy may not support it.
+            Err(failed) if failure::is_permanent(&failed) => Ok(()),
             Err(failed) => Err(self.inner.error(&failed)),
         }
     }
@@ -192,13 +193,13 @@ impl Drop for Etcd {
 }
 
 impl Inner {
-    /// Asks what changes nothing, of one member after another until one answers.
+    /// Calls a read-only or idempotent method, retrying on all members.
     async fn ask<A: Message + Default>(
         &self,
         method: &'static str,
         request: &impl Message,
     ) -> Result<A, Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_TIMEOUT;
         let mut tried = 0;
         loop {
             let failed = match self.channel.call(method, request).await {
@@ -206,22 +207,23 @@ impl Inner {
                 Err(failed) => failed,
             };
             tried += 1;
-            if failure::is_in_vain(&failed) || (tried >= self.channel.members() && Instant::now() >= deadline)
+            if failure::is_permanent(&failed)
+                || (tried >= self.channel.members() && Instant::now() >= deadline)
             {
                 return Err(failed);
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_INTERVAL).await;
         }
     }
 
     async fn read(&self, request: &RangeRequest) -> Result<(RangeResponse, Revision), Error> {
         let response: RangeResponse = self.ask(RANGE, request).await.map_err(|failed| self.error(&failed))?;
         let revision = translate::revision(response.header.as_ref());
-        self.shared.note(revision);
+        self.shared.record_revision(revision);
         Ok((response, revision))
     }
 
-    /// Up to so many entries, as of that revision where one is named.
+    /// Up to `limit` entries, at revision `at` if given.
     async fn page(&self, key: Bytes, end: Bytes, limit: usize, at: Option<Revision>) -> Result<Part, Error> {
         let mut limit = limit;
         loop {
@@ -244,7 +246,7 @@ impl Inner {
                 answered => answered.map_err(|failed| self.error(&failed))?,
             };
             let revision = translate::revision(response.header.as_ref());
-            self.shared.note(revision);
+            self.shared.record_revision(revision);
             let last = response.kvs.last().filter(|_| response.more).map(|last| after(&last.key));
             let entries = response.kvs.into_iter().filter_map(translate::entry).collect();
             return Ok(Part { entries, revision: at.unwrap_or(revision), next: last });
@@ -259,33 +261,33 @@ impl Inner {
 
     async fn commit(&self, transaction: &Transaction) -> Result<Outcome, Error> {
         let request = translate::request(transaction);
-        let deadline = Instant::now() + PATIENCE;
-        // Why it is not known what became of an attempt.
+        let deadline = Instant::now() + RETRY_TIMEOUT;
+        // Reason why the outcome of an earlier attempt is unknown.
         let mut doubt: Option<String> = None;
         loop {
             let failed = match self.channel.call::<TxnResponse>(TXN, &request).await {
                 Ok(response) => {
-                    self.shared.note(translate::revision(response.header.as_ref()));
+                    self.shared.record_revision(translate::revision(response.header.as_ref()));
                     return match translate::outcome(transaction, response, doubt.is_some()) {
-                        Settled::Known(outcome) => Ok(outcome),
-                        Settled::Unclear => {
+                        CommitResult::Known(outcome) => Ok(outcome),
+                        CommitResult::Unclear => {
                             Err(self.unknown(doubt.unwrap_or_else(|| "its answer is incomplete".to_owned())))
                         }
                     };
                 }
                 Err(failed) => failed,
             };
-            let is_in_vain = failure::is_in_vain(&failed);
-            if !is_in_vain && !failure::is_not_done(&failed) {
+            let is_permanent = failure::is_permanent(&failed);
+            if !is_permanent && !failure::is_unapplied(&failed) {
                 doubt = Some(failure::reason(&failed));
             }
-            let is_over = is_in_vain || Instant::now() >= deadline;
+            let is_over = is_permanent || Instant::now() >= deadline;
             match doubt {
-                Some(reason) if is_over || !translate::happens_once(transaction) => {
+                Some(reason) if is_over || !translate::is_idempotent(transaction) => {
                     return Err(self.unknown(reason));
                 }
                 None if is_over => return Err(self.error(&failed)),
-                _ => sleep(AGAIN).await,
+                _ => sleep(RETRY_INTERVAL).await,
             }
         }
     }
@@ -296,11 +298,11 @@ impl Inner {
             Ok(_) => {}
             Err(failed) if failure::is_compacted(&failed) => return Ok(()),
             Err(failed) if failure::is_future(&failed) => {
-                return Err(yet_to_come(revision, self.revision().await?));
+                return Err(future_revision(revision, self.revision().await?));
             }
             Err(failed) => return Err(self.error(&failed)),
         }
-        self.shared.note_compacted(revision);
+        self.shared.record_compaction(revision);
         Ok(())
     }
 
@@ -313,7 +315,7 @@ impl Inner {
     }
 }
 
-/// The least key behind that one.
+/// The smallest key after `key`.
 fn after(key: &[u8]) -> Bytes {
     let mut next = key.to_vec();
     next.push(0);

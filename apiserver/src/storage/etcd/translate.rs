@@ -1,4 +1,4 @@
-//! What is asked of a store in etcd's terms, and what etcd answers in the store's.
+//! Translates between store operations and etcd messages.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use super::messages::{
 };
 use crate::storage::{Change, Entry, Event, Expected, Outcome, Revision, Transaction, Write};
 
-/// What became of a transaction of which an earlier attempt had no answer.
+/// Outcome of a transaction, possibly retried after an attempt without a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Settled {
-    /// It is known.
+pub(super) enum CommitResult {
+    /// Known.
     Known(Outcome),
-    /// Somebody has written since, and whether this was written before that nobody can say.
+    /// Unknown: a later write hides whether an earlier attempt took effect.
     Unclear,
 }
 
-/// A revision as etcd writes it.
+/// A revision in etcd's type.
 pub(super) fn number(revision: Revision) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }
 
-/// The revision of an answer.
+/// Revision of a response header.
 pub(super) fn revision(header: Option<&Header>) -> Revision {
     header.map_or(0, |header| positive(header.revision))
 }
 
-/// The first key that is asked for, and the one before which to stop.
+/// Start and end key of a range.
 pub(super) fn bounds(prefix: &str, after: Option<&str>) -> (Bytes, Bytes) {
     let from = match after {
         Some(after) if after >= prefix => {
@@ -38,17 +38,17 @@ pub(super) fn bounds(prefix: &str, after: Option<&str>) -> (Bytes, Bytes) {
             next.put_u8(0);
             next.freeze()
         }
-        // An empty key is none to etcd; before this one lies only what `format` has written.
+        // etcd does not accept an empty key. Only the format marker sorts before this one.
         _ if prefix.is_empty() => Bytes::from_static(&[1]),
         _ => Bytes::copy_from_slice(prefix.as_bytes()),
     };
     (from, end(prefix))
 }
 
-/// The first key behind all that begin with that; a zero byte means that there is none.
+/// End key of a prefix range; a zero byte means unbounded.
 fn end(prefix: &str) -> Bytes {
     let mut end = prefix.as_bytes().to_vec();
-    // No text holds a byte of 255, so the last one can be counted up.
+    // UTF-8 text has no 0xff byte, so the last byte can be incremented.
     match end.last_mut() {
         Some(last) => *last = last.saturating_add(1),
         None => end.push(0),
@@ -56,14 +56,14 @@ fn end(prefix: &str) -> Bytes {
     end.into()
 }
 
-/// An entry; `None` when its key is no text and thus not ours.
+/// The entry; `None` if the key is not text.
 pub(super) fn entry(found: KeyValue) -> Option<Entry> {
     let key: Arc<str> = std::str::from_utf8(&found.key).ok()?.into();
     let (created, modified) = (positive(found.create_revision), positive(found.mod_revision));
     Some(Entry { key, value: found.value, created, modified })
 }
 
-/// A transaction that answers with what stood in its way.
+/// The etcd transaction; on failure it returns the current values.
 pub(super) fn request(transaction: &Transaction) -> TxnRequest {
     let key = |key: &Arc<str>| Bytes::copy_from_slice(key.as_bytes());
     let expected = transaction.compares.iter().filter_map(|compare| {
@@ -92,37 +92,39 @@ pub(super) fn request(transaction: &Transaction) -> TxnRequest {
     TxnRequest { compare: expected.collect(), success: writes.collect(), failure: reads.collect() }
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 ///
-/// Where an earlier attempt had no answer (`is_retry`), a conflict may be with its own writes.
-pub(super) fn outcome(transaction: &Transaction, response: TxnResponse, is_retry: bool) -> Settled {
+/// With `is_retry`, a conflict may be with this transaction's own earlier attempt.
+pub(super) fn outcome(transaction: &Transaction, response: TxnResponse, is_retry: bool) -> CommitResult {
     if response.succeeded {
-        return Settled::Known(Outcome::Committed { revision: revision(response.header.as_ref()) });
+        return CommitResult::Known(Outcome::Committed { revision: revision(response.header.as_ref()) });
     }
     let current: Vec<Option<Entry>> = response.responses.into_iter().map(found).collect();
     if is_retry {
-        match own(transaction, &current) {
-            Own::Written(revision) => return Settled::Known(Outcome::Committed { revision }),
-            Own::Perhaps => return Settled::Unclear,
+        match own_write(transaction, &current) {
+            OwnWrite::Written(revision) => return CommitResult::Known(Outcome::Committed { revision }),
+            OwnWrite::Perhaps => return CommitResult::Unclear,
         }
     }
     for (compare, current) in transaction.compares.iter().zip(current) {
         if !compare.expected.holds(current.as_ref()) {
-            return Settled::Known(Outcome::Conflict { key: compare.key.clone(), current });
+            return CommitResult::Known(Outcome::Conflict { key: compare.key.clone(), current });
         }
     }
-    Settled::Unclear
+    CommitResult::Unclear
 }
 
-/// True when trying again can do no harm: whatever is written was expected to be as it was, so it happens once at most.
-pub(super) fn happens_once(transaction: &Transaction) -> bool {
+/// True when a retry is safe: each written key is compared with an expected revision, so that the transaction
+/// takes effect at most once.
+pub(super) fn is_idempotent(transaction: &Transaction) -> bool {
     transaction.writes.iter().all(|write| {
         let is_guard = |expected| matches!(expected, Expected::Absent | Expected::Modified(_));
         transaction.compares.iter().any(|compare| compare.key == *write.key() && is_guard(compare.expected))
     })
 }
 
-/// What happened to a key, under which revision; `None` when it says nothing, `Err` when the value before is forgotten.
+/// The revision and event of an etcd event; `None` without a key, `Err` when the previous value was
+/// compacted.
 pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>), Forgotten>> {
     let now = told.kv?;
     let revision = positive(now.mod_revision);
@@ -142,20 +144,20 @@ pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>),
     Some(Ok((revision, Some(Event { key, change, previous }))))
 }
 
-/// The log was cut off while an event was read from it.
+/// The previous value of an event was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forgotten {
     pub(super) revision: Revision,
 }
 
-enum Own {
-    /// All that is there now is what this transaction writes, as of that revision.
+enum OwnWrite {
+    /// All keys have the values this transaction writes, at one revision.
     Written(Revision),
     Perhaps,
 }
 
-/// Looks whether what stands in the way is what an earlier attempt wrote.
-fn own(transaction: &Transaction, current: &[Option<Entry>]) -> Own {
+/// Checks whether the conflicting values were written by an earlier attempt.
+fn own_write(transaction: &Transaction, current: &[Option<Entry>]) -> OwnWrite {
     let here = |key: &str| {
         let found = transaction.compares.iter().zip(current).find(|(compare, _)| *compare.key == *key);
         found.and_then(|(_, entry)| entry.as_ref())
@@ -166,13 +168,13 @@ fn own(transaction: &Transaction, current: &[Option<Entry>]) -> Own {
             (Write::Put { value, .. }, Some(entry)) if entry.value == *value => {
                 revisions.push(entry.modified)
             }
-            // That it is gone says nothing of who took it out.
-            _ => return Own::Perhaps,
+            // A missing key does not show which writer deleted it.
+            _ => return OwnWrite::Perhaps,
         }
     }
     match revisions.first() {
-        Some(first) if revisions.iter().all(|revision| revision == first) => Own::Written(*first),
-        _ => Own::Perhaps,
+        Some(first) if revisions.iter().all(|revision| revision == first) => OwnWrite::Written(*first),
+        _ => OwnWrite::Perhaps,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The contract of a store: the same cases for each.
+//! Contract of all stores.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::storage::{
     Batch, Batches, Change, Compare, Error, Expected, Limits, Outcome, Revision, Store, Transaction, Write,
 };
 
-/// Long enough for the slowest machine, and no test gets near.
+/// Time limit, never reached.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A log so short that tests can run past it.
+/// A short log.
 pub(in crate::storage) const SHORT: Limits = Limits { revisions: 8, bytes: 1024 * 1024 };
 
-/// Everything that a store must do, each case on a fresh one from `make`.
+/// All cases of the contract, each on a new store from `make`.
 pub(in crate::storage) async fn contract(make: impl AsyncFn(Limits) -> Arc<dyn Store>) {
     let usual = Limits::default();
     keys_are_put_read_and_taken_out(&*make(usual).await).await;
@@ -98,7 +98,7 @@ async fn a_transaction_is_all_or_nothing(store: &dyn Store) {
     for key in ["/a", "/b"] {
         assert_eq!(store.get(key).await.unwrap().entry.unwrap().modified, revision);
     }
-    // Watchers hear of it as one.
+    // Watchers get one batch.
     let batch = next(&mut store.watch(first).await.unwrap()).await.unwrap();
     assert_eq!(told(&batch), format!("{revision}: /a=two({first}) /b=two(new)"));
 }
@@ -112,7 +112,7 @@ async fn what_changes_nothing_makes_no_revision(store: &dyn Store) {
     check(Transaction::default()).await;
     check(Transaction { compares: vec![compare("/a", Expected::Modified(revision))], writes: vec![] }).await;
     check(Transaction::delete("/b", Expected::Any)).await;
-    // The same value again is a write like any other: it is for the caller to leave it out.
+    // Writing the same value again is a write.
     assert_eq!(put(store, "/a", "one").await, revision + 1);
 }
 
@@ -133,7 +133,7 @@ async fn what_can_never_be_done_is_refused(store: &dyn Store) {
     let twice = vec![write("/a", "one"), Write::Delete { key: "/a".into() }];
     check(Transaction { compares: vec![], writes: twice }, "/a twice").await;
     let error = store.compact(store.revision().await.unwrap() + 1).await.unwrap_err();
-    assert!(error.to_string().contains("yet to come"), "{error}");
+    assert!(error.to_string().contains("is in the future"), "{error}");
     assert_eq!(values(store, "").await, [""; 0]);
 }
 
@@ -252,7 +252,7 @@ async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>, late: bo
     }
     let entry = store.get("/counter").await.unwrap().entry.unwrap();
     assert_eq!(&*entry.value, (WRITERS * TIMES).to_string().as_bytes());
-    // Conflicts made no revisions.
+    // Conflicts create no revisions.
     assert_eq!(store.revision().await.unwrap(), start + WRITERS * TIMES);
     let mut watch = store.watch(start).await.unwrap();
     for n in 1..=WRITERS * TIMES {
@@ -289,7 +289,7 @@ async fn a_watcher_that_keeps_up_outlives_the_log(store: &dyn Store) {
         let revision = put(store, "/a", "x").await;
         assert_eq!(next(&mut watch).await.unwrap().revision, revision);
     }
-    // What is too large for the log reaches its watchers still.
+    // A batch larger than the log still reaches its watchers.
     let value = Bytes::from(vec![1; 2 * SHORT.bytes]);
     let revision = committed(store.commit(Transaction::put("/b", Expected::Any, value)).await);
     assert_eq!(next(&mut watch).await.unwrap().revision, revision);
@@ -305,7 +305,7 @@ async fn compaction_forgets_the_log_and_no_entry(store: &dyn Store) {
     assert!(matches!(next(&mut early).await, Err(Error::Compacted { .. })));
     assert!(matches!(store.watch(newest - 4).await.err(), Some(Error::Compacted { .. })));
     assert_eq!(next(&mut store.watch(newest - 3).await.unwrap()).await.unwrap().revision, newest - 2);
-    // Again, and further back, is nothing new.
+    // Compacting to an earlier revision has no effect.
     store.compact(newest - 3).await.unwrap();
     store.compact(1).await.unwrap();
     store.compact(newest).await.unwrap();
@@ -339,7 +339,7 @@ async fn a_backup_is_written_once(store: &dyn Store) {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left lying about");
 }
 
-/// Reads a number, adds one and writes it if nobody else did, until that succeeds.
+/// Increments a number, retrying on conflicts.
 async fn add_one(store: &dyn Store, key: &str, late: bool) {
     let mut current = store.get(key).await.unwrap().entry;
     loop {
@@ -348,7 +348,7 @@ async fn add_one(store: &dyn Store, key: &str, late: bool) {
         let expected = current.as_ref().map_or(Expected::Absent, |entry| Expected::Modified(entry.modified));
         let transaction = Transaction::put(key, expected, next.to_string().into());
         let outcome =
-            if late { store.commit_late(transaction).await } else { store.commit(transaction).await };
+            if late { store.commit_deferred(transaction).await } else { store.commit(transaction).await };
         match outcome.unwrap() {
             Outcome::Committed { .. } => return,
             Outcome::Conflict { current: found, .. } => current = found,
@@ -356,17 +356,17 @@ async fn add_one(store: &dyn Store, key: &str, late: bool) {
     }
 }
 
-/// Writes whatever is there.
+/// Writes unconditionally.
 pub(in crate::storage) async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
     committed(store.commit(Transaction::put(key, Expected::Any, value.to_owned().into())).await)
 }
 
-/// The same, and it may be late.
+/// As [`put`], deferred.
 pub(in crate::storage) async fn put_late(store: &dyn Store, key: &str, value: &str) -> Revision {
-    committed(store.commit_late(Transaction::put(key, Expected::Any, value.to_owned().into())).await)
+    committed(store.commit_deferred(Transaction::put(key, Expected::Any, value.to_owned().into())).await)
 }
 
-/// The revision of a transaction that must succeed.
+/// Revision of a transaction that must succeed.
 pub(in crate::storage) fn committed(outcome: Result<Outcome, Error>) -> Revision {
     match outcome.unwrap() {
         Outcome::Committed { revision } => revision,
@@ -374,7 +374,7 @@ pub(in crate::storage) fn committed(outcome: Result<Outcome, Error>) -> Revision
     }
 }
 
-/// All `key=value` under a prefix, page by page.
+/// All `key=value` under a prefix, read in pages.
 pub(in crate::storage) async fn values(store: &dyn Store, prefix: &str) -> Vec<String> {
     let mut values = Vec::new();
     let mut after: Option<Arc<str>> = None;
@@ -389,12 +389,12 @@ pub(in crate::storage) async fn values(store: &dyn Store, prefix: &str) -> Vec<S
     }
 }
 
-/// The next batch of a watch that must go on or end.
+/// The next batch of a watch, or its error.
 pub(in crate::storage) async fn next(watch: &mut Batches) -> Result<Arc<Batch>, Error> {
     timeout(DEADLINE, watch.next()).await.unwrap().unwrap()
 }
 
-/// A batch in a line: `7: /a=one(new) /b=two gone(5)`, in brackets the revision before.
+/// A batch as a line: `7: /a=one(new) /b=two gone(5)`, with the previous revision in parentheses.
 pub(super) fn told(batch: &Batch) -> String {
     let events = batch.events.iter().map(|event| {
         let what = match &event.change {

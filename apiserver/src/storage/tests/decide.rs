@@ -1,4 +1,4 @@
-//! Random transactions against a plain map.
+//! Random transactions compared with a map.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::storage::{Expected, Memory, Outcome, Store, Transaction};
 
-/// One write to one of few keys, expecting what is there or not.
+/// A write to one of few keys, with a correct or wrong expectation.
 #[derive(Clone, Debug)]
 pub(in crate::storage) struct Step {
     key: u8,
@@ -30,7 +30,7 @@ proptest! {
     }
 }
 
-/// Follows the steps on a fresh store and on a plain map.
+/// Applies the steps to a new store and to a map.
 pub(in crate::storage) fn is_a_map_with_a_counter(
     store: &dyn Store,
     steps: &[Step],
@@ -41,7 +41,7 @@ pub(in crate::storage) fn is_a_map_with_a_counter(
     for step in steps {
         let key = format!("/{}", step.key);
         let found = model.get(&key).map(|(_, modified)| *modified);
-        // Wrong on purpose: a revision that is yet to come.
+        // A future revision, wrong on purpose.
         let expected = match (step.expects, found) {
             (true, Some(modified)) => Expected::Modified(modified),
             (true, None) => Expected::Absent,
@@ -51,7 +51,7 @@ pub(in crate::storage) fn is_a_map_with_a_counter(
             Some(value) => Transaction::put(&key, expected, Bytes::from(vec![value])),
             None => Transaction::delete(&key, expected),
         };
-        let commit = if step.late { store.commit_late(transaction) } else { store.commit(transaction) };
+        let commit = if step.late { store.commit_deferred(transaction) } else { store.commit(transaction) };
         let outcome = runtime.block_on(commit).unwrap();
         if !step.expects {
             let conflict = matches!(outcome, Outcome::Conflict { .. });

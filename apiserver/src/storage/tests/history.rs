@@ -1,4 +1,4 @@
-//! The log in memory: bounded, without gaps.
+//! The in-memory history: bounded and complete.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use crate::storage::history::{HAND_BATCHES, HAND_BYTES, History};
+use crate::storage::history::{History, READ_BATCHES, READ_BYTES};
 use crate::storage::{Batch, Change, Event, Limits};
 
 fn batch(revision: u64, bytes: usize) -> Arc<Batch> {
@@ -24,9 +24,9 @@ fn a_hand_is_bounded() {
     for revision in 2..=1000 {
         history.push(batch(revision, 0));
     }
-    assert_eq!(revisions(&history, 1).unwrap().len(), HAND_BATCHES);
+    assert_eq!(revisions(&history, 1).unwrap().len(), READ_BATCHES);
     for revision in 1001..=1010 {
-        history.push(batch(revision, HAND_BYTES / 2));
+        history.push(batch(revision, READ_BYTES / 2));
     }
     assert_eq!(revisions(&history, 1000).unwrap(), [1001, 1002]);
     assert_eq!(revisions(&history, 1009).unwrap(), [1010]);

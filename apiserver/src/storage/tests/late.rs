@@ -1,4 +1,4 @@
-//! The part of the contract that is about writes which may be answered before they are durable.
+//! Contract of deferred writes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -31,19 +31,19 @@ pub(super) async fn a_late_write_is_seen_at_once(store: &dyn Store) {
         before = revision;
     }
     let stale = Transaction::put("/a", Expected::Modified(created), Bytes::new());
-    let Outcome::Conflict { current, .. } = store.commit_late(stale).await.unwrap() else {
+    let Outcome::Conflict { current, .. } = store.commit_deferred(stale).await.unwrap() else {
         panic!("it is newer")
     };
     assert_eq!(current.unwrap().modified, before);
     assert_eq!(store.revision().await.unwrap(), before);
-    let error = store.commit_late(Transaction::create("", Bytes::new())).await.unwrap_err();
+    let error = store.commit_deferred(Transaction::create("", Bytes::new())).await.unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error}");
 }
 
 pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn Store) {
     let start = store.revision().await.unwrap();
     let mut watch = store.watch(start).await.unwrap();
-    // What makes a key or takes one out may be asked for late too.
+    // Creates and deletes may be requested as deferred, too.
     let steps: [(bool, &str, Option<&str>); 10] = [
         (true, "/a", Some("1")),
         (true, "/a", Some("2")),
@@ -63,7 +63,7 @@ pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn S
             None => Transaction::delete(key, Expected::Any),
         };
         let outcome =
-            if is_late { store.commit_late(transaction).await } else { store.commit(transaction).await };
+            if is_late { store.commit_deferred(transaction).await } else { store.commit(transaction).await };
         assert_eq!(committed(outcome), expected);
         let before: Option<Revision> = match value {
             Some(_) => revisions.insert(key, expected),

@@ -1,4 +1,4 @@
-//! What is true of every store, and of the parts they share.
+//! Tests of all stores and of shared code.
 
 pub(super) mod contract;
 pub(super) mod decide;

@@ -1,4 +1,4 @@
-//! Queries, and what is said of those that make no sense.
+//! Query options and their errors.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use http::Method;

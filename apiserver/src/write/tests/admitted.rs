@@ -1,15 +1,15 @@
-//! What becomes of what admission puts into an object.
+//! Objects changed by admission.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Limits every container of a pod by what a client might write: an amount as a number.
+/// Adds limits to every container, as a client might write them: an amount as a number.
 struct Limiter;
 
 #[async_trait::async_trait]
 impl Admission for Limiter {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let containers = attempt.object["spec"]["containers"].as_array().map_or(0, Vec::len);
         for at in 0..containers {
             attempt.object["spec"]["containers"][at]["resources"] = json!({"limits": {"cpu": 0.5}});
@@ -18,12 +18,12 @@ impl Admission for Limiter {
     }
 }
 
-/// Puts what is of no use into what is made.
+/// Adds invalid values to new objects.
 struct Vandal;
 
 #[async_trait::async_trait]
 impl Admission for Vandal {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         attempt.object.insert("spec".to_owned(), json!({"replicas": "many"}));
         Ok(())
     }
@@ -51,11 +51,11 @@ async fn it_is_refused_like_the_rest() {
     );
 }
 
-/// Keeps the places of maps that are empty.
+/// Treats empty maps as placeholders.
 struct Keeper;
 
 impl Admission for Keeper {
-    fn keeps_place(&self, _: &Resource, there: &Json, _: &Identity) -> bool {
+    fn is_placeholder(&self, _: &Resource, there: &Json, _: &Identity) -> bool {
         there.get("data").is_none()
     }
 }
@@ -79,7 +79,7 @@ async fn what_keeps_a_place_gives_it_to_what_is_made_and_only_once() {
     assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
 }
 
-/// Has something happen to what keeps a place in the very moment in which that is given away.
+/// Changes a placeholder at the moment it is replaced.
 struct Meanwhile {
     registry: Arc<Registry>,
     is_left: AtomicUsize,
@@ -88,7 +88,7 @@ struct Meanwhile {
 
 #[async_trait::async_trait]
 impl Admission for Meanwhile {
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         let there = self.registry.cache().get("configmaps", "default", attempt.name);
         let (Some(there), true) = (there, attempt.operation == Operation::Create) else { return Ok(()) };
         let count = |left: usize| left.checked_sub(1);

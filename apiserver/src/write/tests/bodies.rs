@@ -1,4 +1,4 @@
-//! Bodies: unknown fields, fields that stand twice, values of the wrong type.
+//! Unknown, repeated and mistyped fields.
 
 use super::*;
 

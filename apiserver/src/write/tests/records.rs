@@ -1,16 +1,16 @@
-//! The record of owners as clients see and write it, though it is kept apart from the object.
+//! Managed fields as clients see and write them, although they are stored separately.
 
 use super::*;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// The managers that a map's record names.
+/// Managers of a ConfigMap.
 fn managers(map: &Value) -> Vec<&str> {
     let entries = map["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     entries.iter().map(|entry| entry["manager"].as_str().unwrap()).collect()
 }
 
-/// A map that two managers own.
+/// A ConfigMap with two managers.
 async fn shared() -> Server {
     let server = Server::new().await;
     let made = json!({"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}});

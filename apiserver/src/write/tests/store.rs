@@ -1,4 +1,4 @@
-//! What clients are told when the store fails, and when others are on it too.
+//! Errors of the storage, and concurrent writers.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use serde_json::Map;
 use super::*;
 use crate::storage::{Batches, Error, Expected, Found, Memory, Outcome, Page, Revision, Store, Transaction};
 
-/// A store in memory on which somebody else is, or that fails.
+/// An in-memory store that fails or has concurrent writers.
 #[derive(Default)]
 struct Contrary {
     inner: Memory,
-    /// What happens in place of the next commit, or before it.
+    /// What happens instead of the next commit, or before it.
     next: Mutex<Option<Next>>,
 }
 
@@ -48,12 +48,12 @@ impl Store for Contrary {
         self.inner.commit(transaction).await
     }
 
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+    async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error> {
         self.commit(transaction).await
     }
 
-    async fn rest(&self) -> Result<(), Error> {
-        self.inner.rest().await
+    async fn flush(&self) -> Result<(), Error> {
+        self.inner.flush().await
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
@@ -68,7 +68,7 @@ impl Store for Contrary {
         self.inner.revision().await
     }
 
-    async fn look(&self) -> Result<(), Error> {
+    async fn check_health(&self) -> Result<(), Error> {
         Ok(())
     }
 
@@ -83,7 +83,7 @@ async fn bed() -> (Arc<Contrary>, Server) {
     let rows = resources().into_iter().chain([namespaces]);
     let registry = Registry::open(store.clone(), Catalog::new(rows)).await.unwrap();
     let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    let admission: Vec<Arc<dyn Admission>> = vec![NamespaceLifecycle::new(registry.clone())];
     let server = Server(Api::writable(registry, admission, version).router());
     let (code, made) =
         server.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "default"}})).await;
@@ -102,7 +102,7 @@ async fn a_store_that_fails_says_what_to_do_and_goes_on() {
             Error::Full { file: file.clone(), source: io() },
             507,
             "InsufficientStorage",
-            "make room and try again",
+            "free disk space and retry",
         ),
         (
             Error::Quota { store: "etcd".to_owned(), reason: "space".to_owned() },
@@ -116,12 +116,12 @@ async fn a_store_that_fails_says_what_to_do_and_goes_on() {
             "ServiceUnavailable",
             "nothing was written",
         ),
-        (Error::Unreachable { store: "etcd".to_owned() }, 503, "ServiceUnavailable", "try again"),
+        (Error::Unreachable { store: "etcd".to_owned() }, 503, "ServiceUnavailable", "retry later"),
         (
             Error::Unknown { file: file.clone(), reason: "EIO".to_owned() },
             504,
             "Timeout",
-            "read before you write again",
+            "read the object before you retry",
         ),
         (Error::Invalid("make it smaller".to_owned()), 413, "RequestEntityTooLarge", "make it smaller"),
         (Error::Closed, 503, "ServiceUnavailable", "shutting down"),
@@ -167,7 +167,7 @@ async fn nothing_is_made_in_a_namespace_that_ends_in_the_last_instant() {
     let ending = "because it is being terminated";
     refused(server.json("POST", MAPS, map("late")).await, 403, "Forbidden", ending);
     refused(server.json("POST", MAPS, map("later")).await, 403, "Forbidden", ending);
-    // One that goes altogether is no place either.
+    // Nor in a deleted namespace.
     let (store, server) = bed().await;
     store.next(Next::Comes(Transaction::delete("/registry/namespaces//default", Expected::Any)));
     refused(server.json("POST", MAPS, map("late")).await, 403, "Forbidden", ending);
@@ -177,7 +177,7 @@ async fn nothing_is_made_in_a_namespace_that_ends_in_the_last_instant() {
         "NotFound",
         "namespaces \"default\" not found",
     );
-    // A change of its labels is no reason.
+    // A change of its labels does not matter.
     let (store, server) = bed().await;
     store.next(Next::Comes(namespace("default", false)));
     assert_eq!(server.json("POST", MAPS, map("in-time")).await.0, 201);
@@ -188,7 +188,7 @@ async fn a_namespace_that_another_server_has_just_made_is_there() {
     let (store, server) = bed().await;
     for number in 0..20 {
         let name = format!("n{number}");
-        // The cache has not heard of it: nobody has waited since.
+        // The cache does not know it yet.
         store.inner.commit(namespace(&name, false)).await.unwrap();
         let path = format!("/api/v1/namespaces/{name}/configmaps");
         let (code, made) = server.json("POST", &path, map("a")).await;

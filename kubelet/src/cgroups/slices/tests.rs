@@ -1,4 +1,4 @@
-//! What systemd is told, by one that only listens.
+//! Calls of systemctl, recorded by a script in its place.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -20,7 +20,7 @@ impl Listener {
         Self { slices: Slices::by(&program), folder }
     }
 
-    /// What was said since the last time, a line each.
+    /// The arguments of each call since the last query.
     fn heard(&self) -> Vec<String> {
         let path = self.folder.path().join("systemctl.heard");
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -52,15 +52,15 @@ fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
         },
         ..pod("kubepods-poda.slice", 0)
     };
-    systemd.slices.hold(&a, &limited).unwrap();
+    systemd.slices.apply(&a, &limited).unwrap();
     let expected =
         format!("{set} kubepods-poda.slice CPUWeight=39 CPUQuota=150% MemoryMax=1048576 TasksMax=9");
     assert_eq!(systemd.heard(), [expected]);
 
     let none = "CPUQuota= MemoryMax=infinity TasksMax=infinity";
-    systemd.slices.hold(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
-    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
-    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    systemd.slices.apply(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
+    systemd.slices.apply(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    systemd.slices.apply(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
     let expected = [
         format!("{set} kubepods-burstable-poda.slice CPUWeight=39 {none}"),
         format!("{set} kubepods-burstable.slice CPUWeight=39"),
@@ -78,7 +78,7 @@ fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
     ];
     assert_eq!(systemd.heard(), expected);
 
-    systemd.slices.hold(&b, &pod("kubepods-besteffort-podb.slice", 2)).unwrap();
+    systemd.slices.apply(&b, &pod("kubepods-besteffort-podb.slice", 2)).unwrap();
     let expected = [
         format!("{set} kubepods-besteffort-podb.slice CPUWeight=1 {none}"),
         format!("{set} kubepods-besteffort.slice CPUWeight=1"),
@@ -90,7 +90,7 @@ fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
 fn a_refusal_is_told_in_systemds_words() {
     let systemd = Listener::new("echo 'Access denied' >&2; exit 4");
     let error =
-        systemd.slices.hold(&PodUid::new("a"), &pod("kubepods-poda.slice", 2)).unwrap_err().to_string();
+        systemd.slices.apply(&PodUid::new("a"), &pod("kubepods-poda.slice", 2)).unwrap_err().to_string();
     assert!(error.contains("kubepods-poda.slice") && error.ends_with(": Access denied"), "{error}");
 }
 
@@ -98,8 +98,8 @@ fn a_refusal_is_told_in_systemds_words() {
 fn what_is_refused_at_the_end_holds_up_nothing_else() {
     let systemd = Listener::new("case $1 in stop) echo 'Access denied' >&2; exit 4;; esac");
     let (a, b) = (PodUid::new("a"), PodUid::new("b"));
-    systemd.slices.hold(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
-    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    systemd.slices.apply(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
+    systemd.slices.apply(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
     systemd.heard();
     let error = systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap_err().to_string();
     assert!(error.starts_with("systemctl stop ") && error.ends_with(": Access denied"), "{error}");

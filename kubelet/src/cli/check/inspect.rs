@@ -1,50 +1,52 @@
-//! All manifests of a node at once, by the code that runs them: what is wrong, and where.
+//! Validates all manifests of a node together, with the same code that `kubelet run` uses.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::decode_with;
-use api::fault::{Aim, Fault, Why};
+use api::field_error::{ErrorType, FieldError, Target};
 use api::object::Object;
 use api::path::PathBuf;
 use api::problem::{ObjectName, Problem};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::missing;
+use super::{lint, missing};
 use crate::desired::{
-    Admission, Completeness, Desired, Found, FoundProblem, Held, Merge, Node, Rejection, Snapshot,
-    SourceKind, UNSUPPORTED,
+    Admission, Completeness, Desired, Found, FoundProblem, Merge, Node, Rejection, Snapshot, SourceKind,
+    SourceObject, UNSUPPORTED,
 };
 use crate::observed::Timestamp;
 use crate::sources::file::Text;
-use crate::sources::manifest::{Known, Manifest, Place};
-use crate::spec::{self, Facts};
+use crate::sources::manifest::{Known, Manifest, ManifestContext};
+use crate::spec::{self, Facts, Refusal};
 
-/// One manifest.
+/// One manifest to check.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// The file or URL.
     pub origin: String,
-    /// Its bytes, or why it is not read.
+    /// Content of the manifest, or the reason it could not be read.
     pub read: Text,
 }
 
-/// What came out.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What is wrong, by place.
+    /// Errors, sorted by file, line and column.
     pub problems: Vec<FoundProblem>,
-    /// What is fine by itself and will not run as it stands, by place.
+    /// Warnings about objects that are valid but will not run as they are, sorted by file, line and column.
     pub warnings: Vec<FoundProblem>,
-    /// Objects nothing is wrong with.
+    /// Directory entries that are skipped, one sentence each.
+    pub skipped: Vec<String>,
+    /// Number of objects without errors.
     pub fine: usize,
 }
 
-/// Looks at manifests as those of one node. Of the node itself only what every node has in common is asked: fields it
-/// supports and ports that two cannot have.
+/// Checks manifests as if one node ran all of them. It applies only rules that hold on every node, such as unsupported fields
+/// and host-port conflicts.
 pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
-    let place = Place { node: node.to_owned(), source: SourceKind::File };
+    let place = ManifestContext { node: node.to_owned(), source: SourceKind::File };
     let (mut objects, mut problems) = (Vec::new(), Vec::new());
     for input in inputs {
         let manifest = match &input.read {
@@ -59,6 +61,7 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
         objects,
         waiting: BTreeSet::new(),
         problems,
+        skipped: Vec::new(),
         completeness: Completeness::Complete,
     };
     let snapshot = Arc::new(snapshot);
@@ -81,39 +84,41 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
     let fine = found - snapshot.objects.iter().filter(wrong).count();
     problems.sort_by(by_place);
     warnings.sort_by(by_place);
-    Report { problems, warnings, fine }
+    Report { problems, warnings, skipped: Vec::new(), fine }
 }
 
-/// File, line, column.
+/// Orders problems by file, line and column.
 pub(super) fn by_place(a: &FoundProblem, b: &FoundProblem) -> Ordering {
     let place = |found: &FoundProblem| (found.problem.line, found.problem.column);
     a.origin.cmp(&b.origin).then(place(a).cmp(&place(b)))
 }
 
-/// What pods refer to and none of the manifests holds: another source of the node may.
+/// Warnings: references to objects that no given manifest contains (another source may have them), and likely mistakes.
 fn lacking(desired: &Desired, objects: &[Found]) -> Vec<FoundProblem> {
     let mut warnings = Vec::new();
     for pod in desired.pods.values() {
         let Some(found) = found(objects, &pod.pod) else { continue };
         let missing = missing::of(&pod.pod, &desired.references).into_iter();
         warnings.extend(missing.map(|missing| at(found, missing.path, missing.what, missing.remedy)));
+        let lint = lint::of(&pod.pod).into_iter();
+        warnings.extend(lint.map(|(path, what, remedy)| at(found, path, what, remedy)));
     }
     warnings
 }
 
-/// Where the pod was found.
+/// The source object of a pod, found by pointer equality.
 fn found<'a>(objects: &'a [Found], pod: &Arc<Pod>) -> Option<&'a Found> {
-    objects.iter().find(|found| matches!(&found.object, Held::Pod(held) if Arc::ptr_eq(held, pod)))
+    objects.iter().find(|found| matches!(&found.object, SourceObject::Pod(held) if Arc::ptr_eq(held, pod)))
 }
 
-/// Something about an object that was found.
+/// Builds a problem about a source object.
 fn at(found: &Found, path: String, what: String, remedy: &str) -> FoundProblem {
     let (remedy, object) = (remedy.to_owned(), Some((*found.name).clone()));
     let problem = Problem { line: 0, column: 0, path, what, remedy, object };
     FoundProblem { origin: found.origin.clone(), problem, last_good: false }
 }
 
-/// What would not be admitted, even alone on the node.
+/// Pods that pod admission rejects, and admitted pods whose containers can never be created.
 fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProblem> {
     let facts = Arc::new(Facts { node_name: node.to_owned(), ..Facts::default() });
     let node = Node { facts, ..Node::default() };
@@ -122,18 +127,28 @@ fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProble
     for (uid, rejection) in &decision.rejected {
         let Some(pod) = desired.pods.get(uid) else { continue };
         let Some(found) = found(objects, &pod.pod) else { continue };
-        let told = if rejection.reason == UNSUPPORTED {
-            let refusals = spec::refusals(&pod.pod).into_iter();
-            refusals
-                .map(|r| (r.path, "this field is not supported here".to_owned(), r.instead))
-                .collect::<Vec<_>>()
+        let reasons = if rejection.reason == UNSUPPORTED {
+            spec::refusals(&pod.pod).into_iter().map(unsupported).collect::<Vec<_>>()
         } else {
             let Rejection { path, message, .. } = rejection.clone();
             vec![(path, message, remedy(&rejection.reason))]
         };
-        problems.extend(told.into_iter().map(|(path, what, remedy)| at(found, path, what, remedy)));
+        problems.extend(reasons.into_iter().map(|(path, what, remedy)| at(found, path, what, remedy)));
+    }
+    for pod in decision.run.values() {
+        let Some(found) = found(objects, &pod.pod) else { continue };
+        let failures = spec::certain_failures(&pod.pod, &node.facts).into_iter();
+        problems.extend(failures.map(|(path, error)| at(found, path, error.message, remedy(error.reason))));
     }
     problems
+}
+
+fn unsupported(refusal: Refusal) -> (String, String, &'static str) {
+    let what = match refusal.value {
+        None => "this field is not supported here".to_owned(),
+        Some(value) => format!("`{value}` is not supported here"),
+    };
+    (refusal.path, what, refusal.instead)
 }
 
 fn remedy(reason: &str) -> &'static str {
@@ -141,11 +156,12 @@ fn remedy(reason: &str) -> &'static str {
         "NodePorts" => "give one of the two another hostPort",
         "PodOSNotSupported" => "leave it out, or run the pod on such a node",
         "SysctlForbidden" => "leave it out; --allowed-unsafe-sysctls can allow it on a node",
-        _ => "change what it asks for",
+        _ => "change the field",
     }
 }
 
-/// Finds line and column of problems that were found in objects, not in their text.
+/// Fills in line and column of problems that were found in decoded objects. It decodes the manifest again and reports the same
+/// faults.
 fn locate(bytes: &[u8], problems: Vec<&mut FoundProblem>) {
     let mut unplaced: Vec<&mut Problem> = problems
         .into_iter()
@@ -163,10 +179,10 @@ fn locate(bytes: &[u8], problems: Vec<&mut FoundProblem>) {
             return Vec::new();
         }
         let own = unplaced.iter().filter(|problem| problem.object.as_ref() == Some(&name));
-        own.map(|problem| Fault {
+        own.map(|problem| FieldError {
             path: PathBuf::from(problem.path.as_str()),
-            aim: Aim::Value,
-            why: Why::Invalid,
+            target: Target::Value,
+            error_type: ErrorType::Invalid,
             what: problem.what.clone(),
             remedy: problem.remedy.clone(),
         })

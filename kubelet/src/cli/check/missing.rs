@@ -1,30 +1,31 @@
-//! ConfigMaps and Secrets that a pod cannot do without, and that none of the manifests holds.
+//! Finds required ConfigMaps, Secrets and keys that none of the given manifests contains.
 
 use std::collections::BTreeSet;
 
 use api::references::References;
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
-/// Where a pod refers to what is not there.
+use crate::volumes::types::{self, ReferenceKind as Kind};
+
+/// A reference to a missing object or key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// The field.
+    /// Path of the field.
     pub path: String,
-    /// What is missing.
+    /// Description of the missing object or key.
     pub what: String,
-    /// What a person can do about it.
+    /// Suggested remedy.
     pub remedy: &'static str,
 }
 
-const WAITS: &str =
-    "put it beside the pod, or check it together with what holds it; the pod waits until the node has it";
-const PULLS_WITHOUT: &str = "put it beside the pod, or check it together with what holds it; the pod does not wait for it: \
+const WAITS: &str = "add it to the manifests, or check it together with the manifest that contains it; the pod waits until it exists";
+const PULLS_WITHOUT: &str = "add it to the manifests, or check it together with the manifest that contains it; the pod does not wait for it: \
                              until the node has it, images are pulled without it";
 
-/// Everything the pod lacks, each object or key once.
+/// All missing references of a pod; each object or key is reported once.
 pub(super) fn of(pod: &Pod, references: &References) -> Vec<Missing> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-    let mut search = Search { namespace, references, told: BTreeSet::new(), missing: Vec::new() };
+    let mut search = Search { namespace, references, reported: BTreeSet::new(), missing: Vec::new() };
     let Some(spec) = &pod.spec else { return Vec::new() };
     for (at, container) in spec.init_containers.iter().flatten().enumerate() {
         search.container(&format!("spec.initContainers[{at}]"), container);
@@ -37,30 +38,15 @@ pub(super) fn of(pod: &Pod, references: &References) -> Vec<Missing> {
     }
     for (at, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
         let path = format!("spec.imagePullSecrets[{at}].name");
-        search.look_for(path, Kind::Secret, Some(&secret.name), None, PULLS_WITHOUT);
+        search.report_if_missing(path, Kind::Secret, Some(&secret.name), None, PULLS_WITHOUT);
     }
     search.missing
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    ConfigMap,
-    Secret,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-        }
-    }
 }
 
 struct Search<'a> {
     namespace: &'a str,
     references: &'a References,
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     missing: Vec<Missing>,
 }
 
@@ -95,32 +81,19 @@ impl Search<'_> {
     }
 
     fn volume(&mut self, path: &str, volume: &Volume) {
-        if let Some(map) = volume.config_map.as_ref().filter(|map| map.optional != Some(true)) {
-            self.need(format!("{path}.configMap.name"), Kind::ConfigMap, Some(&map.name), None);
-        }
-        if let Some(secret) = volume.secret.as_ref().filter(|secret| secret.optional != Some(true)) {
-            let name = secret.secret_name.as_deref();
-            self.need(format!("{path}.secret.secretName"), Kind::Secret, name, None);
-        }
-        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        for (at, source) in sources.enumerate() {
-            let path = format!("{path}.projected.sources[{at}]");
-            if let Some(map) = source.config_map.as_ref().filter(|map| map.optional != Some(true)) {
-                self.need(format!("{path}.configMap.name"), Kind::ConfigMap, Some(&map.name), None);
-            }
-            if let Some(secret) = source.secret.as_ref().filter(|secret| secret.optional != Some(true)) {
-                self.need(format!("{path}.secret.name"), Kind::Secret, Some(&secret.name), None);
-            }
+        let Some(source) = types::of(volume) else { return };
+        for reference in source.references() {
+            self.need(format!("{path}.{}", reference.path), reference.kind, Some(reference.name), None);
         }
     }
 
-    /// Notes what is not there and what the pod waits for: the object, or a key of it.
+    /// Reports a reference that the pod waits for, to an object or to a key of it.
     fn need(&mut self, path: String, kind: Kind, name: Option<&str>, key: Option<&str>) {
-        self.look_for(path, kind, name, key, WAITS);
+        self.report_if_missing(path, kind, name, key, WAITS);
     }
 
-    /// Notes what is not there.
-    fn look_for(
+    /// Reports a missing reference with the given remedy.
+    fn report_if_missing(
         &mut self,
         path: String,
         kind: Kind,
@@ -131,16 +104,16 @@ impl Search<'_> {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return };
         let object = format!("{} {}/{name}", kind.name(), self.namespace);
         let what = match (self.has(kind, name, key), key) {
-            (None, _) => format!("none of these manifests holds the {object}"),
+            (None, _) => format!("none of these manifests contains the {object}"),
             (Some(false), Some(key)) => format!("the {object} has no key {key}"),
             (Some(_), _) => return,
         };
-        if self.told.insert(what.clone()) {
+        if self.reported.insert(what.clone()) {
             self.missing.push(Missing { path, what, remedy });
         }
     }
 
-    /// Whether the object has the key; `None` without the object.
+    /// Whether the object has the key; `None` if there is no such object.
     fn has(&self, kind: Kind, name: &str, key: Option<&str>) -> Option<bool> {
         let Some(key) = key else {
             return match kind {

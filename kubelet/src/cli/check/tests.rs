@@ -1,11 +1,16 @@
-//! What `check` says, as tables.
+//! Output of `check` for valid and invalid manifests.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::json;
 
 use super::inspect::{Input, inspect};
 use super::{as_json, as_text};
+use crate::desired::{Admission, Completeness, Merge, Node, Snapshot, SourceKind};
 use crate::observed::Timestamp;
+use crate::sources::manifest::{Known, Manifest, ManifestContext};
 
 fn pod(name: &str, container: &str) -> String {
     format!(
@@ -34,6 +39,13 @@ fn what_is_fine_is_counted() {
 }
 
 #[test]
+fn control_sequences_of_a_manifest_reach_no_terminal() {
+    let text =
+        checked(&[("a\x1b[2J.yaml", "apiVersion: v1\nkind: \"\\e]0;title\\a\"\nmetadata: {name: a}\n")]);
+    assert!(text.contains("^[") && text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
 fn every_problem_has_its_place() {
     let port = "    ports:\n    - {containerPort: 80, hostPort: 8080}\n";
     for (files, expected) in [
@@ -43,8 +55,8 @@ fn every_problem_has_its_place() {
         ),
         (
             vec![("a.yaml", pod("web", "")), ("b.yaml", format!("# second\n{}", pod("web", "")))],
-            "b.yaml:5:9: metadata.name: Pod default/web stands in a.yaml already; rename or remove one of them; the one \
-             in a.yaml counts\n1 object fine, 1 problem\n",
+            "b.yaml:5:9: metadata.name: Pod default/web is already defined in a.yaml; rename or remove one of them; the one \
+             in a.yaml is used\n1 object fine, 1 problem\n",
         ),
         (
             vec![("a.yaml", pod("a", port)), ("b.yaml", format!("{}---\n{}", pod("x", ""), pod("b", port)))],
@@ -54,7 +66,7 @@ fn every_problem_has_its_place() {
         ),
         (
             vec![("a.yaml", pod(&"x".repeat(253), ""))],
-            "a.yaml:4:9: metadata.name: on this node the pod is called",
+            "a.yaml:4:9: metadata.name: the full name of the pod is",
         ),
         (vec![("a.yaml", String::new())], "a.yaml:1:1: the manifest is empty; "),
     ] {
@@ -70,6 +82,97 @@ fn an_unsupported_field_is_told_where_it_stands() {
         checked(&[("a.yaml", &pod("a", "    volumeDevices:\n    - {name: disk, devicePath: /dev/x}\n"))]);
     assert!(said.contains("spec.containers[0].volumeDevices"), "{said}");
     assert!(said.starts_with("a.yaml:"), "{said}");
+}
+
+/// Adds fields to the spec of a valid pod, and returns the output.
+fn refused_pod(spec: &serde_json::Value, container: &serde_json::Value) -> String {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "main", "image": "x"}]}});
+    let merge = |into: &mut serde_json::Value, from: &serde_json::Value| {
+        let fields = from.as_object().cloned().unwrap_or_default();
+        into.as_object_mut().unwrap().extend(fields);
+    };
+    merge(&mut pod["spec"], spec);
+    merge(&mut pod["spec"]["containers"][0], container);
+    pod.to_string()
+}
+
+#[test]
+fn check_and_run_refuse_the_same_pods() {
+    let none = json!({});
+    let volume = json!({"volumes": [{"name": "v", "emptyDir": {}}]});
+    let rejected = [
+        (json!({"securityContext": {"supplementalGroupsPolicy": "Strict"}}), none.clone(), "use `Merge`"),
+        (json!({"hostUsers": false}), none.clone(), "leave it out"),
+        (
+            volume,
+            json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "Enabled"}]}),
+            "use `IfPossible`",
+        ),
+        (
+            json!({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]}),
+            none.clone(),
+            "use `Memory`",
+        ),
+        (
+            json!({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages-2Mi"}}]}),
+            none.clone(),
+            "use `Memory`",
+        ),
+        (json!({"runtimeClassName": "gvisor"}), none.clone(), "default runtime"),
+        (json!({"os": {"name": "windows"}}), none.clone(), "leave it out"),
+        (
+            json!({"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}),
+            none.clone(),
+            "--allowed-unsafe-sysctls",
+        ),
+    ];
+    for (spec, container, remedy) in &rejected {
+        let text = refused_pod(spec, container);
+        let said = checked(&[("a.json", &text)]);
+        assert!(said.contains(remedy) && said.ends_with("0 objects fine, 1 problem\n"), "{text}\n{said}");
+        let place = ManifestContext { node: "n".to_owned(), source: SourceKind::File };
+        let manifest =
+            Manifest::default().read(text.as_bytes(), &place, &Known::new(), Timestamp::UNIX_EPOCH);
+        let (mut objects, mut problems) = (Vec::new(), Vec::new());
+        manifest.add_to(&Arc::from("a.json"), &mut objects, &mut problems);
+        assert!(problems.is_empty(), "{text}");
+        let (waiting, completeness) = (BTreeSet::new(), Completeness::Complete);
+        let snapshot = Snapshot {
+            source: SourceKind::File,
+            objects,
+            waiting,
+            problems,
+            skipped: Vec::new(),
+            completeness,
+        };
+        let desired = Merge::new([SourceKind::File]).put(Arc::new(snapshot));
+        let decision = Admission::default().decide(&desired, &Node::default());
+        assert_eq!((decision.run.len(), decision.rejected.len()), (0, 1), "run admits {text}");
+    }
+}
+
+#[test]
+fn resources_that_no_node_has_by_itself_are_a_problem() {
+    for resource in ["hugepages-2Mi", "example.com/gpu"] {
+        let amounts = json!({resource: "4Mi", "cpu": "1"});
+        let resources = json!({"resources": {"limits": amounts, "requests": amounts}});
+        let said = checked(&[("a.json", &refused_pod(&json!({}), &resources))]);
+        assert!(said.contains(resource) && said.ends_with("0 objects fine, 1 problem\n"), "{said}");
+    }
+}
+
+#[test]
+fn check_names_what_fails_when_containers_are_made() {
+    let context = json!({"securityContext": {"runAsNonRoot": true, "runAsUser": 0}});
+    let said = checked(&[("a.json", &refused_pod(&json!({}), &context))]);
+    assert!(
+        said.contains("spec.containers[0].securityContext: container's runAsUser breaks non-root policy"),
+        "{said}"
+    );
+    let long = json!({"hostname": "h".repeat(40), "subdomain": "s".repeat(30), "setHostnameAsFQDN": true});
+    let said = checked(&[("a.json", &refused_pod(&long, &json!({})))]);
+    assert!(said.contains("shorten hostname or subdomain"), "{said}");
 }
 
 #[test]
@@ -89,7 +192,9 @@ fn what_a_pod_lacks_is_a_warning() {
     for (files, expected) in [
         (
             vec![env("")],
-            format!("{place}none of these manifests holds the ConfigMap default/conf; put it beside the pod"),
+            format!(
+                "{place}none of these manifests contains the ConfigMap default/conf; add it to the manifests"
+            ),
         ),
         (vec![env(""), map("{j: v}")], format!("{place}the ConfigMap default/conf has no key k; ")),
         (vec![env(""), map("{k: v}")], "2 objects fine\n".to_owned()),
@@ -112,7 +217,7 @@ fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
     let secret = ("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n".to_owned());
     let pulls = "  imagePullSecrets: [{name: s}]\n";
     let uses = "    envFrom: [{secretRef: {name: s}}]\n";
-    let waits = "the pod waits until the node has it";
+    let waits = "the pod waits until it exists";
     let goes_on = "the pod does not wait for it: until the node has it, images are pulled without it";
     for (pod, path, remedy) in [
         (pod("a", pulls), "spec.imagePullSecrets[0].name", goes_on),
@@ -121,7 +226,7 @@ fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
     ] {
         let said = checked(&[("a.yaml", &pod)]);
         assert!(
-            said.contains(&format!("{path}: none of these manifests holds the Secret default/s; ")),
+            said.contains(&format!("{path}: none of these manifests contains the Secret default/s; ")),
             "{said}"
         );
         assert!(said.lines().next().unwrap().ends_with(remedy), "{said}");
@@ -144,6 +249,7 @@ fn machines_read_json() {
                 "object": {"kind": "Pod", "namespace": "default", "name": "a"},
             }],
             "warnings": [],
+            "unread": [],
             "unreadable": [{"file": "b.yaml", "what": "No such file"}],
         })
     );

@@ -1,10 +1,10 @@
-//! The part of a page on a pod's containers.
+//! The section of `kubelet describe pod` about containers.
 
 use serde_json::Value;
 
 use super::text::{Page, list, string, time};
 
-/// Describes one list of containers, where there is one.
+/// Describes one list of containers; does nothing if the list is empty.
 pub fn describe(page: &mut Page, pod: &Value, head: &str, specs: &str, statuses: &str) {
     if list(pod, specs).next().is_none() {
         return;
@@ -199,7 +199,7 @@ fn mount(mount: &Value) -> String {
     format!("{} from {} ({})", string(mount, "/mountPath"), string(mount, "/name"), how.join(","))
 }
 
-/// Whether a reference may be to nothing.
-pub fn is_optional(source: &Value) -> bool {
+/// Whether a reference is marked `optional`.
+fn is_optional(source: &Value) -> bool {
     source.get("optional").and_then(Value::as_bool).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `kubelet describe pod`: everything about a pod, for people to read.
+//! `kubelet describe pod`: prints the details of a pod for a human reader.
 
 mod container;
 mod text;
@@ -6,22 +6,24 @@ mod volume;
 
 use std::process::ExitCode;
 
+use ::client::percent_encoded;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::args::Describe;
-use super::client::{Client, Error, escape};
-use super::get::{Named, PODS, full_name, split};
-use super::print::{out, say};
+use super::client::{Client, Error};
+use super::get::{PODS, ResourceType, full_name, split};
+use super::print::{note, out, visible};
+use crate::observed::EDIT_PENDING;
 use text::{Page, list, pairs, string, time};
 
 const JSON: &str = "application/json";
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCode> {
     let (resource, first) = split(&describe.resource);
     anyhow::ensure!(
-        Named::find(resource) == Some(PODS),
+        ResourceType::find(resource) == Some(PODS),
         "only pods can be described: `kubelet describe pod NAME`"
     );
     let namespace = &describe.place.namespace;
@@ -31,7 +33,7 @@ pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCod
         let all = client.json(&PODS.path(Some(namespace)), JSON).await?;
         names = list(&all, "/items").map(|pod| string(pod, "/metadata/name").to_owned()).collect();
         if names.is_empty() {
-            say(format_args!("No resources found in {namespace} namespace."));
+            note(format_args!("No resources found in {namespace} namespace."));
         }
     }
     let mut missing = Vec::<Error>::new();
@@ -44,22 +46,27 @@ pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCod
             }
             Err(error) => return Err(error.into()),
         };
-        let pod = client.json(&format!("{}/{}", PODS.path(Some(namespace)), escape(&name)), JSON).await?;
+        let pod =
+            client.json(&format!("{}/{}", PODS.path(Some(namespace)), percent_encoded(&name)), JSON).await?;
         let uid = string(&pod, "/metadata/uid");
         let selector = format!("involvedObject.name={name},involvedObject.uid={uid}");
-        let path =
-            format!("/api/v1/namespaces/{}/events?fieldSelector={}", escape(namespace), escape(&selector));
+        let path = format!(
+            "/api/v1/namespaces/{}/events?fieldSelector={}",
+            percent_encoded(namespace),
+            percent_encoded(&selector)
+        );
         let events = client.json(&path, JSON).await?;
         let gap = if at == 0 { "" } else { "\n\n" };
-        out(format!("{gap}{}", page(&pod, &events, Timestamp::now())).as_bytes())?;
+        let text = page(&pod, &events, Timestamp::now());
+        out(format!("{gap}{}", visible(&text)).as_bytes())?;
     }
     for error in &missing {
-        say(error);
+        note(error);
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The page on one pod.
+/// The text that describes one pod.
 fn page(pod: &Value, events: &Value, now: Timestamp) -> String {
     let mut page = Page::default();
     let meta = |name: &str| string(pod, &format!("/metadata/{name}"));
@@ -117,6 +124,11 @@ fn page(pod: &Value, events: &Value, now: Timestamp) -> String {
         page.head(0, "Conditions");
         page.row(2, "Type", "Status");
         conditions.iter().for_each(|(kind, status)| page.row(2, kind, status));
+    }
+    let pending = list(pod, "/status/conditions")
+        .find(|c| string(c, "/type") == EDIT_PENDING && string(c, "/status") == "True");
+    if let Some(edit) = pending {
+        page.field(0, "Pending Edit", &format!("{}: {}", string(edit, "/reason"), string(edit, "/message")));
     }
     volume::describe(&mut page, pod);
     page.field(0, "QoS Class", status("qosClass"));

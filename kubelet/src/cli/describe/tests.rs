@@ -1,4 +1,4 @@
-//! A page on a pod, line by line.
+//! Output of `describe pod`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;

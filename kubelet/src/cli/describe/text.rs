@@ -1,35 +1,35 @@
-//! A page of names and values, aligned section by section as kubectl does it.
+//! Builds the aligned text of `kubelet describe`, in the layout of kubectl.
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
-/// Lines waiting to be aligned.
+/// The text under construction.
 #[derive(Debug, Default)]
 pub struct Page {
     out: String,
-    /// Lines of one block, whose values stand under each other: indent, name, value.
+    /// Rows of the current section, which are aligned together: indent, name, value.
     block: Vec<(usize, String, String)>,
 }
 
 impl Page {
-    /// `name: value`.
+    /// Adds `name: value`.
     pub fn field(&mut self, indent: usize, name: &str, value: &str) {
         self.row(indent, &format!("{name}:"), value);
     }
 
-    /// `name: value`, where there is a value.
+    /// Adds `name: value` unless the value is empty.
     pub fn filled(&mut self, indent: usize, name: &str, value: &str) {
         if !value.is_empty() {
             self.field(indent, name, value);
         }
     }
 
-    /// Two cells.
+    /// Adds a row of two cells.
     pub fn row(&mut self, indent: usize, name: &str, value: &str) {
         self.block.push((indent, name.to_owned(), value.to_owned()));
     }
 
-    /// `name:` and a line for each value, or `<none>`.
+    /// Adds `name:` and one line per value, or `<none>`.
     pub fn lines(&mut self, indent: usize, name: &str, values: Vec<String>) {
         let mut name = format!("{name}:");
         if values.is_empty() {
@@ -41,19 +41,19 @@ impl Page {
         }
     }
 
-    /// `name:` alone; what follows is aligned on its own.
+    /// Adds `name:` as a heading; the rows after it form a new section.
     pub fn head(&mut self, indent: usize, name: &str) {
         self.align();
         self.out.push_str(&format!("{:indent$}{name}:\n", ""));
     }
 
-    /// A line as it is.
+    /// Adds a line without alignment.
     pub fn line(&mut self, indent: usize, text: &str) {
         self.align();
         self.out.push_str(&format!("{:indent$}{text}\n", ""));
     }
 
-    /// The whole page.
+    /// The complete text.
     pub fn finish(mut self) -> String {
         self.align();
         self.out
@@ -71,17 +71,17 @@ impl Page {
     }
 }
 
-/// The text there, empty when there is none.
+/// The string at a JSON pointer; empty if it is absent or not a string.
 pub fn string<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The members of the list there.
+/// The elements of the array at a JSON pointer.
 pub fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     value.pointer(path).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Names and values of a map, a line each, in order.
+/// The entries of a map as lines, sorted by key.
 pub fn pairs(map: Option<&Value>, between: &str) -> Vec<String> {
     let map = map.and_then(Value::as_object);
     let mut lines: Vec<String> = map
@@ -95,7 +95,7 @@ pub fn pairs(map: Option<&Value>, between: &str) -> Vec<String> {
     lines
 }
 
-/// A time as people write it, in UTC; the text itself when it is none.
+/// A timestamp in the format of kubectl, in UTC; other text is returned unchanged.
 pub fn time(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string(),

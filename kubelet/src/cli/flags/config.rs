@@ -1,33 +1,33 @@
-//! The file of `--config`: a KubeletConfiguration, of which every field is honoured, named as not honoured, or a mistake.
+//! Reads the KubeletConfiguration file of `--config`: each field is applied, reported as ignored, or reported as a mistake.
 
 use std::path::PathBuf;
 
-use command::Wanted;
+use command::InvalidValue;
 use serde_json::{Map, Value};
 
 use super::Draft;
 use super::values;
 use crate::options::Taint;
 
-/// What a file held besides settings.
+/// Findings about the file.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Mistakes, a line each.
+    /// Mistakes, one line each.
     pub mistakes: Vec<String>,
-    /// Fields of the stock type that have no effect in this version.
-    pub not_honoured: Vec<String>,
+    /// Stock fields that this version ignores.
+    pub ignored: Vec<String>,
 }
 
-/// Reads one field into the draft.
-type Setter = fn(&Value, &mut Draft) -> Result<(), Wanted>;
+/// Applies one field to the draft.
+type Setter = fn(&Value, &mut Draft) -> Result<(), InvalidValue>;
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
-/// Of this field one part is honoured: whose certificates clients show.
+/// Only `x509` of this field is applied.
 const AUTHENTICATION: &str = "authentication";
 const X509: &str = "x509";
 
-const HONOURED: &[(&str, Setter)] = &[
+const SUPPORTED: &[(&str, Setter)] = &[
     ("staticPodPath", |v, d| {
         set(&mut d.options.pod_manifest_path, text(v).map(|t| filled(t).map(PathBuf::from)))
     }),
@@ -77,7 +77,7 @@ const HONOURED: &[(&str, Setter)] = &[
         set(&mut d.options.max_parallel_image_pulls, number(v, 1, i64::from(i32::MAX)))
     }),
     ("rotateCertificates", |v, _| {
-        let always = "cannot be turned off: certificates are renewed while the kubelet runs".to_owned();
+        let always = "cannot be disabled: the kubelet always renews its certificates".to_owned();
         if boolean(v)? { Ok(()) } else { Err(always) }
     }),
     ("serverTLSBootstrap", |v, d| set(&mut d.serving, boolean(v).map(Some))),
@@ -94,8 +94,8 @@ const HONOURED: &[(&str, Setter)] = &[
     }),
 ];
 
-/// Fields of the stock type that have no effect in this version.
-const NOT_HONOURED: &[&str] = &[
+/// Stock fields that this version ignores.
+const IGNORED: &[&str] = &[
     "authorization",
     "cgroupDriver",
     "cgroupRoot",
@@ -196,16 +196,27 @@ const NOT_HONOURED: &[&str] = &[
     "volumeStatsAggPeriod",
 ];
 
-/// Reads the text of a file into the draft.
+/// Whether this version applies a field of KubeletConfiguration.
+pub(super) fn is_supported(field: &str) -> bool {
+    SUPPORTED.iter().any(|(honoured, _)| *honoured == field)
+}
+
+/// Whether KubeletConfiguration has the field.
+#[cfg(test)]
+pub(super) fn is_known(field: &str) -> bool {
+    is_supported(field) || IGNORED.contains(&field)
+}
+
+/// Applies the content of a file to the draft.
 pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
     let mut found = Found::default();
     let object = match api::decode::value(file) {
         Ok(Some(Value::Object(object))) => object,
         Ok(None) => Map::new(),
         Ok(Some(_)) => {
-            found
-                .mistakes
-                .push(format!("is no object; write `apiVersion: {API_VERSION}`, `kind: {KIND}` and fields"));
+            found.mistakes.push(format!(
+                "is not an object; write `apiVersion: {API_VERSION}`, `kind: {KIND}` and fields"
+            ));
             return found;
         }
         Err(problem) => {
@@ -221,7 +232,7 @@ pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
         }
     }
     for (name, value) in object.iter().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind")) {
-        if let Some((_, setter)) = HONOURED.iter().find(|(field, _)| field == name) {
+        if let Some((_, setter)) = SUPPORTED.iter().find(|(field, _)| field == name) {
             if value.is_null() {
                 continue;
             }
@@ -230,20 +241,20 @@ pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
             }
             if let (AUTHENTICATION, Some(parts)) = (name.as_str(), value.as_object()) {
                 let others = parts.keys().filter(|part| *part != X509);
-                found.not_honoured.extend(others.map(|part| format!("{AUTHENTICATION}.{part}")));
+                found.ignored.extend(others.map(|part| format!("{AUTHENTICATION}.{part}")));
             }
-        } else if NOT_HONOURED.contains(&name.as_str()) {
-            found.not_honoured.push(name.clone());
+        } else if IGNORED.contains(&name.as_str()) {
+            found.ignored.push(name.clone());
         } else {
-            found.mistakes.push(format!("{name} is no field of a {KIND}{}", nearest(name)));
+            found.mistakes.push(format!("{name} is not a field of {KIND}{}", nearest(name)));
         }
     }
     found
 }
 
-/// The field a person may have meant: one that differs in case, or in a letter or two.
+/// A hint with the most similar field name, ignoring case and up to three typing errors.
 fn nearest(name: &str) -> String {
-    let all = HONOURED.iter().map(|(field, _)| *field).chain(NOT_HONOURED.iter().copied());
+    let all = SUPPORTED.iter().map(|(field, _)| *field).chain(IGNORED.iter().copied());
     all.map(|field| (strsim::damerau_levenshtein(&field.to_lowercase(), &name.to_lowercase()), field))
         .min()
         .filter(|(distance, _)| *distance <= 3)
@@ -251,42 +262,42 @@ fn nearest(name: &str) -> String {
         .unwrap_or_default()
 }
 
-fn set<T>(into: &mut T, value: Result<T, Wanted>) -> Result<(), Wanted> {
+fn set<T>(into: &mut T, value: Result<T, InvalidValue>) -> Result<(), InvalidValue> {
     *into = value?;
     Ok(())
 }
 
-fn text(value: &Value) -> Result<String, Wanted> {
-    value.as_str().map(str::to_owned).ok_or_else(|| "is no text".to_owned())
+fn text(value: &Value) -> Result<String, InvalidValue> {
+    value.as_str().map(str::to_owned).ok_or_else(|| "is not a string".to_owned())
 }
 
 fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn parsed<T>(value: &Value, read: impl Fn(&str) -> Result<T, Wanted>) -> Result<T, Wanted> {
+fn parsed<T>(value: &Value, read: impl Fn(&str) -> Result<T, InvalidValue>) -> Result<T, InvalidValue> {
     read(&text(value)?)
 }
 
-fn boolean(value: &Value) -> Result<bool, Wanted> {
+fn boolean(value: &Value) -> Result<bool, InvalidValue> {
     value.as_bool().ok_or_else(|| "is neither true nor false".to_owned())
 }
 
-fn number<N: TryFrom<i64>>(value: &Value, least: i64, most: i64) -> Result<N, Wanted> {
+fn number<N: TryFrom<i64>>(value: &Value, least: i64, most: i64) -> Result<N, InvalidValue> {
     let wanted = || match most {
-        i64::MAX => format!("is no whole number from {least}"),
-        _ => format!("is no whole number from {least} to {most}"),
+        i64::MAX => format!("is not a whole number of at least {least}"),
+        _ => format!("is not a whole number from {least} to {most}"),
     };
     let number = value.as_i64().filter(|number| (least..=most).contains(number)).ok_or_else(wanted)?;
     N::try_from(number).map_err(|_| wanted())
 }
 
-fn list<T>(value: &Value, read: impl Fn(&Value) -> Result<T, Wanted>) -> Result<Vec<T>, Wanted> {
-    value.as_array().ok_or_else(|| "is no list".to_owned())?.iter().map(read).collect()
+fn list<T>(value: &Value, read: impl Fn(&Value) -> Result<T, InvalidValue>) -> Result<Vec<T>, InvalidValue> {
+    value.as_array().ok_or_else(|| "is not a list".to_owned())?.iter().map(read).collect()
 }
 
-fn headers(value: &Value) -> Result<Vec<(String, String)>, Wanted> {
-    let wanted = || "is no map of header names to lists of values".to_owned();
+fn headers(value: &Value) -> Result<Vec<(String, String)>, InvalidValue> {
+    let wanted = || "is not a map from header names to lists of values".to_owned();
     let mut headers = Vec::new();
     for (name, texts) in value.as_object().ok_or_else(wanted)? {
         for text in texts.as_array().ok_or_else(wanted)? {
@@ -296,13 +307,13 @@ fn headers(value: &Value) -> Result<Vec<(String, String)>, Wanted> {
     Ok(headers)
 }
 
-fn taint(value: &Value) -> Result<Taint, Wanted> {
+fn taint(value: &Value) -> Result<Taint, InvalidValue> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     values::taint(&format!("{}={}:{}", text("key"), text("value"), text("effect")))
 }
 
-fn quantity(value: &Value) -> Result<u64, Wanted> {
-    let wanted = || "is no size, write one like 10Mi".to_owned();
+fn quantity(value: &Value) -> Result<u64, InvalidValue> {
+    let wanted = || "is not a size; write for example 10Mi".to_owned();
     let quantity: api::quantity::Quantity = text(value)?.parse().map_err(|_| wanted())?;
     u64::try_from(quantity.units()).ok().filter(|bytes| *bytes > 0).ok_or_else(wanted)
 }

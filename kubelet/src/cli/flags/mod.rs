@@ -1,7 +1,8 @@
-//! The flags and the file of `kubelet run`, made [`Options`]; every mistake is told, not only the first.
+//! Turns the flags and the configuration file of `kubelet run` into [`Options`]; it reports all mistakes, not only the first.
 
 mod config;
 mod join;
+pub mod stock;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -9,22 +10,21 @@ mod values;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use command::{Logging, Values, Wanted, commas};
+use command::{InvalidValue, Logging, Values, commas};
 
 use super::args::RunFlags;
 use crate::options::{Options, PodNetwork};
 pub use values::duration;
 
-/// What was read, and what a person should know about it.
+/// Options and warnings from the command line and the file.
 #[derive(Debug)]
 pub struct Read {
-    /// The settings.
     pub options: Options,
-    /// Lines that are no mistakes.
+    /// Warnings, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Settings while they are read: the file first, then the flags over it.
+/// Options under construction: the file is applied first, flags override it.
 struct Draft {
     options: Options,
     address: IpAddr,
@@ -33,14 +33,14 @@ struct Draft {
     healthz_port: u16,
     tls_cert_file: Option<PathBuf>,
     tls_private_key_file: Option<PathBuf>,
-    /// Whether the file says that the node asks for its serving certificate.
+    /// `serverTLSBootstrap` of the file: whether the node requests a serving certificate.
     serving: Option<bool>,
 }
 
-/// Reads everything. `host_name` is the machine's own, `file` the text of `--config`.
+/// Reads flags and file. `host_name` is the host's name, `file` the content of `--config`.
 ///
 /// # Errors
-/// All the mistakes, a line each.
+/// All mistakes, one line each.
 pub fn read(
     flags: &RunFlags,
     root_dir: Option<PathBuf>,
@@ -65,7 +65,7 @@ pub fn read(
         options,
     };
     if let Some(root_dir) = root_dir {
-        // Containers are given files below it, and the engine takes no other paths.
+        // The engine mounts files below it into containers and accepts only absolute paths.
         draft.options.root_dir = std::path::absolute(&root_dir).unwrap_or(root_dir);
     }
     let mut warnings = Vec::new();
@@ -73,9 +73,9 @@ pub fn read(
         let path = path.display().to_string();
         let found = config::apply(text, &mut draft);
         mistakes.extend(found.mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
-        if !found.not_honoured.is_empty() {
-            let fields = found.not_honoured.join(", ");
-            warnings.push(format!("{path}: not in this version and without effect: {fields}"));
+        if !found.ignored.is_empty() {
+            let fields = found.ignored.join(", ");
+            warnings.push(format!("{path}: these fields are not supported and have no effect: {fields}"));
         }
     }
     let mut flags_over = Flags { mistakes: &mut mistakes };
@@ -83,10 +83,7 @@ pub fn read(
     let is_serving_set = draft.serving;
     flags_over.join(flags, is_serving_set, &mut draft.options);
     if draft.tls_cert_file.is_some() != draft.tls_private_key_file.is_some() {
-        mistakes.push(
-            "--tls-cert-file, --tls-private-key-file: one is of no use without the other; give both or none"
-                .to_owned(),
-        );
+        mistakes.push("--tls-cert-file, --tls-private-key-file: give both or none".to_owned());
     }
     if draft.options.pod_network == Some(PodNetwork::Docker) && !draft.options.pod_cidrs.is_empty() {
         mistakes.push(
@@ -190,23 +187,25 @@ impl Values for Flags<'_> {
     }
 }
 
-fn some<T>(read: impl Fn(&str) -> Result<T, Wanted>) -> impl Fn(&str) -> Result<Option<T>, Wanted> {
+fn some<T>(
+    read: impl Fn(&str) -> Result<T, InvalidValue>,
+) -> impl Fn(&str) -> Result<Option<T>, InvalidValue> {
     move |text| read(text).map(Some)
 }
 
-fn text(text: &str) -> Result<String, Wanted> {
+fn text(text: &str) -> Result<String, InvalidValue> {
     Ok(text.to_owned())
 }
 
-fn path(text: &str) -> Result<PathBuf, Wanted> {
-    // An absolute path stays what it is should the kubelet ever change its directory.
-    std::path::absolute(text).map_err(|error| format!("is no path: {error}"))
+fn path(text: &str) -> Result<PathBuf, InvalidValue> {
+    // An absolute path stays valid if the process changes its working directory.
+    std::path::absolute(text).map_err(|error| format!("is not a path: {error}"))
 }
 
-/// Reads the flags of the log.
+/// Reads the log flags.
 ///
 /// # Errors
-/// All the mistakes, a line each.
+/// All mistakes, one line each.
 pub fn logging(flags: &RunFlags) -> Result<Logging, Vec<String>> {
     let mut mistakes = Vec::new();
     let mut logging = Logging::default();

@@ -1,4 +1,4 @@
-//! Flags and files to options.
+//! Flags and configuration files become options.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
@@ -116,7 +116,7 @@ fn addresses_of_something_else_are_none_of_pods() {
         let [mistake] = &mistakes(&with_file(), &format!("{HEAD}podCIDR: {range}\n"))[..] else {
             panic!("not one mistake")
         };
-        assert!(mistake.contains(range) && mistake.contains("no range that pods can have"), "{mistake}");
+        assert!(mistake.contains(range) && mistake.contains("cannot be a pod CIDR"), "{mistake}");
     }
 }
 
@@ -125,7 +125,7 @@ fn stock_fields_without_effect_are_named() {
     let read = ok(&with_file(), &format!("{HEAD}cpuManagerPolicy: static\nfeatureGates: {{X: true}}\n"));
     assert_eq!(
         read.warnings,
-        ["k.yaml: not in this version and without effect: cpuManagerPolicy, featureGates"]
+        ["k.yaml: these fields are not supported and have no effect: cpuManagerPolicy, featureGates"]
     );
 }
 
@@ -178,7 +178,10 @@ fn what_the_nodes_api_shows_comes_from_flags_or_the_file() {
     assert_eq!(read.options.tls_files, path("/a.crt").zip(path("/a.key")));
     let below = read.options.root_dir.join("pki");
     assert_eq!((read.options.client_ca_file, read.options.cert_dir), (path("/ca.crt"), below));
-    assert_eq!(read.warnings, ["k.yaml: not in this version and without effect: authentication.webhook"]);
+    assert_eq!(
+        read.warnings,
+        ["k.yaml: these fields are not supported and have no effect: authentication.webhook"]
+    );
     let over = RunFlags {
         tls_cert_file: Some("/b.crt".to_owned()),
         cert_dir: Some("/certs".to_owned()),

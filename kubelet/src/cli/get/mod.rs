@@ -1,4 +1,4 @@
-//! `kubelet get`: objects of the running kubelet, as a table or as they are.
+//! `kubelet get`: prints objects of the running kubelet as a table, JSON, YAML or names.
 
 mod resource;
 mod tables;
@@ -7,31 +7,35 @@ mod tests;
 
 use std::process::ExitCode;
 
+use ::client::percent_encoded;
 use serde::Serialize as _;
 use serde_json::{Value, json};
 
 use super::args::{Get, Output};
-use super::client::{Client, escape};
-use super::print::{out, say, yaml};
-pub use resource::{Named, PODS, full_name, split};
+use super::client::Client;
+use super::print::{note, out, yaml};
+use resource::EVENTS;
+pub use resource::{PODS, ResourceType, full_name, split};
 
 const JSON: &str = "application/json";
-/// The annotation of the node that holds what its sources refuse.
+/// Annotation of the Node that lists manifest problems.
 const PROBLEMS: &str = "coracle.dev/problems";
+/// API path of the Node.
+const NODES: &str = "/api/v1/nodes";
 
-/// Objects of one resource that are to be shown: all of them, or those of these names.
+/// The objects of one resource type to show: all, or those with these names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
-    named: Named,
+struct Selection {
+    named: ResourceType,
     names: Vec<String>,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
     let wanted = wanted(&get.resource, &get.names)?;
     anyhow::ensure!(
         !get.all_namespaces || wanted.iter().all(|wanted| wanted.names.is_empty()),
-        "a name is looked for in one namespace: leave out -A"
+        "names cannot be combined with -A: leave out -A"
     );
     let mut found = Vec::new();
     let mut missing = Vec::new();
@@ -54,81 +58,106 @@ pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
         None | Some(Output::Wide) => tables::run(client, get, &found).await?,
     }
     for error in &missing {
-        say(error);
+        note(error);
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reads `pods`, `pods,cm`, `pod a b` and `pod/a cm/b`.
-fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Wanted>> {
+/// Parses `pods`, `pods,cm`, `pod a b` and `pod/a cm/b`.
+fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Selection>> {
     let find = |text: &str| {
-        Named::find(text).ok_or_else(|| {
-            anyhow::anyhow!("a node has no \"{text}\": there are pods, nodes, events, configmaps and secrets")
+        ResourceType::find(text).ok_or_else(|| {
+            anyhow::anyhow!("unknown resource \"{text}\": use pods, nodes, events, configmaps or secrets")
         })
     };
     if !resource.contains('/') {
         let names = names.to_vec();
         return resource
             .split(',')
-            .map(|text| Ok(Wanted { named: find(text)?, names: names.clone() }))
+            .map(|text| Ok(Selection { named: find(text)?, names: names.clone() }))
             .collect();
     }
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<Selection> = Vec::new();
     for pair in std::iter::once(resource).chain(names.iter().map(String::as_str)) {
         let (text, Some(name)) = split(pair) else {
-            anyhow::bail!("\"{pair}\" has no resource before it, write {resource} and the like for all");
+            anyhow::bail!(
+                "\"{pair}\" lacks a resource type: write every argument as TYPE/NAME, like {resource}"
+            );
         };
         let named = find(text)?;
         match wanted.iter_mut().find(|wanted| wanted.named == named) {
             Some(known) => known.names.push(name.to_owned()),
-            None => wanted.push(Wanted { named, names: vec![name.to_owned()] }),
+            None => wanted.push(Selection { named, names: vec![name.to_owned()] }),
         }
     }
     Ok(wanted)
 }
 
-impl Wanted {
-    /// True for the question what runs here, whose answer is not whole without what was refused.
-    fn is_all_pods(&self) -> bool {
-        self.named == PODS && self.names.is_empty()
+impl Selection {
+    /// Whether the output includes manifest problems and node-name conflicts: only for all pods and for the Node.
+    fn shows_problems(&self) -> bool {
+        self.names.is_empty() && (self.named == PODS || self.named.path(None) == NODES)
     }
 
-    /// The paths that hold what is wanted.
+    /// The API paths to request.
     fn paths(&self, get: &Get) -> Vec<String> {
         let namespace = (!get.all_namespaces).then_some(get.place.namespace.as_str());
         let list = self.named.path(namespace);
         if self.names.is_empty() {
-            return vec![format!("{list}{}", query(get))];
+            return vec![format!("{list}{}", query(get, self.named))];
         }
-        self.names.iter().map(|name| format!("{list}/{}", escape(name))).collect()
+        self.names.iter().map(|name| format!("{list}/{}", percent_encoded(name))).collect()
     }
 }
 
-/// Says what the sources of this node refuse, after what they gave.
+/// Prints the manifest problems and the node-name conflict of this node.
 async fn warn(client: &Client) {
-    let Ok(nodes) = client.json("/api/v1/nodes", JSON).await else { return };
+    let Ok(nodes) = client.json(NODES, JSON).await else { return };
     for node in nodes.get("items").and_then(Value::as_array).into_iter().flatten() {
         let annotation = node.pointer("/metadata/annotations").and_then(|all| all.get(PROBLEMS));
         let problems = annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
         let problems: Vec<String> = problems.unwrap_or_default();
         for problem in problems {
-            say(format_args!("warning: {problem}"));
+            note(format_args!("warning: {problem}"));
         }
     }
 }
 
-fn query(get: &Get) -> String {
+/// Sort key of an event: the last time it occurred. RFC 3339 times in UTC sort chronologically.
+fn by_time(event: &Value) -> String {
+    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp"];
+    let mut times = times.iter().filter_map(|path| event.pointer(path)?.as_str());
+    let time = times.next().or_else(|| event.pointer("/metadata/creationTimestamp")?.as_str());
+    time.unwrap_or_default().to_owned()
+}
+
+fn query(get: &Get, named: ResourceType) -> String {
     let mut parts = Vec::new();
+    if named == EVENTS && matches!(get.output, None | Some(Output::Wide)) {
+        // Without it a table row has only metadata, and no timestamp to sort by.
+        parts.push("includeObject=Object".to_owned());
+    }
     if let Some(selector) = &get.selector {
-        parts.push(format!("labelSelector={}", escape(selector)));
+        parts.push(format!("labelSelector={}", percent_encoded(selector)));
     }
     if let Some(selector) = &get.field_selector {
-        parts.push(format!("fieldSelector={}", escape(selector)));
+        parts.push(format!("fieldSelector={}", percent_encoded(selector)));
     }
     if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
 }
 
-async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Result<()> {
+/// Adds the list's apiVersion and kind to an item, because servers omit both in list items.
+fn with_type(mut item: Value, list: &Value) -> Value {
+    let text = |field: &str| list.get(field).and_then(Value::as_str).unwrap_or_default();
+    if let Some(object) = item.as_object_mut() {
+        let kind = text("kind").trim_end_matches("List");
+        object.entry("apiVersion").or_insert_with(|| text("apiVersion").into());
+        object.entry("kind").or_insert_with(|| kind.into());
+    }
+    item
+}
+
+async fn objects(client: &Client, get: &Get, wanted: &[Selection]) -> anyhow::Result<()> {
     let mut names = String::new();
     let mut items = Vec::new();
     let mut single = wanted.iter().map(|wanted| wanted.names.len()).sum::<usize>() == 1;
@@ -138,10 +167,13 @@ async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Resul
             let mut answered = match answer.get_mut("items").map(Value::take) {
                 Some(Value::Array(list)) => {
                     single = false;
-                    list
+                    list.into_iter().map(|item| with_type(item, &answer)).collect()
                 }
                 _ => vec![answer],
             };
+            if wanted.named == EVENTS {
+                answered.sort_by_cached_key(by_time);
+            }
             if get.output != Some(Output::Name) {
                 items.append(&mut answered);
                 continue;
@@ -170,5 +202,14 @@ async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Resul
     let mut text = Vec::new();
     document.serialize(&mut serde_json::Serializer::with_formatter(&mut text, four_spaces))?;
     text.push(b'\n');
-    out(&text)
+    // The JSON writer escapes only C0 control characters; the others can occur only inside strings.
+    let text = String::from_utf8_lossy(&text);
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() && c != '\n' => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => escaped.push(c),
+        }
+    }
+    out(escaped.as_bytes())
 }

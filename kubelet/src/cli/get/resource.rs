@@ -1,35 +1,37 @@
-//! What a command line calls the objects of a node, and where they are.
+//! Resource types of a node: names on the command line and API paths.
 
+use ::client::percent_encoded;
 use serde_json::Value;
 
-use crate::cli::client::{Client, Error, escape};
+use crate::cli::client::{Client, Error};
 
 const JSON: &str = "application/json";
 
-/// A resource as the command line names it.
+/// A resource type and its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Name in paths.
+pub struct ResourceType {
+    /// Plural name, as in paths.
     pub plural: &'static str,
-    /// Name of one.
+    /// Singular name.
     pub singular: &'static str,
-    /// Lies in a namespace.
+    /// Whether objects have a namespace.
     pub namespaced: bool,
 }
 
-/// Pods.
-pub const PODS: Named = Named { plural: "pods", singular: "pod", namespaced: true };
+pub const PODS: ResourceType = ResourceType { plural: "pods", singular: "pod", namespaced: true };
 
-const RESOURCES: &[(Named, &[&str])] = &[
+pub const EVENTS: ResourceType = ResourceType { plural: "events", singular: "event", namespaced: true };
+
+const RESOURCES: &[(ResourceType, &[&str])] = &[
     (PODS, &["po"]),
-    (Named { plural: "nodes", singular: "node", namespaced: false }, &["no"]),
-    (Named { plural: "events", singular: "event", namespaced: true }, &["ev"]),
-    (Named { plural: "configmaps", singular: "configmap", namespaced: true }, &["cm"]),
-    (Named { plural: "secrets", singular: "secret", namespaced: true }, &[]),
+    (ResourceType { plural: "nodes", singular: "node", namespaced: false }, &["no"]),
+    (EVENTS, &["ev"]),
+    (ResourceType { plural: "configmaps", singular: "configmap", namespaced: true }, &["cm"]),
+    (ResourceType { plural: "secrets", singular: "secret", namespaced: true }, &[]),
 ];
 
-impl Named {
-    /// Finds a resource by any of its names; `None` for one that a node does not have.
+impl ResourceType {
+    /// Finds a resource type by plural, singular or short name; `None` for an unknown name.
     pub fn find(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         RESOURCES
@@ -40,16 +42,16 @@ impl Named {
             .map(|(named, _)| *named)
     }
 
-    /// The path of its objects, `None` for all namespaces.
+    /// The API path of the objects in a namespace; `None` for all namespaces.
     pub fn path(self, namespace: Option<&str>) -> String {
         match namespace.filter(|_| self.namespaced) {
-            Some(namespace) => format!("/api/v1/namespaces/{}/{}", escape(namespace), self.plural),
+            Some(namespace) => format!("/api/v1/namespaces/{}/{}", percent_encoded(namespace), self.plural),
             None => format!("/api/v1/{}", self.plural),
         }
     }
 }
 
-/// `pod/web` is a resource and a name.
+/// Splits `pod/web` into resource and name.
 pub fn split(text: &str) -> (&str, Option<&str>) {
     match text.split_once('/') {
         Some((resource, name)) => (resource, Some(name)),
@@ -57,12 +59,17 @@ pub fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The name of an object; a pod may be given by the name in its manifest, without the node's.
+/// The full name of an object. For a pod, the name in its manifest is accepted too, without the node's name.
 ///
 /// # Errors
-/// When there is no such object.
-pub async fn full_name(client: &Client, named: Named, namespace: &str, name: &str) -> Result<String, Error> {
-    let path = |name: &str| format!("{}/{}", named.path(Some(namespace)), escape(name));
+/// There is no such object, or the request fails.
+pub async fn full_name(
+    client: &Client,
+    named: ResourceType,
+    namespace: &str,
+    name: &str,
+) -> Result<String, Error> {
+    let path = |name: &str| format!("{}/{}", named.path(Some(namespace)), percent_encoded(name));
     let not_found = match client.get(&path(name), JSON).await {
         Ok(_) => return Ok(name.to_owned()),
         Err(error) if error.is_not_found() && named == PODS => error,

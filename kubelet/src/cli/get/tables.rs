@@ -1,34 +1,36 @@
-//! Objects as tables, once or as they change.
+//! Prints objects as tables, once or with `--watch`.
 
 use std::collections::BTreeMap;
 
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use super::resource::Named;
-use super::{Wanted, warn};
+use super::resource::{EVENTS, ResourceType};
+use super::{Selection, by_time, warn};
 use crate::cli::args::{Get, Output};
 use crate::cli::client::Client;
-use crate::cli::print::{out, say, table};
+use crate::cli::print::{note, out, table, visible};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// Prints a table for each resource.
-pub(super) async fn run(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Result<()> {
+/// Prints one table per resource type.
+pub(super) async fn run(client: &Client, get: &Get, wanted: &[Selection]) -> anyhow::Result<()> {
     if get.watch {
         let paths: Vec<String> = wanted.iter().flat_map(|wanted| wanted.paths(get)).collect();
         let ([wanted], [path]) = (wanted, &paths[..]) else {
             anyhow::bail!("-w watches one object or all of one resource, not several");
         };
         let mut printer = Printer::new(get, wanted.named, false);
-        return follow(client, &mut printer, path, wanted.is_all_pods()).await;
+        return follow(client, &mut printer, path, wanted).await;
     }
     let mut tables = Vec::new();
     for one in wanted {
         let mut printer = Printer::new(get, one.named, wanted.len() > 1);
         let mut rows = Vec::new();
         for path in one.paths(get) {
-            rows.extend(printer.rows(&client.json(&path, TABLE).await?));
+            let mut answer = client.json(&path, TABLE).await?;
+            sort_events(one.named, &mut answer);
+            rows.extend(printer.rows(&answer));
         }
         if !rows.is_empty() {
             tables.push(printer.table(rows));
@@ -37,29 +39,44 @@ pub(super) async fn run(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow
     out(tables.join("\n").as_bytes())?;
     if tables.is_empty() && !wanted.is_empty() {
         match !get.all_namespaces && wanted.iter().all(|wanted| wanted.named.namespaced) {
-            true => say(format_args!("No resources found in {} namespace.", get.place.namespace)),
-            false => say("No resources found"),
+            true => note(format_args!("No resources found in {} namespace.", get.place.namespace)),
+            false => note("No resources found"),
         }
     }
-    if wanted.iter().any(Wanted::is_all_pods) {
+    if wanted.iter().any(Selection::shows_problems) {
         warn(client).await;
     }
     Ok(())
 }
 
-/// Prints the table, and a line for each change for as long as the kubelet runs.
-async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: bool) -> anyhow::Result<()> {
-    let answer = client.json(path, TABLE).await?;
+/// Sorts rows of events by time, newest last.
+fn sort_events(named: ResourceType, answer: &mut Value) {
+    if named == EVENTS
+        && let Some(rows) = answer.get_mut("rows").and_then(Value::as_array_mut)
+    {
+        rows.sort_by_cached_key(|row| by_time(row.get("object").unwrap_or(&Value::Null)));
+    }
+}
+
+/// Prints the table, then one line per change until the watch ends.
+async fn follow(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    path: &str,
+    wanted: &Selection,
+) -> anyhow::Result<()> {
+    let mut answer = client.json(path, TABLE).await?;
+    sort_events(wanted.named, &mut answer);
     let revision = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
     let rows = printer.rows(&answer);
     printer.make_room();
     let mut last = Last::default();
-    let rows = last.news(&answer, rows);
+    let rows = last.changed_rows(&answer, rows);
     let mut is_headed = !rows.is_empty();
     if is_headed {
         out(printer.table(rows).as_bytes())?;
     }
-    if whole {
+    if wanted.shows_problems() {
         warn(client).await;
     }
     let separator = if path.contains('?') { '&' } else { '?' };
@@ -77,7 +94,7 @@ async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: b
                 let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
                 anyhow::bail!("the watch ended: {message}");
             }
-            let rows = last.news(object, printer.rows(object));
+            let rows = last.changed_rows(object, printer.rows(object));
             if rows.is_empty() {
                 continue;
             }
@@ -89,19 +106,19 @@ async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: b
     Ok(())
 }
 
-/// The line of each object that was printed last: most changes of an object change nothing in a table.
+/// The last printed line of each object, to suppress changes that are not visible in the table.
 #[derive(Default)]
 struct Last {
-    /// By namespace and name; forgotten when there are more than [`LINES`].
+    /// By namespace and name; cleared when it reaches [`LINES`] entries.
     lines: BTreeMap<(String, String), Vec<String>>,
 }
 
-/// Lines remembered, far more than a node has of anything but events, each of which is a line of its own.
+/// Most lines remembered. Only events can exceed it, and each event is a line of its own.
 const LINES: usize = 1000;
 
 impl Last {
-    /// The rows of a table that are not those printed last of their objects.
-    fn news(&mut self, table: &Value, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    /// The rows that differ from the last printed row of their object.
+    fn changed_rows(&mut self, table: &Value, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
         let objects = table.get("rows").and_then(Value::as_array).into_iter().flatten();
         let mut objects = objects.map(|row| {
             let text = |name: &str| {
@@ -121,25 +138,25 @@ impl Last {
     }
 }
 
-/// Tables of one resource, told by the first of them how to look.
+/// Prints tables of one resource type; the first table defines the columns.
 struct Printer<'a> {
     get: &'a Get,
     with_namespace: bool,
-    /// Stands before names where several resources are shown: `pod/`.
+    /// Prefix of names if several resource types are shown, such as `pod/`.
     prefix: String,
-    /// Columns that are shown: their place in a row and their head.
+    /// Shown columns: index in a row and heading.
     heads: Vec<(usize, String)>,
     columns: table::Columns,
 }
 
 impl<'a> Printer<'a> {
-    fn new(get: &'a Get, named: Named, prefixed: bool) -> Self {
+    fn new(get: &'a Get, named: ResourceType, prefixed: bool) -> Self {
         let with_namespace = get.all_namespaces && named.namespaced;
         let prefix = if prefixed { format!("{}/", named.singular) } else { String::new() };
         Self { get, with_namespace, prefix, heads: Vec::new(), columns: table::Columns::default() }
     }
 
-    /// Makes the columns as wide as most of what will come, so that lines printed later stand under earlier ones.
+    /// Widens the columns for values that usually come later, so that the lines of a watch stay aligned.
     fn make_room(&mut self) {
         let namespace = self.with_namespace.then_some(11);
         let room = |head: &str| match head {
@@ -152,7 +169,7 @@ impl<'a> Printer<'a> {
         self.columns = table::Columns::at_least(widths.collect());
     }
 
-    /// The rows under their heads.
+    /// The rows with their header line.
     fn table(&mut self, mut rows: Vec<Vec<String>>) -> String {
         if !self.get.no_headers {
             rows.insert(0, self.head());
@@ -197,7 +214,7 @@ impl<'a> Printer<'a> {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::String(text) => text.replace('\n', "\\n"),
+        Value::String(text) => visible(text).replace('\n', "\\n"),
         Value::Null => "<none>".to_owned(),
         other => other.to_string(),
     }
@@ -211,4 +228,60 @@ fn labels(row: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Output lines of a watch.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use clap::Parser as _;
+    use serde_json::{Value, json};
+
+    use super::{Last, Printer};
+    use crate::cli::args::{Cli, Get, Verb};
+    use crate::cli::get::PODS;
+
+    fn get() -> Get {
+        match Cli::parse_from(["kubelet", "get", "pods", "-w"]).verb {
+            Verb::Get(get) => get,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A table with columns `NAME STATUS`.
+    fn table(rows: &[&str]) -> Value {
+        let row = |row: &&str| {
+            let cells: Vec<&str> = row.split(' ').collect();
+            json!({"cells": cells, "object": {"metadata": {"namespace": "default", "name": cells[0]}}})
+        };
+        let heads = ["Name", "Status"].map(|name| json!({"name": name, "priority": 0}));
+        json!({"columnDefinitions": heads, "rows": rows.iter().map(row).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn the_same_line_is_printed_once_for_each_object() {
+        let get = get();
+        let mut printer = Printer::new(&get, PODS, false);
+        let mut last = Last::default();
+        let mut changed_rows = |rows: &[&str]| -> Vec<String> {
+            let table = table(rows);
+            last.changed_rows(&table, printer.rows(&table)).iter().map(|row| row.join(" ")).collect()
+        };
+        assert_eq!(changed_rows(&["a Running", "b Running"]), ["a Running", "b Running"]);
+        assert_eq!(changed_rows(&["a Running"]), [""; 0]);
+        assert_eq!(changed_rows(&["a Terminating"]), ["a Terminating"]);
+        assert_eq!(changed_rows(&["a Running"]), ["a Running"], "what comes back is news");
+        assert_eq!(changed_rows(&["b Running"]), [""; 0]);
+    }
+
+    #[test]
+    fn later_lines_stand_under_earlier_ones() {
+        let get = get();
+        let mut printer = Printer::new(&get, PODS, false);
+        let rows = printer.rows(&table(&["a Pending x"]));
+        printer.make_room();
+        let first = printer.table(rows);
+        let rows = printer.rows(&table(&["a-much-longer-name ContainerCreating x"]));
+        let later = printer.columns.lines(&rows);
+        let at = first.find("STATUS").unwrap();
+        assert_eq!(later.find("ContainerCreating"), Some(at), "{first}{later}");
+    }
+}

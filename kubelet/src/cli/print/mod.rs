@@ -1,7 +1,40 @@
-//! How answers look on a terminal.
+//! Output of the subcommands: standard streams, tables and YAML. A closed output pipe ends the command without a message.
 
-mod out;
 pub mod table;
 pub mod yaml;
 
-pub use out::{READER_GONE, ReaderGone, err, out, say};
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
+
+pub use command::visible;
+
+/// The reader of standard output has closed the pipe.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output has closed the pipe")]
+pub struct ReaderGone;
+
+/// Exit code after a closed pipe: 128 + SIGPIPE, as a shell reports it.
+pub const READER_GONE: u8 = 141;
+
+/// Writes to standard output and flushes it.
+///
+/// # Errors
+/// [`ReaderGone`] if the pipe is closed; otherwise an I/O error, such as a full disk.
+pub fn out(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        Err(error) => Err(anyhow::anyhow!("cannot write to standard output: {error}")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes bytes to standard error; errors are ignored.
+pub fn err(bytes: &[u8]) {
+    let _ = io::stderr().lock().write_all(bytes);
+}
+
+/// Writes a line to standard error without control sequences; errors are ignored.
+pub fn note(what: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{}", visible(&what.to_string()));
+}

@@ -1,18 +1,18 @@
-//! Columns under heads, three spaces apart, as kubectl aligns them.
+//! Text tables with columns three spaces apart, in the layout of kubectl.
 
-/// Columns that grow with what they hold and never shrink, so that later lines stand under earlier ones.
+/// Column widths. They only grow, so that later lines stay aligned with earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     widths: Vec<usize>,
 }
 
 impl Columns {
-    /// Columns that are this wide from the beginning, for lines that come one by one.
+    /// Columns with minimum widths, for output that is printed line by line.
     pub fn at_least(widths: Vec<usize>) -> Self {
         Self { widths }
     }
 
-    /// Lines of the rows.
+    /// Formats rows as lines.
     pub fn lines(&mut self, rows: &[Vec<String>]) -> String {
         for row in rows {
             self.widths.resize(self.widths.len().max(row.len()), 0);

@@ -1,10 +1,10 @@
-//! A tree as YAML, as kubectl writes it: keys in order, lists at the level of their key, quotes only where needed.
+//! Writes JSON values as YAML in the style of kubectl: sorted keys, unindented lists, quotes only where needed.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// The document, with a newline at its end.
+/// Formats a document, with a trailing newline.
 pub fn document(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -18,7 +18,7 @@ pub fn document(value: &Value) -> String {
     out
 }
 
-/// The same tree with every map's keys in order.
+/// Sorts the keys of all maps in a value.
 pub fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -33,7 +33,7 @@ pub fn sorted(value: Value) -> Value {
 
 fn object(out: &mut String, map: &Map<String, Value>, indent: usize) {
     for (at, (key, value)) in map.iter().enumerate() {
-        // The first member may stand behind the dash of a list.
+        // The first entry of a list item follows its dash on the same line.
         if at > 0 || out.is_empty() || out.ends_with('\n') {
             spaces(out, indent);
         }
@@ -95,7 +95,7 @@ fn text(out: &mut String, text: &str, indent: usize) {
     if text.contains('\n') && fits_block(text) { block(out, text, indent) } else { line(out, text) }
 }
 
-/// A text on one line: bare where that is safe, else in the quotes that need the least inside them.
+/// Writes a scalar on one line: plain if that is safe, otherwise in the quotes that need the least escaping.
 fn line(out: &mut String, text: &str) {
     if is_plain(text) {
         out.push_str(text);
@@ -122,12 +122,12 @@ fn line(out: &mut String, text: &str) {
     }
 }
 
-/// Characters that YAML does not take as they are, or takes for line breaks.
+/// Characters that YAML does not accept unescaped, or treats as line breaks.
 fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Lines as they are, under `|`; a text that begins with a space or holds odd characters needs quotes.
+/// Whether a multi-line text can be written as a `|` block scalar.
 fn fits_block(text: &str) -> bool {
     !text.starts_with([' ', '\n', '\t'])
         && !text.chars().any(|c| needs_escape(c) && c != '\n' && c != '\t')
@@ -151,7 +151,7 @@ fn block(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// True when the text may stand without quotes and is read back as the same text.
+/// Whether a plain scalar reads back as the same string.
 fn is_plain(text: &str) -> bool {
     let first_needs_quotes = text.starts_with([
         '-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ',
@@ -168,7 +168,7 @@ fn is_plain(text: &str) -> bool {
         && !reads_as_other(text)
 }
 
-/// True when YAML 1.1 or 1.2 would read the bare text as a number, a boolean, a null or a date.
+/// Whether YAML 1.1 or 1.2 reads the plain scalar as a number, boolean, null or date.
 fn reads_as_other(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let word = matches!(

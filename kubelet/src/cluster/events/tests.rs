@@ -1,4 +1,4 @@
-//! What a server is sent of an event, and what becomes of it by the answer.
+//! Requests for an event, and how the kubelet reacts to the response.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -14,9 +14,9 @@ fn event(count: u32) -> Event {
     event.as_object().unwrap().clone()
 }
 
-fn poster(api: Arc<Api>) -> Poster {
-    let known_as: KnownAs = Box::new(|uid| (uid == "local").then(|| "hash".to_owned()));
-    Poster { events: Arc::default(), apis: watch::channel(Some(api)).1, known_as }
+fn poster(api: Arc<Api>) -> EventPoster {
+    let known_uid: KnownUid = Box::new(|uid| (uid == "local").then(|| "hash".to_owned()));
+    EventPoster { events: Arc::default(), apis: watch::channel(Some(api)).1, known_uid }
 }
 
 const POST: &str = "POST /api/v1/namespaces/shop/events";
@@ -26,24 +26,24 @@ const PATCH: &str = "PATCH /api/v1/namespaces/shop/events/web.1";
 async fn an_event_is_made_once_and_counted_then() {
     let (fake, api) = Fake::start().await;
     let poster = poster(api.clone());
-    // How often it happened, what is answered, what is asked.
+    // The count of the event, the status codes of the responses, and the expected requests.
     for (count, answers, asked) in [
         (1, vec![], vec![POST]),
         (2, vec![], vec![PATCH]),
-        // It has expired there.
+        // The event has expired on the server.
         (3, vec![404], vec![PATCH, POST]),
-        // It was told by an earlier kubelet, or the answer got lost.
+        // An earlier kubelet process created the event, or the response got lost.
         (1, vec![409], vec![POST, PATCH]),
     ] {
         answers.iter().for_each(|code| fake.says(*code, None));
-        poster.tell(&api, &event(count)).await.unwrap();
+        poster.post(&api, &event(count)).await.unwrap();
         assert_eq!(fake.asked(), asked, "{count} {answers:?}");
     }
-    poster.tell(&api, &event(1)).await.unwrap();
+    poster.post(&api, &event(1)).await.unwrap();
     let made = fake.asked_with().remove(0).1;
     assert_eq!(made["metadata"], json!({"name": "web.1", "namespace": "shop"}));
     assert_eq!(made["involvedObject"]["uid"], "hash", "clients look for events of an image by that");
-    poster.tell(&api, &event(4)).await.unwrap();
+    poster.post(&api, &event(4)).await.unwrap();
     let counted = fake.asked_with().remove(0).1;
     assert_eq!(counted, json!({"count": 4, "lastTimestamp": "later", "message": "m"}));
 }
@@ -56,17 +56,17 @@ async fn what_is_refused_for_good_is_let_go_and_nothing_else() {
         [(403, true), (404, true), (422, true), (401, false), (429, false), (500, false), (503, false)]
     {
         fake.says(code, None);
-        let trouble = poster.tell(&api, &event(1)).await.unwrap_err();
-        assert_eq!(is_of_its_own(&trouble), is_let_go, "{code}");
+        let error = poster.post(&api, &event(1)).await.unwrap_err();
+        assert_eq!(is_request_error(&error), is_let_go, "{code}");
     }
-    assert!(!is_of_its_own(&poster.tell(&*nobody().await, &event(1)).await.unwrap_err()));
+    assert!(!is_request_error(&poster.post(&*nobody().await, &event(1)).await.unwrap_err()));
 }
 
 #[tokio::test]
 async fn one_that_the_server_fails_at_keeps_no_other_waiting() {
     let (fake, api) = Fake::start().await;
-    let (way, apis) = watch::channel(Some(api.clone()));
-    let poster = Poster { apis, ..poster(api) };
+    let (access, apis) = watch::channel(Some(api.clone()));
+    let poster = EventPoster { apis, ..poster(api) };
     let events = poster.events.clone();
     let mut other = event(1);
     other["metadata"]["name"] = "web.2".into();
@@ -82,5 +82,5 @@ async fn one_that_the_server_fails_at_keeps_no_other_waiting() {
         fake.asked_with().into_iter().map(|(_, sent)| sent["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["web.1", "web.2", "web.1"]);
     telling.abort();
-    drop(way);
+    drop(access);
 }

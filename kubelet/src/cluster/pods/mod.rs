@@ -1,154 +1,159 @@
-//! The master and the pods of this node: those that it has put here with what they refer to, what becomes of all, and images of the rest.
+//! The API server as a pod source: the pods that it assigned to this node, the objects that they reference, their
+//! status, and mirror pods of static pods.
 //!
-//! What is pure decides: `line` what a pod of the API says to this node, `book` which run here, `shelf` what they refer to, `waits` which
-//! have waited long for that, `status` what is written of them, `tokens` which tokens are asked for when, `mirrors` which images the API
-//! is to have of the node's own pods. `kept` is that on the disk; `tell` writes statuses to the API, `ask` asks it for tokens, `reflect`
-//! makes the images. `docs/cluster-node.md` has the rules for people.
+//! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, `reference_cache` holds
+//! the objects they reference, `waiting` finds pods that wait long for them. `status` computes status patches,
+//! `token_cache` decides when tokens are requested, and `mirror_pods` decides which mirror pods to write. `checkpoint`
+//! stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens, and `mirror_client`
+//! writes mirror pods. `docs/cluster-node.md` describes the rules for users.
 
-mod ask;
-mod book;
-mod kept;
-mod line;
-mod mirrors;
-mod reflect;
-mod shelf;
+mod checkpoint;
+mod mirror_client;
+mod mirror_pods;
+mod pod_store;
+mod reference_cache;
+mod server_pod;
 mod status;
-mod tell;
+mod status_manager;
 #[cfg(test)]
 mod tests;
-mod tokens;
-mod waits;
+mod token_cache;
+mod token_manager;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use apiserver::auth::nodes::Object;
+use apiserver::auth::nodes::{self, Object};
+use client::backoff::random_share;
+use client::{Delta, Kind, Scope};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::ask::Asker;
-use self::book::Book;
-use self::kept::{Kept, Picture};
-use self::mirrors::Mirrors;
-use self::reflect::Reflector;
-use self::shelf::{API_SERVICE, Shelf};
-use self::tell::Teller;
-use self::waits::Waits;
-use super::follow::{Told, follow};
-use super::patience::may_be_its_own;
-use super::{NODES, is_told_elsewhere};
+use self::checkpoint::{Checkpoint, CheckpointDir};
+use self::mirror_client::MirrorClient;
+use self::mirror_pods::MirrorPods;
+use self::pod_store::PodStore;
+use self::reference_cache::{API_SERVICE, ReferenceCache};
+pub(super) use self::status::replace_list;
+use self::status_manager::StatusManager;
+use self::token_manager::TokenManager;
+use self::waiting::WaitingPods;
+use super::backoff::may_be_request_error;
+use super::reflector::reflect;
+use super::{NODES, is_certificate_error};
 use crate::desired::{Desired, Snapshot};
-use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::identity::{Api, ApiError, EventReporter, backoff_delay};
 use crate::observed::PodUid;
 use crate::report::{About, Outbox, Reports, Severity};
 
-/// The path of pods in the API.
-const PODS: &str = "/api/v1/pods";
-/// A server that does not show them is asked again after so long: a role may let it.
-const AGAIN: Duration = Duration::from_secs(60);
+/// If the API server does not show the pods, they are listed again after this time. A new role may allow it by then.
+const RELIST_RETRY: Duration = Duration::from_secs(60);
 
-/// Whose pods, and where they go.
+/// Inputs and outputs of the pod source.
 pub(super) struct Settings {
     /// The node's name.
     pub node: String,
-    /// Where they are kept.
+    /// The kubelet's root directory, which holds the checkpoint.
     pub root_dir: PathBuf,
-    /// Whom to ask.
+    /// The client of the API server.
     pub apis: watch::Receiver<Option<Arc<Api>>>,
-    /// Who runs them.
+    /// Receives the desired pods.
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,
-    /// What becomes of them.
+    /// Pod statuses to write to the API server.
     pub reports: Arc<Reports>,
-    /// All that is wanted here, of the node's own sources too.
+    /// The desired pods of all sources, of which the static pods get mirror pods.
     pub desired: watch::Receiver<Arc<Desired>>,
-    /// Who tells people of them.
+    /// Records events of pods.
     pub outbox: Arc<Outbox>,
 }
 
-/// How the cluster knows the pods that this node has from elsewhere.
-pub(super) struct Images(Arc<Shared>);
+/// Access to the hashes of static pods, which serve as UIDs in their events.
+pub(super) struct MirrorPodHashes(Arc<Shared>);
 
-impl Images {
-    /// The hash of such a pod.
+impl MirrorPodHashes {
+    /// The hash of the static pod with that UID.
     pub fn hash_of(&self, uid: &str) -> Option<String> {
-        self.0.lock().mirrors.hash_of(uid).map(str::to_owned)
+        self.0.lock().mirror_pods.hash_of(uid).map(str::to_owned)
     }
 }
 
-/// Begins to follow the pods of this node and to tell of them.
-pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) -> Images {
+/// Starts the tasks of the pod source.
+pub(super) fn start(settings: Settings, reporter: impl Fn() -> EventReporter) -> MirrorPodHashes {
     let changed = watch::channel(()).0;
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
-            book: Book::new(&settings.node),
-            shelf: Shelf::default(),
-            mirrors: Mirrors::default(),
-            touched: BTreeSet::new(),
+            pod_store: PodStore::new(&settings.node),
+            reference_cache: ReferenceCache::default(),
+            mirror_pods: MirrorPods::default(),
+            dirty: BTreeSet::new(),
         }),
         changed,
-        list_anew: Notify::new(),
+        relist: Notify::new(),
     });
     let Settings { node, root_dir, apis, snapshots, reports, desired, outbox } = settings;
-    let asker = Asker { shared: shared.clone(), apis: apis.clone(), outbox: outbox.clone() };
-    let reflector = Reflector {
+    let token_manager = TokenManager { shared: shared.clone(), apis: apis.clone(), outbox: outbox.clone() };
+    let mirror_client = MirrorClient {
         node: node.clone(),
         shared: shared.clone(),
         apis: apis.clone(),
         desired,
         outbox: outbox.clone(),
     };
-    let teller = Teller {
+    let status_manager = StatusManager {
         shared: shared.clone(),
         apis: apis.clone(),
         reports,
-        voice: voice(),
+        reporter: reporter(),
         latest: BTreeMap::new(),
         due: BTreeSet::new(),
-        tried: BTreeMap::new(),
-        lists: 0,
+        attempted: BTreeMap::new(),
+        lists_confirmed: 0,
     };
-    let images = Images(shared.clone());
-    let keeper = Keeper {
+    let mirror_hashes = MirrorPodHashes(shared.clone());
+    let source = ApiPodSource {
         node,
         shared,
         apis,
         snapshots,
-        voice: voice(),
+        reporter: reporter(),
         outbox,
-        waits: Waits::default(),
+        waiting: WaitingPods::default(),
         has_unclaimed: false,
-        pictures: watch::channel(Arc::default()).0,
-        following: BTreeMap::new(),
-        told: None,
+        checkpoints: watch::channel(Arc::default()).0,
+        watch_tasks: BTreeMap::new(),
+        published: None,
         failures: 0,
     };
-    tokio::spawn(keeper.run(Kept::under(&root_dir), teller, asker));
-    tokio::spawn(reflector.run());
-    images
+    let list_reporter = reporter();
+    tokio::spawn(source.run(CheckpointDir::under(&root_dir), status_manager, token_manager, list_reporter));
+    tokio::spawn(mirror_client.run());
+    mirror_hashes
 }
 
-/// What is known of pods and of what they refer to.
+/// The state that the tasks share.
 #[derive(Debug)]
 struct State {
-    book: Book,
-    shelf: Shelf,
-    mirrors: Mirrors,
-    /// Pods of which something was heard that nobody has looked at.
-    touched: BTreeSet<PodUid>,
+    pod_store: PodStore,
+    reference_cache: ReferenceCache,
+    mirror_pods: MirrorPods,
+    /// Pods that changed since the status manager looked at them.
+    dirty: BTreeSet<PodUid>,
 }
 
-/// What the rooms here have in common.
+/// The shared state, with notifications.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: watch::Sender<()>,
-    /// The pods have to be listed anew.
-    list_anew: Notify,
+    /// Notified when the pods have to be listed again.
+    relist: Notify,
 }
 
 impl Shared {
@@ -156,288 +161,320 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hear(&self, told: Told<Value>) {
+    fn apply(&self, delta: Delta<Value>) {
         let mut state = self.lock();
-        if let Told::Put(value) | Told::Gone(value) = &told {
+        if let Delta::Applied(value) | Delta::Deleted(value) = &delta {
             let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            // What is heard of an image is about its pod.
-            let own = state.mirrors.uid_of(text("/metadata/namespace"), text("/metadata/name")).cloned();
-            state.touched.extend(own);
-            state.touched.insert(PodUid::new(text("/metadata/uid")));
+            // A change of a mirror pod concerns its static pod.
+            let own = state.mirror_pods.uid_of(text("/metadata/namespace"), text("/metadata/name")).cloned();
+            state.dirty.extend(own);
+            state.dirty.insert(PodUid::new(text("/metadata/uid")));
         }
-        if !state.book.hear(told) {
-            self.list_anew.notify_one();
+        if !state.pod_store.apply(delta) {
+            self.relist.notify_one();
         }
         drop(state);
         self.changed.send_replace(());
     }
 }
 
-/// Keeps what runs here as the master wants it.
-struct Keeper {
+/// Publishes snapshots of the pods that the API server assigned to this node.
+struct ApiPodSource {
     node: String,
     shared: Arc<Shared>,
     apis: watch::Receiver<Option<Arc<Api>>>,
     snapshots: mpsc::Sender<Arc<Snapshot>>,
-    voice: Voice,
+    reporter: EventReporter,
     outbox: Arc<Outbox>,
-    waits: Waits,
-    /// A pod runs on that a master which lost something does not name.
+    waiting: WaitingPods,
+    /// Whether a pod runs that a restored or replaced API server does not have.
     has_unclaimed: bool,
-    pictures: watch::Sender<Arc<Picture>>,
-    following: BTreeMap<Object, Following>,
-    told: Option<Arc<Snapshot>>,
+    checkpoints: watch::Sender<Arc<Checkpoint>>,
+    watch_tasks: BTreeMap<Object, WatchTask>,
+    published: Option<Arc<Snapshot>>,
     failures: u32,
 }
 
-/// One that is followed; not any more when it is dropped.
-struct Following(JoinHandle<()>);
+/// The watch of one object; dropping it ends the watch.
+struct WatchTask(JoinHandle<()>);
 
-impl Drop for Following {
+impl Drop for WatchTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Keeper {
-    async fn run(mut self, kept: Kept, teller: Teller, asker: Asker) {
-        let picture = kept.read().await;
-        let own = picture.of(&self.node);
-        let others = picture.pods.len().saturating_sub(own.pods.len());
+impl ApiPodSource {
+    async fn run(
+        mut self,
+        checkpoint_dir: CheckpointDir,
+        status_manager: StatusManager,
+        token_manager: TokenManager,
+        list_reporter: EventReporter,
+    ) {
+        let checkpoint = checkpoint_dir.read().await;
+        let own = checkpoint.of(&self.node);
+        let others = checkpoint.pods.len().saturating_sub(own.pods.len());
         if others > 0 {
             let node = &self.node;
             tracing::info!(
                 node,
                 pods = others,
-                "forgets pods that its master gave the node under another name"
+                "ignoring checkpointed pods that were assigned to another node name"
             );
         }
         {
             let mut state = self.shared.lock();
-            state.book.restore(own.pods, own.seen);
-            state.shelf.restore(own.held);
+            state.pod_store.restore(own.pods, own.server_state);
+            state.reference_cache.restore(own.held);
         }
-        tokio::spawn(kept.write(picture, self.pictures.subscribe()));
-        let mut heard = self.shared.changed.subscribe();
-        tokio::spawn(teller.run());
-        tokio::spawn(asker.run());
-        tokio::spawn(follow_pods(self.shared.clone(), self.apis.clone(), self.node.clone()));
-        tokio::spawn(follow_api_service(self.shared.clone(), self.apis.clone()));
+        tokio::spawn(checkpoint_dir.write(checkpoint, self.checkpoints.subscribe()));
+        let mut changed = self.shared.changed.subscribe();
+        tokio::spawn(status_manager.run());
+        tokio::spawn(token_manager.run());
+        tokio::spawn(watch_pods(self.shared.clone(), self.apis.clone(), self.node.clone(), list_reporter));
+        tokio::spawn(watch_api_service(self.shared.clone(), self.apis.clone()));
         loop {
-            let Some(is_in_doubt) = self.publish().await else { return };
-            let long = self.waits.next();
+            let Some(is_unconfirmed) = self.publish().await else { return };
+            let long = self.waiting.next();
             tokio::select! {
-                changed = heard.changed() => if changed.is_err() { return },
-                () = self.settle(), if is_in_doubt => {}
-                () = come(long) => self.tell_waiting(),
+                changed = changed.changed() => if changed.is_err() { return },
+                () = self.confirm_server(), if is_unconfirmed => {}
+                () = sleep_until(long) => self.report_waiting(),
             }
         }
     }
 
-    /// Tells when all pods are the cluster's that a master had lost, or have gone.
-    fn tell_claimed(&mut self, has_unclaimed: bool) {
+    /// Reports when every assigned pod exists on the API server again or has ended.
+    fn report_claimed(&mut self, has_unclaimed: bool) {
         if std::mem::replace(&mut self.has_unclaimed, has_unclaimed) && !has_unclaimed {
-            let text = "the API server names every pod of its own that runs here".to_owned();
-            self.voice.say("PodsClaimed", text, Timestamp::now());
+            let text = "the API server has all pods again that run here".to_owned();
+            self.reporter.info_once("PodsFound", text, Timestamp::now());
         }
     }
 
-    /// Tells what is wanted now; whether something that was heard is in doubt. `None` when nobody listens any more.
+    /// Publishes the current snapshot. Returns whether a list or a deletion is not confirmed yet, or `None` when the
+    /// receiver is gone.
     async fn publish(&mut self) -> Option<bool> {
-        let (snapshot, picture, refers, is_in_doubt, asks, has_unclaimed) = {
+        let (snapshot, checkpoint, references, is_unconfirmed, has_new_tokens, has_unclaimed) = {
             let mut state = self.shared.lock();
-            let State { book, shelf, .. } = &mut *state;
-            let refers = book.refers();
-            shelf.follow(&refers);
-            let asks = shelf.tokens.follow(book.at_work());
-            let snapshot = Arc::new(book.snapshot(shelf));
-            self.waits.follow(&snapshot.waiting, Instant::now());
-            let picture = Picture {
-                pods: book.given().map(|(_, given)| given.lasting.clone()).collect(),
-                held: shelf.held().cloned().collect(),
-                seen: book.seen().clone(),
+            let State { pod_store, reference_cache, .. } = &mut *state;
+            let references = pod_store.references();
+            reference_cache.set_watched(&references);
+            let has_new_tokens = reference_cache.tokens.set_pods(pod_store.active_pods());
+            let snapshot = Arc::new(pod_store.snapshot(reference_cache));
+            self.waiting.set_waiting(&snapshot.waiting, Instant::now());
+            let checkpoint = Checkpoint {
+                pods: pod_store.assigned().map(|(_, assigned)| assigned.persisted.clone()).collect(),
+                held: reference_cache.held().cloned().collect(),
+                server_state: pod_store.server_state().clone(),
             };
-            let is_in_doubt = book.is_in_doubt() || shelf.is_in_doubt();
-            (snapshot, picture, refers, is_in_doubt, asks, book.has_unclaimed())
+            let is_unconfirmed = pod_store.is_unconfirmed() || reference_cache.is_unconfirmed();
+            (snapshot, checkpoint, references, is_unconfirmed, has_new_tokens, pod_store.has_unclaimed())
         };
-        self.tell_claimed(has_unclaimed);
-        if asks {
+        self.report_claimed(has_unclaimed);
+        if has_new_tokens {
             self.shared.changed.send_replace(());
         }
-        self.following.retain(|object, _| refers.contains(object));
-        for object in refers {
-            let following = self.following.entry(object.clone());
-            following.or_insert_with(|| {
-                let task = follow_object(self.shared.clone(), self.apis.clone(), object);
-                Following(tokio::spawn(task))
+        self.watch_tasks.retain(|object, _| references.contains(object));
+        for object in references {
+            let watch_tasks = self.watch_tasks.entry(object.clone());
+            watch_tasks.or_insert_with(|| {
+                let task = watch_object(self.shared.clone(), self.apis.clone(), object);
+                WatchTask(tokio::spawn(task))
             });
         }
-        self.pictures.send_replace(Arc::new(picture));
-        if !self.told.as_ref().is_some_and(|told| told.is_same(&snapshot)) {
-            self.told = Some(snapshot.clone());
+        self.checkpoints.send_replace(Arc::new(checkpoint));
+        if !self.published.as_ref().is_some_and(|published| published.is_same(&snapshot)) {
+            self.published = Some(snapshot.clone());
             self.snapshots.send(snapshot).await.ok()?;
         }
-        Some(is_in_doubt)
+        Some(is_unconfirmed)
     }
 
-    /// Tells of pods that wait long for what they name.
-    fn tell_waiting(&mut self) {
-        let due = self.waits.due(Instant::now());
+    /// Records events for pods that wait long for referenced objects.
+    fn report_waiting(&mut self) {
+        let due = self.waiting.due(Instant::now());
         let state = self.shared.lock();
-        for (pod, missing) in due.iter().filter_map(|uid| state.book.awaited(uid, &state.shelf)) {
-            let (reason, text) = waits::words(pod, &missing);
+        for (pod, missing) in
+            due.iter().filter_map(|uid| state.pod_store.waiting_pod(uid, &state.reference_cache))
+        {
+            let (reason, text) = waiting::event(pod, &missing);
             self.outbox.note(About::pod(pod), Severity::Warning, reason, text);
         }
     }
 
-    /// Asks whether whoever said that knows this node; waits a while where that is not to be had.
-    async fn settle(&mut self) {
+    /// Checks whether the API server that sent the list knows this node. Waits with backoff if that cannot be checked.
+    async fn confirm_server(&mut self) {
         let api = self.apis.borrow_and_update().clone();
-        let asked_of = self.shared.lock().book.heard();
+        let asked_of = self.shared.lock().pod_store.lists_received();
         let found = match api {
             Some(api) => api.get(&format!("{NODES}/{}", self.node)).await,
             None => {
-                // Whoever gives the way lives as long as this does.
+                // The sender of clients lives as long as this task.
                 let _ = self.apis.changed().await;
                 return;
             }
         };
         let uid = found.as_ref().ok().and_then(|node| node["metadata"]["uid"].as_str());
         let Some(uid) = uid else {
-            if let Err(trouble) = &found {
-                self.tell_doubt(trouble);
+            if let Err(error) = &found {
+                self.report_unconfirmed(error);
             }
-            return self.pause().await;
+            return self.back_off().await;
         };
         let missing = {
             let mut state = self.shared.lock();
-            let State { book, shelf, touched, .. } = &mut *state;
-            if book.heard() != asked_of {
-                // There is another list by now, of which that says nothing.
+            let State { pod_store, reference_cache, dirty, .. } = &mut *state;
+            if pod_store.lists_received() != asked_of {
+                // A newer list has arrived, which this answer does not confirm.
                 return;
             }
-            let missing = book.confirm(uid);
-            let is_known = book.seen().node_uid.as_deref() == Some(uid);
+            let missing = pod_store.confirm(uid);
+            let is_known = pod_store.server_state().node_uid.as_deref() == Some(uid);
             if is_known {
-                shelf.confirm(&book.refers_unclaimed());
+                reference_cache.confirm(&pod_store.unclaimed_references());
             }
-            touched.extend(book.all_there().cloned());
+            dirty.extend(pod_store.server_uids().cloned());
             is_known.then_some(missing)
         };
-        // Otherwise it is a master that lost something, and the pods that it knows are not listed yet.
-        let Some(missing) = missing else { return self.pause().await };
+        // Without a match, the API server lost data, and its pods have not been listed yet.
+        let Some(missing) = missing else { return self.back_off().await };
         self.failures = 0;
         self.shared.changed.send_replace(());
         if !missing.is_empty() {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             let text = format!(
-                "the API server has lost what it knew, has had this node deleted, or is another one, and does not name what runs here: {}; \
-                 it runs on. Make it again there, or see docs/cluster-node.md to end it",
+                "the API server was restored or replaced, or the Node was deleted: it lacks pods that run here: {}. They run \
+                 on. Create them again, or see docs/cluster-node.md to end them",
                 names.join(", ")
             );
-            self.voice.warn("PodsUnclaimed", text, Timestamp::now());
+            self.reporter.warn("PodsMissing", text, Timestamp::now());
         }
     }
 
-    async fn pause(&mut self) {
-        let pause = back_off(self.failures, chance());
+    async fn back_off(&mut self) {
+        let back_off = backoff_delay(self.failures, random_share());
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(back_off).await;
     }
 
-    fn tell_doubt(&mut self, trouble: &Trouble) {
-        // A node that is new, or is being made again, is known in a moment.
-        if self.failures > 1 && !is_told_elsewhere(trouble) && !matches!(trouble, Trouble::Unreachable { .. })
+    fn report_unconfirmed(&mut self, error: &ApiError) {
+        // A Node that is new or being created again appears within moments.
+        if self.failures > 1 && !is_certificate_error(error) && !matches!(error, ApiError::Unreachable { .. })
         {
             let text = format!(
-                "the API server does not know this node ({trouble}), so what it says of pods does not count; pods run on as they are"
+                "the API server does not know this node ({error}), so its list of pods is ignored; running pods go on"
             );
-            self.voice.warn("MasterDoubted", text, Timestamp::now());
+            self.reporter.warn("NodeUnknownToAPIServer", text, Timestamp::now());
         }
     }
 }
 
-/// Waits until then, for ever where that never comes.
-async fn come(moment: Option<Instant>) {
+/// Sleeps until `moment`, or forever if it is `None`.
+async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }
 
-/// Follows all pods of the node.
-async fn follow_pods(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>, node: String) {
-    let selector = format!("?fieldSelector=spec.nodeName%3D{node}");
+/// Watches all pods of the node. Reports errors of their list only; `cluster` reports a server that does not answer.
+async fn watch_pods(
+    shared: Arc<Shared>,
+    apis: watch::Receiver<Option<Arc<Api>>>,
+    node: String,
+    reporter: EventReporter,
+) {
+    let scope = Scope::fields(&format!("spec.nodeName={node}"));
+    let (reporter, is_reported) = (Mutex::new(reporter), AtomicBool::new(false));
+    let reporter = || reporter.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        let mut hear = |told| shared.hear(told);
+        let mut apply = |delta| {
+            if matches!(delta, Delta::Replaced(..)) && is_reported.swap(false, Ordering::Relaxed) {
+                let text = "the API server lists the pods of this node again".to_owned();
+                reporter().info("PodsListed", text);
+            }
+            shared.apply(delta);
+        };
+        let on_error = |error: &ApiError| {
+            if may_be_request_error(error) {
+                is_reported.store(true, Ordering::Relaxed);
+                let text = format!(
+                    "cannot list the pods of this node: {error}; running pods go on, changes do not arrive"
+                );
+                reporter().warn("PodsNotListed", text, Timestamp::now());
+            }
+        };
         let ended = tokio::select! {
-            // That nothing is heard is told by whoever follows the nodes.
-            ended = follow(apis.clone(), PODS, &selector, &mut hear, |_| {}) => ended,
-            () = shared.list_anew.notified() => continue,
+            ended = reflect(apis.clone(), Kind::POD, &scope, &mut apply, on_error) => ended,
+            () = shared.relist.notified() => continue,
         };
-        let Some(trouble) = ended else { return };
-        tracing::warn!(%trouble, "the API server does not show this node its pods; trying again");
-        tokio::time::sleep(AGAIN).await;
+        let Some(error) = ended else { return };
+        tracing::warn!(%error, "the API server does not let this node list its pods; retrying");
+        tokio::time::sleep(RELIST_RETRY).await;
     }
 }
 
-/// Follows the Service by which pods find the API.
-async fn follow_api_service(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>) {
+/// Watches the Service `default/kubernetes`, through which pods find the API server.
+async fn watch_api_service(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>) {
     let (namespace, name) = API_SERVICE;
-    let path = format!("/api/v1/namespaces/{namespace}/services");
-    let selector = format!("?fieldSelector=metadata.name%3D{name}");
+    let scope = Scope::object(namespace, name);
     loop {
-        let mut hear = |told| {
-            let heard = shared.lock().shelf.hear_api_service(told);
-            if let Err(why) = heard {
-                tracing::warn!("the Service {name} {why}; what was known of it still counts");
+        let mut apply = |delta| {
+            let result = shared.lock().reference_cache.apply_api_service(delta);
+            if let Err(why) = result {
+                tracing::warn!("the Service {name} {why}; using its last state");
             }
             shared.changed.send_replace(());
         };
-        let mut is_told = false;
-        let mut refused = |trouble: &Trouble| {
-            // Pods do not wait for what somebody has said no to, whatever the reason.
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!(%trouble, "the API server does not show this node the Service {name}, so new pods are told where the API is only as far as that was known");
+        let mut is_reported = false;
+        let mut refused = |error: &ApiError| {
+            // Pods do not wait for an object that the API server refused, whatever the reason.
+            if !std::mem::replace(&mut is_reported, true) {
+                tracing::warn!(%error, "the API server does not let this node read the Service {name}; new pods get its last \
+                     known address");
             }
-            shared.lock().shelf.refused_api_service();
+            shared.lock().reference_cache.mark_api_service_refused();
             shared.changed.send_replace(());
         };
-        let troubled = |trouble: &Trouble| {
-            if may_be_its_own(trouble) {
-                refused(trouble);
+        let on_error = |error: &ApiError| {
+            if may_be_request_error(error) {
+                refused(error);
             }
         };
-        let ended = follow(apis.clone(), &path, &selector, &mut hear, troubled).await;
-        let Some(trouble) = ended else { return };
-        refused(&trouble);
-        tokio::time::sleep(AGAIN).await;
+        let ended = reflect(apis.clone(), Kind::SERVICE, &scope, &mut apply, on_error).await;
+        let Some(error) = ended else { return };
+        refused(&error);
+        tokio::time::sleep(RELIST_RETRY).await;
     }
 }
 
-/// Follows one ConfigMap or Secret.
-async fn follow_object(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>, object: Object) {
+/// Watches one ConfigMap or Secret.
+async fn watch_object(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>, object: Object) {
     let path = format!("/api/v1/namespaces/{}/{}", object.namespace, object.kind.resource());
-    let selector = format!("?fieldSelector=metadata.name%3D{}", object.name);
+    let scope = Scope::object(&object.namespace, &object.name);
+    let is_secret = object.kind == nodes::Kind::Secret;
+    let kind = if is_secret { Kind::SECRET } else { Kind::CONFIG_MAP };
     let mut failures = 0;
     loop {
-        let mut hear = |told| {
-            let heard = shared.lock().shelf.hear(&object, told);
-            if let Err(why) = heard {
-                tracing::warn!("{path} {} {why}; what was known of it still counts", object.name);
+        let mut apply = |delta| {
+            let result = shared.lock().reference_cache.apply(&object, delta);
+            if let Err(why) = result {
+                tracing::warn!("{path} {} {why}; using its last state", object.name);
             }
             shared.changed.send_replace(());
         };
-        let troubled = |trouble: &Trouble| shared.lock().shelf.troubled(&object, trouble);
-        let ended = follow(apis.clone(), &path, &selector, &mut hear, troubled).await;
-        let Some(trouble) = ended else { return };
-        // Whoever decides may not have heard of the pod yet.
+        let on_error = |error: &ApiError| shared.lock().reference_cache.on_error(&object, error);
+        let ended = reflect(apis.clone(), kind.clone(), &scope, &mut apply, on_error).await;
+        let Some(error) = ended else { return };
+        // The node authorizer may not know yet that a pod of this node references the object.
         if failures > 0 {
-            tracing::warn!(%trouble, "{path} {} is not shown to this node; trying again", object.name);
+            tracing::warn!(%error, "the API server does not let this node read {path} {}; retrying", object.name);
         }
-        shared.lock().shelf.refused(&object);
+        shared.lock().reference_cache.refused(&object);
         shared.changed.send_replace(());
-        tokio::time::sleep(back_off(failures, chance())).await;
+        tokio::time::sleep(backoff_delay(failures, random_share())).await;
         failures = failures.saturating_add(1);
     }
 }

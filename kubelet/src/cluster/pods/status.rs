@@ -1,12 +1,13 @@
-//! What is written of a pod's status: what differs, and nothing that others say. Pure.
+//! Computes the strategic merge patch of a pod's status: the kubelet's fields that differ, and no field of other
+//! clients. Pure.
 
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
-use super::line::is_over;
+use super::server_pod::is_terminal;
 use crate::observed::PodUid;
 
-/// The fields that a kubelet says, one by one.
+/// The status fields that the kubelet owns.
 const FIELDS: [&str; 13] = [
     "phase",
     "reason",
@@ -22,27 +23,25 @@ const FIELDS: [&str; 13] = [
     "initContainerStatuses",
     "ephemeralContainerStatuses",
 ];
-/// Fields that do not change any more once a pod has come to its end.
-const OF_THE_END: [&str; 3] = ["phase", "reason", "message"];
-/// Lists of which what is not named would stay.
-const MERGED: [&str; 2] = ["hostIPs", "podIPs"];
-/// The condition that a scheduler says; a kubelet says it only where nobody has.
+/// Fields that do not change after the pod reached a terminal phase.
+const FIXED_WHEN_TERMINAL: [&str; 3] = ["phase", "reason", "message"];
+/// Lists that a strategic merge patch merges by key: without a directive, elements that the patch lacks would stay.
+const MERGED_LISTS: [&str; 2] = ["hostIPs", "podIPs"];
+/// The condition of the scheduler. The kubelet writes it only if it is missing.
 const SCHEDULED: &str = "PodScheduled";
 
-/// What is to be written, as a strategic merge that only ever meets the pod of that UID; `None` where all is told.
-pub fn patch(uid: &PodUid, there: &PodStatus, own: &PodStatus) -> Option<Value> {
-    let (stands, status) = (json(there), json(own));
+/// The status patch, with the UID as precondition; `None` if nothing differs.
+pub fn patch(uid: &PodUid, current: &PodStatus, own: &PodStatus) -> Option<Value> {
+    let (current_fields, status) = (json(current), json(own));
     let mut patch = Map::new();
     for field in FIELDS {
-        let (before, now) = (stands.get(field), status.get(field));
-        if before == now || is_over(there) && OF_THE_END.contains(&field) {
+        let (before, now) = (current_fields.get(field), status.get(field));
+        if before == now || is_terminal(current) && FIXED_WHEN_TERMINAL.contains(&field) {
             continue;
         }
         let mut value = now.cloned().unwrap_or(Value::Null);
-        if MERGED.contains(&field)
-            && let Some(list) = value.as_array_mut()
-        {
-            list.push(json!({"$patch": "replace"}));
+        if MERGED_LISTS.contains(&field) {
+            replace_list(&mut value, before);
         }
         patch.insert(field.to_owned(), value);
     }
@@ -50,22 +49,33 @@ pub fn patch(uid: &PodUid, there: &PodStatus, own: &PodStatus) -> Option<Value> 
     let of = |status: &Map<String, Value>| {
         status.get("conditions").and_then(Value::as_array).unwrap_or(&none).clone()
     };
-    let (told, own) = (of(&stands), of(&status));
-    let news = |condition: Value| {
-        let Some(before) = told.iter().find(|told| told["type"] == condition["type"]) else {
+    let (current_conditions, own) = (of(&current_fields), of(&status));
+    let changed = |condition: Value| {
+        let Some(before) = current_conditions.iter().find(|other| other["type"] == condition["type"]) else {
             return Some(condition);
         };
         let is_news = condition["type"] != SCHEDULED && *before != condition;
         is_news.then(|| in_place_of(before, condition))
     };
-    let news: Vec<Value> = own.into_iter().filter_map(news).collect();
-    if !news.is_empty() {
-        patch.insert("conditions".to_owned(), news.into());
+    let changed: Vec<Value> = own.into_iter().filter_map(changed).collect();
+    if !changed.is_empty() {
+        patch.insert("conditions".to_owned(), changed.into());
     }
     (!patch.is_empty()).then(|| json!({"metadata": {"uid": uid.as_str()}, "status": patch}))
 }
 
-/// A condition that takes the place of another: in a merge, what is not named stays as it was.
+/// Makes a list of a strategic merge patch replace the list `before`. A list that the object does not have yet gets no
+/// directive: stock servers before 1.30 take such a list as it is, directive included, and then reject the object with
+/// 422.
+pub(in crate::cluster) fn replace_list(value: &mut Value, before: Option<&Value>) {
+    if let Some(list) = value.as_array_mut()
+        && before.and_then(Value::as_array).is_some_and(|before| !before.is_empty())
+    {
+        list.push(json!({"$patch": "replace"}));
+    }
+}
+
+/// A condition that replaces `before`. Fields that only `before` has are set to null, because a merge would keep them.
 fn in_place_of(before: &Value, mut condition: Value) -> Value {
     if let (Some(before), Some(now)) = (before.as_object(), condition.as_object_mut()) {
         for field in before.keys() {
@@ -75,7 +85,7 @@ fn in_place_of(before: &Value, mut condition: Value) -> Value {
     condition
 }
 
-/// As it is written.
+/// The status as a JSON object.
 fn json(status: &PodStatus) -> Map<String, Value> {
     match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,

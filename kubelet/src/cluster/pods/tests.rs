@@ -1,4 +1,4 @@
-//! What a master may say, and what becomes of pods then, a row a case.
+//! Changes in the API server and their effect on pods, one case per line.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod answers;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::auth::nodes::{Kind, Object};
+use client::Delta;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::book::{Book, Lasting, Seen};
-use super::kept::{Kept, Picture};
-use super::line::Line;
-use super::shelf::Shelf;
+use super::checkpoint::{Checkpoint, CheckpointDir};
+use super::pod_store::{PersistedPod, PodStore, ServerState};
+use super::reference_cache::ReferenceCache;
+use super::server_pod::ServerPod;
 use super::status::patch;
-use super::waits;
-use crate::cluster::follow::Told;
-use crate::desired::{Completeness, Held};
-use crate::identity::Trouble;
+use super::waiting;
+use crate::desired::{Completeness, SourceObject};
+use crate::identity::ApiError;
 use crate::observed::PodUid;
 
 fn pod(name: &str, uid: &str, version: u64) -> Value {
@@ -37,7 +37,7 @@ fn pod(name: &str, uid: &str, version: u64) -> Value {
     })
 }
 
-/// The same with something set.
+/// The pod with this value at a JSON pointer.
 fn with(mut pod: Value, pointer: &str, value: Value) -> Value {
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     pod.pointer_mut(parent).unwrap()[field] = value;
@@ -48,141 +48,161 @@ fn doomed(pod: Value) -> Value {
     with(pod, "/metadata/deletionTimestamp", "2026-01-01T01:00:00Z".into())
 }
 
-fn all(pods: &[Value], version: u64) -> Told<Value> {
-    Told::All(pods.to_vec(), version.to_string())
+fn all(pods: &[Value], version: u64) -> Delta<Value> {
+    Delta::Replaced(pods.to_vec(), version.to_string())
 }
 
-/// One on which nothing is looked for that every pod refers to.
-fn shelf() -> Shelf {
-    let mut shelf = Shelf::default();
-    shelf.refused_api_service();
-    shelf
+/// A cache that does not fetch the objects that every pod refers to.
+fn reference_cache() -> ReferenceCache {
+    let mut reference_cache = ReferenceCache::default();
+    reference_cache.mark_api_service_refused();
+    reference_cache
 }
 
-fn names(book: &mut Book) -> String {
-    let snapshot = book.snapshot(&shelf());
+fn names(pod_store: &mut PodStore) -> String {
+    let snapshot = pod_store.snapshot(&reference_cache());
     let names: Vec<String> = snapshot.objects.iter().map(|found| found.object.object_name().name).collect();
     names.join(" ")
 }
 
-/// A node that runs `web` (u1) and `db` (u2), which a master at version 100 has given it.
-fn running() -> Book {
-    let mut book = Book::new("n1");
-    book.hear(all(&[pod("web", "u1", 10), pod("db", "u2", 20)], 100));
-    assert!(book.confirm("node-1").is_empty());
-    assert_eq!(names(&mut book), "web db");
-    book
+/// A node with the pods `web` (u1) and `db` (u2), assigned by an API server at revision 100.
+fn running() -> PodStore {
+    let mut pod_store = PodStore::new("n1");
+    pod_store.apply(all(&[pod("web", "u1", 10), pod("db", "u2", 20)], 100));
+    assert!(pod_store.confirm("node-1").is_empty());
+    assert_eq!(names(&mut pod_store), "web db");
+    pod_store
 }
 
 #[test]
 fn a_list_counts_once_its_server_knows_the_node() {
-    let mut book = Book::new("n1");
-    let completeness = |book: &mut Book| book.snapshot(&Shelf::default()).completeness;
-    book.hear(all(&[pod("web", "u1", 10)], 100));
-    assert!(book.is_in_doubt());
-    assert_eq!((names(&mut book), completeness(&mut book)), (String::new(), Completeness::Incomplete));
-    book.confirm("node-1");
-    assert!(!book.is_in_doubt());
-    assert_eq!((names(&mut book), completeness(&mut book)), ("web".to_owned(), Completeness::Complete));
-    assert_eq!(*book.seen(), Seen { node_uid: Some("node-1".to_owned()), version: Some(100) });
+    let mut pod_store = PodStore::new("n1");
+    let completeness = |pod_store: &mut PodStore| pod_store.snapshot(&ReferenceCache::default()).completeness;
+    pod_store.apply(all(&[pod("web", "u1", 10)], 100));
+    assert!(pod_store.is_unconfirmed());
+    assert_eq!(
+        (names(&mut pod_store), completeness(&mut pod_store)),
+        (String::new(), Completeness::Incomplete)
+    );
+    pod_store.confirm("node-1");
+    assert!(!pod_store.is_unconfirmed());
+    assert_eq!(
+        (names(&mut pod_store), completeness(&mut pod_store)),
+        ("web".to_owned(), Completeness::Complete)
+    );
+    assert_eq!(
+        *pod_store.server_state(),
+        ServerState { node_uid: Some("node-1".to_owned()), version: Some(100) }
+    );
 }
 
-/// The ConfigMap `settings`, and a pod of that name and UID that names it.
+/// The ConfigMap `settings`, and a pod with this name and UID that refers to it.
 fn configured(name: &str, uid: &str) -> (Object, Value) {
     let volumes = json!([{"name": "v", "configMap": {"name": "settings"}}]);
     let settings = Object::new(Kind::ConfigMap, "default", "settings");
     (settings, with(pod(name, uid, 10), "/spec/volumes", volumes))
 }
 
-/// What the book wants, what waits, and whether all is known.
-fn told(book: &mut Book, shelf: &Shelf) -> (usize, Vec<String>, Completeness) {
-    let snapshot = book.snapshot(shelf);
-    let pods = snapshot.objects.iter().filter(|found| matches!(found.object, Held::Pod(_))).count();
+/// The number of desired pods, the waiting pods, and the completeness.
+fn summary(pod_store: &mut PodStore, reference_cache: &ReferenceCache) -> (usize, Vec<String>, Completeness) {
+    let snapshot = pod_store.snapshot(reference_cache);
+    let pods = snapshot.objects.iter().filter(|found| matches!(found.object, SourceObject::Pod(_))).count();
     (pods, snapshot.waiting.iter().map(ToString::to_string).collect(), snapshot.completeness)
 }
 
 #[test]
 fn what_runs_is_not_taken_for_unwanted_while_it_is_asked_what_it_refers_to() {
-    let (mut book, mut shelf) = (Book::new("n1"), Shelf::default());
+    let (mut pod_store, mut reference_cache) = (PodStore::new("n1"), ReferenceCache::default());
     let (settings, web) = configured("web", "u1");
-    book.hear(all(&[web], 100));
-    book.confirm("node-1");
-    shelf.follow(&book.refers());
-    shelf.refused_api_service();
-    // It may be asked for ever: nobody else is kept for that.
-    assert_eq!(told(&mut book, &shelf), (0, vec!["u1".to_owned()], Completeness::Complete));
-    shelf.hear(&settings, Told::All(Vec::new(), "100".to_owned())).unwrap();
-    assert_eq!(told(&mut book, &shelf), (1, Vec::new(), Completeness::Complete));
+    pod_store.apply(all(&[web], 100));
+    pod_store.confirm("node-1");
+    reference_cache.set_watched(&pod_store.references());
+    reference_cache.mark_api_service_refused();
+    // A pod that waits for its references does not make the snapshot incomplete, however long it waits.
+    assert_eq!(summary(&mut pod_store, &reference_cache), (0, vec!["u1".to_owned()], Completeness::Complete));
+    reference_cache.apply(&settings, Delta::Replaced(Vec::new(), "100".to_owned())).unwrap();
+    assert_eq!(summary(&mut pod_store, &reference_cache), (1, Vec::new(), Completeness::Complete));
 }
 
 #[test]
 fn the_next_kubelet_begins_no_pod_that_still_waited_for_what_it_names() {
     let (settings, web) = configured("web", "u1");
     let (_, db) = configured("db", "u2");
-    let [web, db] = [web, db].map(|pod| Line::read(pod, "n1").unwrap().pod.unwrap());
-    let [web, db] =
-        [(web, true), (db, false)].map(|(pod, is_told)| Lasting { pod, is_unclaimed: false, is_told });
-    let (mut book, mut shelf) = (Book::new("n1"), shelf());
-    book.restore(vec![web, db], Seen::default());
-    shelf.follow(&book.refers());
-    assert_eq!(told(&mut book, &shelf), (1, vec!["u2".to_owned()], Completeness::Incomplete));
-    shelf.hear(&settings, all(&[map("settings", "1")], 100)).unwrap();
-    assert_eq!(told(&mut book, &shelf), (2, Vec::new(), Completeness::Incomplete));
+    let [web, db] = [web, db].map(|pod| ServerPod::read(pod, "n1").unwrap().pod.unwrap());
+    let [web, db] = [(web, true), (db, false)].map(|(pod, is_published)| PersistedPod {
+        pod,
+        is_unclaimed: false,
+        is_published,
+    });
+    let (mut pod_store, mut reference_cache) = (PodStore::new("n1"), reference_cache());
+    pod_store.restore(vec![web, db], ServerState::default());
+    reference_cache.set_watched(&pod_store.references());
+    assert_eq!(
+        summary(&mut pod_store, &reference_cache),
+        (1, vec!["u2".to_owned()], Completeness::Incomplete)
+    );
+    reference_cache.apply(&settings, all(&[map("settings", "1")], 100)).unwrap();
+    assert_eq!(summary(&mut pod_store, &reference_cache), (2, Vec::new(), Completeness::Incomplete));
 }
 
 #[test]
 fn a_pod_that_waits_long_says_for_what() {
     let (settings, web) = configured("web", "u1");
     let env = json!([{"secretRef": {"name": "key"}}]);
-    let (mut book, mut shelf) = (Book::new("n1"), shelf());
-    book.hear(all(&[web, with(pod("db", "u2", 20), "/spec/containers/0/envFrom", env)], 100));
-    book.confirm("node-1");
-    shelf.follow(&book.refers());
-    let why = Trouble::damaged("the answer", "does not read");
-    shelf.troubled(&objects()[1], &why);
-    let says = |book: &Book, shelf: &Shelf, uid: &str| {
-        book.awaited(&PodUid::new(uid), shelf).map(|(pod, missing)| waits::words(pod, &missing))
+    let (mut pod_store, mut reference_cache) = (PodStore::new("n1"), reference_cache());
+    pod_store.apply(all(&[web, with(pod("db", "u2", 20), "/spec/containers/0/envFrom", env)], 100));
+    pod_store.confirm("node-1");
+    reference_cache.set_watched(&pod_store.references());
+    let why = ApiError::invalid("the answer", "does not read");
+    reference_cache.on_error(&objects()[1], &why);
+    let says = |pod_store: &PodStore, reference_cache: &ReferenceCache, uid: &str| {
+        pod_store
+            .waiting_pod(&PodUid::new(uid), reference_cache)
+            .map(|(pod, missing)| waiting::event(pod, &missing))
     };
     let text = |of: &str| {
-        format!("the pod does not begin before the API server says what there is of {of}; it is asked again")
+        format!("the pod does not start before the API server answers requests for {of}; the kubelet retries")
     };
-    assert_eq!(says(&book, &shelf, "u1"), Some(("FailedMount", text("configmaps default/settings"))));
+    assert_eq!(
+        says(&pod_store, &reference_cache, "u1"),
+        Some(("FailedMount", text("configmaps default/settings")))
+    );
     let of = "secrets default/key (the answer does not read)";
-    assert_eq!(says(&book, &shelf, "u2"), Some(("Failed", text(of))));
-    shelf.refused(&settings);
-    book.snapshot(&shelf);
-    assert_eq!(says(&book, &shelf, "u1"), None, "it has begun");
-    // It is told after a while, and again while it lasts.
-    let (start, mut waits) = (Instant::now(), waits::Waits::default());
+    assert_eq!(says(&pod_store, &reference_cache, "u2"), Some(("Failed", text(of))));
+    reference_cache.refused(&settings);
+    pod_store.snapshot(&reference_cache);
+    assert_eq!(says(&pod_store, &reference_cache, "u1"), None, "it has begun");
+    // A waiting pod is reported after 30 s, and again while it still waits.
+    let (start, mut pods) = (Instant::now(), waiting::WaitingPods::default());
     let at = |seconds| start + Duration::from_secs(seconds);
     let waiting = [PodUid::new("u1"), PodUid::new("u2")].into();
-    waits.follow(&waiting, at(0));
-    assert_eq!((waits.next(), waits.due(at(29)).len()), (Some(at(30)), 0));
-    assert_eq!((waits.due(at(30)).len(), waits.next()), (2, Some(at(150))));
-    waits.follow(&[PodUid::new("u2")].into(), at(31));
-    waits.follow(&waiting, at(32));
-    assert_eq!(waits.due(at(62)), [PodUid::new("u1")]);
+    pods.set_waiting(&waiting, at(0));
+    assert_eq!((pods.next(), pods.due(at(29)).len()), (Some(at(30)), 0));
+    assert_eq!((pods.due(at(30)).len(), pods.next()), (2, Some(at(150))));
+    pods.set_waiting(&[PodUid::new("u2")].into(), at(31));
+    pods.set_waiting(&waiting, at(32));
+    assert_eq!(pods.due(at(62)), [PodUid::new("u1")]);
 }
 
-/// What has happened; what is heard; as whom the server knows the node, if it does; what runs then; how many are told as missing.
-type Row = (&'static str, Vec<Told<Value>>, Option<&'static str>, &'static str, usize);
+/// Description; changes; the UID that the server has for the node, if any; running pods; number of pods reported as missing.
+type Row = (&'static str, Vec<Delta<Value>>, Option<&'static str>, &'static str, usize);
 
 #[test]
 fn what_ends_a_pod_and_what_does_not() {
     let (web, db) = (|| pod("web", "u1", 10), || pod("db", "u2", 20));
     let rows: Vec<Row> = vec![
-        ("it was deleted while the watch went on", vec![Told::Gone(db())], None, "web", 0),
+        ("it was deleted while the watch went on", vec![Delta::Deleted(db())], None, "web", 0),
         ("it is missing in a newer list", vec![all(&[web()], 101)], Some("node-1"), "web", 0),
         ("nothing has happened meanwhile", vec![all(&[web(), db()], 100)], Some("node-1"), "web db", 0),
         ("a server that does not know the node", vec![all(&[], 101)], None, "web db", 0),
-        ("and what it says next", vec![all(&[], 101), Told::Gone(db())], None, "web db", 0),
+        ("and what it says next", vec![all(&[], 101), Delta::Deleted(db())], None, "web db", 0),
         ("a master that was restored", vec![all(&[web()], 99)], Some("node-1"), "web db", 1),
         ("one that was restored as ours is", vec![all(&[web()], 1_000_000_050)], Some("node-1"), "web db", 1),
         ("a master that lost all, where the node is new", vec![all(&[], 5)], Some("node-2"), "web db", 2),
         ("the same later on", vec![all(&[], 500)], Some("node-2"), "web db", 2),
         (
             "one that is restored and then told of",
-            vec![all(&[web()], 99), Told::Put(db())],
+            vec![all(&[web()], 99), Delta::Applied(db())],
             Some("node-1"),
             "web db",
             0,
@@ -197,57 +217,57 @@ fn what_ends_a_pod_and_what_does_not() {
         ),
         (
             "nonsense instead of it",
-            vec![Told::Put(with(db(), "/spec/containers", 7.into()))],
+            vec![Delta::Applied(with(db(), "/spec/containers", 7.into()))],
             None,
             "web db",
             0,
         ),
     ];
     for (what, heard, node, runs, missing) in rows {
-        let mut book = running();
+        let mut pod_store = running();
         for told in heard {
-            book.hear(told);
+            pod_store.apply(told);
         }
-        let told = node.map(|uid| book.confirm(uid)).unwrap_or_default();
-        assert_eq!((names(&mut book).as_str(), told.len()), (runs, missing), "{what}");
+        let told = node.map(|uid| pod_store.confirm(uid)).unwrap_or_default();
+        assert_eq!((names(&mut pod_store).as_str(), told.len()), (runs, missing), "{what}");
     }
 }
 
 #[test]
 fn a_pod_that_a_master_lost_ends_when_somebody_says_so() {
     let lost = || {
-        let mut book = running();
-        book.hear(all(&[pod("web", "u1", 10)], 90));
-        assert_eq!(book.confirm("node-1").len(), 1);
-        book
+        let mut pod_store = running();
+        pod_store.apply(all(&[pod("web", "u1", 10)], 90));
+        assert_eq!(pod_store.confirm("node-1").len(), 1);
+        pod_store
     };
-    // Time goes by, and it stays.
-    let mut book = lost();
-    book.hear(all(&[pod("web", "u1", 10)], 1000));
-    assert!(book.confirm("node-1").is_empty(), "it is told once");
-    assert_eq!(names(&mut book), "web db");
-    // It is made known again and deleted then.
-    book.hear(Told::Put(pod("db", "u2", 1001)));
-    book.hear(all(&[pod("web", "u1", 10)], 1002));
-    book.confirm("node-1");
-    assert_eq!(names(&mut book), "web");
-    // A watch that went on over a restore says nothing before there is a list.
-    let mut book = running();
-    assert!(!book.hear(Told::Put(pod("web", "u1", 1_000_000_050))));
-    book.hear(all(&[pod("web", "u1", 1_000_000_050)], 1_000_000_060));
-    assert_eq!(book.confirm("node-1").len(), 1);
-    // Another pod of its name takes its place.
-    let mut book = lost();
-    book.hear(Told::Put(pod("db", "u9", 95)));
-    assert_eq!(book.given().map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["u1", "u9"]);
-    // One that was to go anyway is ended in the time it was given, and does not come back.
-    let mut book = running();
-    book.hear(Told::Put(doomed(pod("db", "u2", 101))));
-    book.hear(all(&[pod("web", "u1", 10)], 90));
-    assert!(book.confirm("node-1").is_empty());
-    assert_eq!(names(&mut book), "web db");
-    assert!(!book.ended(&PodUid::new("u1")) && book.ended(&PodUid::new("u2")));
-    assert_eq!(names(&mut book), "web");
+    // The pod stays while time passes.
+    let mut pod_store = lost();
+    pod_store.apply(all(&[pod("web", "u1", 10)], 1000));
+    assert!(pod_store.confirm("node-1").is_empty(), "it is told once");
+    assert_eq!(names(&mut pod_store), "web db");
+    // The pod appears again and is deleted then.
+    pod_store.apply(Delta::Applied(pod("db", "u2", 1001)));
+    pod_store.apply(all(&[pod("web", "u1", 10)], 1002));
+    pod_store.confirm("node-1");
+    assert_eq!(names(&mut pod_store), "web");
+    // A watch that continues over a restore has no effect before the next list.
+    let mut pod_store = running();
+    assert!(!pod_store.apply(Delta::Applied(pod("web", "u1", 1_000_000_050))));
+    pod_store.apply(all(&[pod("web", "u1", 1_000_000_050)], 1_000_000_060));
+    assert_eq!(pod_store.confirm("node-1").len(), 1);
+    // A new pod with the same name replaces the missing pod.
+    let mut pod_store = lost();
+    pod_store.apply(Delta::Applied(pod("db", "u9", 95)));
+    assert_eq!(pod_store.assigned().map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["u1", "u9"]);
+    // A terminating pod ends within its grace period and does not return.
+    let mut pod_store = running();
+    pod_store.apply(Delta::Applied(doomed(pod("db", "u2", 101))));
+    pod_store.apply(all(&[pod("web", "u1", 10)], 90));
+    assert!(pod_store.confirm("node-1").is_empty());
+    assert_eq!(names(&mut pod_store), "web db");
+    assert!(!pod_store.remove_if_ended(&PodUid::new("u1")) && pod_store.remove_if_ended(&PodUid::new("u2")));
+    assert_eq!(names(&mut pod_store), "web");
 }
 
 #[test]
@@ -262,35 +282,35 @@ fn what_is_not_begun_here() {
         ),
         ("one with a UID that is a path", pod("a", "../u", 1)),
     ] {
-        let mut book = Book::new("n1");
-        book.hear(all(&[pod], 5));
-        book.confirm("node-1");
-        assert_eq!(names(&mut book), "", "{what}");
+        let mut pod_store = PodStore::new("n1");
+        pod_store.apply(all(&[pod], 5));
+        pod_store.confirm("node-1");
+        assert_eq!(names(&mut pod_store), "", "{what}");
     }
-    // One that ran here and has come to its end stays, for its logs.
-    let mut book = running();
-    book.hear(Told::Put(with(pod("db", "u2", 101), "/status/phase", "Failed".into())));
-    assert_eq!(names(&mut book), "web db");
-    assert!(book.give_up(&PodUid::new("u2")));
-    book.hear(Told::Put(with(pod("db", "u2", 102), "/status/phase", "Failed".into())));
-    assert_eq!(names(&mut book), "web");
+    // A pod that ran here and has reached a terminal phase stays for its logs.
+    let mut pod_store = running();
+    pod_store.apply(Delta::Applied(with(pod("db", "u2", 101), "/status/phase", "Failed".into())));
+    assert_eq!(names(&mut pod_store), "web db");
+    assert!(pod_store.forget(&PodUid::new("u2")));
+    pod_store.apply(Delta::Applied(with(pod("db", "u2", 102), "/status/phase", "Failed".into())));
+    assert_eq!(names(&mut pod_store), "web");
 }
 
 #[test]
 fn a_write_that_changes_nothing_for_the_node_leaves_the_pod_the_very_same() {
-    let mut book = running();
-    let first = |book: &Book| book.given().next().unwrap().1.lasting.pod.clone();
-    let before = first(&book);
-    book.hear(Told::Put(with(pod("web", "u1", 101), "/status/phase", "Running".into())));
-    assert!(Arc::ptr_eq(&before, &first(&book)));
-    assert_eq!(book.seen().version, Some(101));
-    book.hear(Told::Put(with(pod("web", "u1", 102), "/spec/containers/0/image", "j".into())));
-    assert!(!Arc::ptr_eq(&before, &first(&book)));
-    // Of the conditions only those count that the pod waits for.
+    let mut pod_store = running();
+    let first = |pod_store: &PodStore| pod_store.assigned().next().unwrap().1.persisted.pod.clone();
+    let before = first(&pod_store);
+    pod_store.apply(Delta::Applied(with(pod("web", "u1", 101), "/status/phase", "Running".into())));
+    assert!(Arc::ptr_eq(&before, &first(&pod_store)));
+    assert_eq!(pod_store.server_state().version, Some(101));
+    pod_store.apply(Delta::Applied(with(pod("web", "u1", 102), "/spec/containers/0/image", "j".into())));
+    assert!(!Arc::ptr_eq(&before, &first(&pod_store)));
+    // Only the conditions of the pod's readiness gates are kept.
     let gated = with(pod("web", "u1", 103), "/spec/readinessGates", json!([{"conditionType": "G"}]));
     let conditions = json!([{"type": "G", "status": "True"}, {"type": "Ready", "status": "False"}]);
-    book.hear(Told::Put(with(gated, "/status/conditions", conditions)));
-    let kept = first(&book).status.clone().unwrap().conditions.unwrap();
+    pod_store.apply(Delta::Applied(with(gated, "/status/conditions", conditions)));
+    let kept = first(&pod_store).status.clone().unwrap().conditions.unwrap();
     assert_eq!(kept.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ["G"]);
 }
 
@@ -302,34 +322,34 @@ fn a_new_pod_waits_until_what_it_names_was_looked_for() {
         let volumes = json!([{"name": "v", "projected": {"sources": [token]}}]);
         with(with(pod, "/spec/volumes", volumes), "/spec/containers/0/envFrom", env)
     };
-    let mut book = Book::new("n1");
-    book.hear(all(&[refers(pod("web", "u1", 10))], 100));
-    book.confirm("node-1");
+    let mut pod_store = PodStore::new("n1");
+    pod_store.apply(all(&[refers(pod("web", "u1", 10))], 100));
+    pod_store.confirm("node-1");
     let [conf, key] = objects();
-    assert_eq!(book.refers(), [conf.clone(), key.clone()].into());
-    let mut shelf = Shelf::default();
-    shelf.follow(&book.refers());
-    shelf.tokens.follow(book.at_work());
-    assert!(book.snapshot(&shelf).objects.is_empty());
-    shelf.hear(&conf, all(&[map("conf", "1")], 100)).unwrap();
-    assert_eq!(book.snapshot(&shelf).objects.len(), 1, "the ConfigMap alone");
-    shelf.refused(&key);
+    assert_eq!(pod_store.references(), [conf.clone(), key.clone()].into());
+    let mut reference_cache = ReferenceCache::default();
+    reference_cache.set_watched(&pod_store.references());
+    reference_cache.tokens.set_pods(pod_store.active_pods());
+    assert!(pod_store.snapshot(&reference_cache).objects.is_empty());
+    reference_cache.apply(&conf, all(&[map("conf", "1")], 100)).unwrap();
+    assert_eq!(pod_store.snapshot(&reference_cache).objects.len(), 1, "the ConfigMap alone");
+    reference_cache.refused(&key);
     assert_eq!(
-        book.snapshot(&shelf).objects.len(),
+        pod_store.snapshot(&reference_cache).objects.len(),
         1,
         "it is to be told where the API is, and to have its token"
     );
     let service = json!({"metadata": {"name": "kubernetes"}, "spec": {"clusterIP": "10.96.0.1"}});
-    shelf.hear_api_service(Told::Put(service)).unwrap();
-    assert_eq!(book.snapshot(&shelf).objects.len(), 2);
-    let question = shelf.tokens.next(Timestamp::UNIX_EPOCH).unwrap();
+    reference_cache.apply_api_service(Delta::Applied(service)).unwrap();
+    assert_eq!(pod_store.snapshot(&reference_cache).objects.len(), 2);
+    let question = reference_cache.tokens.next(Timestamp::UNIX_EPOCH).unwrap();
     let answer = json!({"status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}});
-    shelf.tokens.given(&question, &answer, Timestamp::UNIX_EPOCH, 0.0).unwrap();
-    assert_eq!(book.snapshot(&shelf).objects.len(), 4);
-    // What it asked for goes with its work.
-    book.hear(Told::Put(with(pod("web", "u1", 101), "/status/phase", "Succeeded".into())));
-    shelf.tokens.follow(book.at_work());
-    assert_eq!(shelf.tokens.held().count(), 0);
+    reference_cache.tokens.on_issued(&question, &answer, Timestamp::UNIX_EPOCH, 0.0).unwrap();
+    assert_eq!(pod_store.snapshot(&reference_cache).objects.len(), 4);
+    // The token is dropped when the pod reaches a terminal phase.
+    pod_store.apply(Delta::Applied(with(pod("web", "u1", 101), "/status/phase", "Succeeded".into())));
+    reference_cache.tokens.set_pods(pod_store.active_pods());
+    assert_eq!(reference_cache.tokens.held().count(), 0);
 }
 
 fn objects() -> [Object; 2] {
@@ -343,42 +363,42 @@ fn map(name: &str, value: &str) -> Value {
 #[test]
 fn what_pods_name_goes_when_a_server_that_knows_the_node_says_so() {
     let [conf, _] = objects();
-    let held = |shelf: &Shelf| match shelf.held().next() {
-        Some(Held::ConfigMap(map)) => map.data.as_ref().unwrap()["k"].clone(),
+    let held = |reference_cache: &ReferenceCache| match reference_cache.held().next() {
+        Some(SourceObject::ConfigMap(map)) => map.data.as_ref().unwrap()["k"].clone(),
         _ => String::new(),
     };
     let begun = || {
-        let mut shelf = Shelf::default();
-        shelf.follow(&[conf.clone()].into());
-        shelf.hear(&conf, all(&[map("conf", "1")], 100)).unwrap();
-        shelf.hear(&conf, Told::Put(map("conf", "2"))).unwrap();
-        shelf
+        let mut reference_cache = ReferenceCache::default();
+        reference_cache.set_watched(&[conf.clone()].into());
+        reference_cache.apply(&conf, all(&[map("conf", "1")], 100)).unwrap();
+        reference_cache.apply(&conf, Delta::Applied(map("conf", "2"))).unwrap();
+        reference_cache
     };
-    // How it goes, whether the pod is one that a master lost, what is held then.
+    // The change, whether a pod that an API server lost refers to the object, and the version kept then.
     for (told, is_needed, expected) in [
         (all(&[], 101), false, ""),
         (all(&[], 99), false, "2"),
         (all(&[], 1_000_000_050), false, "2"),
         (all(&[], 101), true, "2"),
         (all(&[map("other", "3")], 101), false, ""),
-        (Told::Gone(with(map("conf", "2"), "/metadata/resourceVersion", "101".into())), false, ""),
-        (Told::Gone(map("other", "3")), false, "2"),
-        (Told::Put(map("conf", "3")), false, "3"),
+        (Delta::Deleted(with(map("conf", "2"), "/metadata/resourceVersion", "101".into())), false, ""),
+        (Delta::Deleted(map("other", "3")), false, "2"),
+        (Delta::Applied(map("conf", "3")), false, "3"),
     ] {
-        let mut shelf = begun();
-        shelf.hear(&conf, told.clone()).unwrap();
-        let doubtful = if held(&shelf) == "3" { "3" } else { "2" };
-        assert_eq!(held(&shelf), doubtful, "nothing goes before it is confirmed");
+        let mut reference_cache = begun();
+        reference_cache.apply(&conf, told.clone()).unwrap();
+        let doubtful = if held(&reference_cache) == "3" { "3" } else { "2" };
+        assert_eq!(held(&reference_cache), doubtful, "nothing goes before it is confirmed");
         let needed = if is_needed { [conf.clone()].into() } else { [].into() };
-        shelf.confirm(&needed);
-        assert_eq!(held(&shelf), expected, "{told:?} {is_needed}");
-        assert!(!shelf.is_in_doubt());
+        reference_cache.confirm(&needed);
+        assert_eq!(held(&reference_cache), expected, "{told:?} {is_needed}");
+        assert!(!reference_cache.is_unconfirmed());
     }
-    let mut shelf = begun();
-    assert!(shelf.hear(&conf, Told::Put(with(map("conf", "3"), "/data", 7.into()))).is_err());
-    assert_eq!(held(&shelf), "2", "what does not read changes nothing");
-    shelf.follow(&[].into());
-    assert_eq!(shelf.held().count(), 0, "what nobody names is not kept");
+    let mut reference_cache = begun();
+    assert!(reference_cache.apply(&conf, Delta::Applied(with(map("conf", "3"), "/data", 7.into()))).is_err());
+    assert_eq!(held(&reference_cache), "2", "what does not read changes nothing");
+    reference_cache.set_watched(&[].into());
+    assert_eq!(reference_cache.held().count(), 0, "what nobody names is not kept");
 }
 
 fn status(value: Value) -> PodStatus {
@@ -398,9 +418,11 @@ fn a_status_is_written_where_it_differs_and_says_nothing_of_what_others_say() {
     assert_eq!(patched(own.clone()), None);
     let fresh = patched(json!({"phase": "Pending"})).unwrap();
     assert_eq!(fresh["metadata"], json!({"uid": "u1"}));
-    assert_eq!(fresh["status"]["podIPs"], json!([{"ip": "10.0.0.9"}, {"$patch": "replace"}]));
+    assert_eq!(fresh["status"]["podIPs"], json!([{"ip": "10.0.0.9"}]));
+    let moved = patched(json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.8"}]})).unwrap();
+    assert_eq!(moved["status"]["podIPs"], json!([{"ip": "10.0.0.9"}, {"$patch": "replace"}]));
     assert_eq!(fresh["status"]["conditions"].as_array().unwrap().len(), 2);
-    // Others have said two things.
+    // Other components have set two fields.
     let mut there = own.clone();
     there["conditions"] = json!([
         condition("Ready", "True", "R"),
@@ -412,16 +434,16 @@ fn a_status_is_written_where_it_differs_and_says_nothing_of_what_others_say() {
     there["conditions"][0]["status"] = "False".into();
     let patch = patched(there).unwrap();
     assert_eq!(patch["status"], json!({"conditions": [{"type": "Ready", "status": "True", "reason": "R"}]}));
-    // What a condition said before and says no more is taken away with it.
+    // A condition's old message is removed when the new condition has none.
     let mut there = own.clone();
     there["conditions"][0]["message"] = "not yet".into();
     let condition = json!({"type": "Ready", "status": "True", "reason": "R", "message": null});
     assert_eq!(patched(there).unwrap()["status"], json!({"conditions": [condition]}));
-    // What has come to its end stays there.
+    // A terminal phase is never changed.
     let over = patched(json!({"phase": "Failed", "reason": "NodeLost", "podIP": "10.0.0.8"})).unwrap();
     assert_eq!(over["status"].get("phase").or(over["status"].get("reason")), None);
     assert_eq!(over["status"]["podIP"], "10.0.0.9");
-    // What is not so any more is taken away.
+    // A field that is no longer set is removed.
     let gone = patch_of(&uid, json!({"phase": "Running", "message": "m"}), json!({"phase": "Running"}));
     assert_eq!(gone["status"], json!({"message": null}));
 }
@@ -433,41 +455,46 @@ fn patch_of(uid: &PodUid, there: Value, own: Value) -> Value {
 #[tokio::test]
 async fn what_was_given_is_on_the_disk_for_the_next_kubelet() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = Kept::under(folder.path());
+    let kept = CheckpointDir::under(folder.path());
     let empty = kept.read().await;
-    assert!(empty.pods.is_empty() && empty.held.is_empty() && empty.seen == Seen::default());
-    let line = Line::read(pod("web", "u1", 10), "n1").unwrap();
+    assert!(empty.pods.is_empty() && empty.held.is_empty() && empty.server_state == ServerState::default());
+    let line = ServerPod::read(pod("web", "u1", 10), "n1").unwrap();
     let secret = json!({"metadata": {"name": "key", "namespace": "default"}, "data": {"k": "dg=="}});
-    let secret = super::shelf::read(&objects()[1], secret).unwrap();
-    let seen = Seen { node_uid: Some("node-1".to_owned()), version: Some(7) };
-    let lasting = Lasting { pod: line.pod.unwrap(), is_unclaimed: true, is_told: false };
-    let picture = Picture { pods: vec![lasting.clone()], held: vec![secret.clone()], seen: seen.clone() };
-    let write = async |held: Picture, wanted: &Picture| {
+    let secret = super::reference_cache::read(&objects()[1], secret).unwrap();
+    let seen = ServerState { node_uid: Some("node-1".to_owned()), version: Some(7) };
+    let persisted = PersistedPod { pod: line.pod.unwrap(), is_unclaimed: true, is_published: false };
+    let checkpoint =
+        Checkpoint { pods: vec![persisted.clone()], held: vec![secret.clone()], server_state: seen.clone() };
+    let write = async |held: Checkpoint, wanted: &Checkpoint| {
         let (told, heard) = watch::channel(Arc::default());
         let writing = tokio::spawn(kept.clone().write(held, heard));
         told.send_replace(Arc::new(wanted.clone()));
         drop(told);
         writing.await.unwrap();
     };
-    write(empty, &picture).await;
+    write(empty, &checkpoint).await;
     let read = kept.read().await;
-    assert_eq!((&read.pods, &read.held, &read.seen), (&picture.pods, &picture.held, &seen));
+    assert_eq!((&read.pods, &read.held, &read.server_state), (&checkpoint.pods, &checkpoint.held, &seen));
     let renamed = read.of("n2");
-    assert_eq!((renamed.pods.len(), renamed.seen), (0, Seen::default()), "they were given to another node");
-    assert_eq!((read.of("n1").pods, read.of("n1").seen), (picture.pods.clone(), seen.clone()));
+    assert_eq!(
+        (renamed.pods.len(), renamed.server_state),
+        (0, ServerState::default()),
+        "they were given to another node"
+    );
+    assert_eq!((read.of("n1").pods, read.of("n1").server_state), (checkpoint.pods.clone(), seen.clone()));
     let directory = folder.path().join("cluster/pods");
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&directory), mode(&directory.join("secret_default_key.json"))), (0o700, 0o600));
-    // An older kubelet did not write whether it had begun it.
+    // An older kubelet did not write `isTold`.
     let path = directory.join("pod_u1.json");
     let mut old: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     old.as_object_mut().unwrap().remove("isTold").unwrap();
     std::fs::write(&path, old.to_string()).unwrap();
-    assert_eq!(kept.read().await.pods, [Lasting { is_told: true, ..lasting }]);
-    // What is damaged is left out, and what is no more goes.
+    assert_eq!(kept.read().await.pods, [PersistedPod { is_published: true, ..persisted }]);
+    // A damaged file is ignored, and files of deleted objects are removed.
     std::fs::write(directory.join("pod_u1.json"), "{").unwrap();
     assert!(kept.read().await.pods.is_empty());
-    write(read, &Picture::default()).await;
+    write(read, &Checkpoint::default()).await;
     let left: Vec<_> =
         std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["seen.json"]);

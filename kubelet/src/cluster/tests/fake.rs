@@ -1,4 +1,4 @@
-//! An API server that answers as it is told, and notes what it was asked.
+//! A fake API server with scripted responses. It records its requests.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::identity::{Api, Known, Shows};
+use crate::identity::{Api, ClusterAccess, Credentials};
 
-/// One that listens for as long as the test runs.
+/// The fake server. It listens until the test ends.
 #[derive(Clone, Debug, Default)]
 pub struct Fake(Arc<Mutex<State>>);
 
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl Fake {
-    /// One that says yes to everything, and a client of it.
+    /// Starts a server that answers every request with 200, and a client of it.
     pub async fn start() -> (Self, Arc<Api>) {
         let fake = Self::default();
         let own = fake.clone();
@@ -38,23 +38,23 @@ impl Fake {
         (fake, client(&format!("http://{address}")))
     }
 
-    /// What it says next, before it says yes to everything again; without an answer it gives no more than the code.
+    /// Adds a response for the next request; without a body, the message contains the code.
     pub fn says(&self, code: u16, answer: Option<Value>) {
         let answer = answer.unwrap_or_else(|| json!({"message": format!("as told: {code}")}));
         self.0.lock().unwrap().answers.push_back((code, answer));
     }
 
-    /// What it says to whatever has that in its path, until the end.
+    /// Sets a permanent response for all paths that contain `part`.
     pub fn always_says(&self, part: &str, code: u16, answer: Value) {
         self.0.lock().unwrap().always.push((part.to_owned(), code, answer));
     }
 
-    /// What it was asked since this was asked last, `METHOD /path`.
+    /// The requests since the last call, as `METHOD /path`.
     pub fn asked(&self) -> Vec<String> {
         self.asked_with().into_iter().map(|(line, _)| line).collect()
     }
 
-    /// The same with what was sent.
+    /// The same with the request bodies.
     pub fn asked_with(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
@@ -71,7 +71,7 @@ impl Fake {
     }
 }
 
-/// A client of nobody.
+/// A client of a port that nothing listens on.
 pub async fn nobody() -> Arc<Api> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -79,18 +79,19 @@ pub async fn nobody() -> Arc<Api> {
     client(&format!("http://{address}"))
 }
 
-fn client(server: &str) -> Arc<Api> {
+/// A client of the server at this URL.
+pub fn client(server: &str) -> Arc<Api> {
     Arc::new(Api::new(&known(server)).unwrap())
 }
 
-/// The way to a server.
-pub fn known(server: &str) -> Known {
+/// Access to the server at this URL.
+pub fn known(server: &str) -> ClusterAccess {
     let authority = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap().cert.pem();
-    Known {
+    ClusterAccess {
         servers: vec![server.to_owned()],
         authority: authority.into_bytes(),
-        leaving: Vec::new(),
-        before: Vec::new(),
-        shows: Shows::Nothing,
+        retiring: Vec::new(),
+        former: Vec::new(),
+        credentials: Credentials::Anonymous,
     }
 }

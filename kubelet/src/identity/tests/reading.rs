@@ -8,12 +8,11 @@ use proptest::prelude::*;
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 
-use super::super::access::{Known, Shows};
+use super::super::access::{ClusterAccess, Credentials};
 use super::super::certificate::{Certificate, certificates, hash};
 use super::super::cluster_info::{ClusterInfo, address};
+use super::super::csr::{CertificateRequest, CsrStatus, Kind, is_node};
 use super::super::kubeconfig::{self, Data, Kubeconfig};
-use super::super::request::{Kind, Wanted, is_node};
-use super::super::verdict::Verdict;
 use super::{names, pair};
 
 #[test]
@@ -21,28 +20,32 @@ fn what_has_become_of_a_request_is_read_from_it() {
     let signed = STANDARD.encode("PEM");
     let condition = |kind: &str| json!([{"type": kind, "reason": "R", "message": "why"}]);
     for (status, expected) in [
-        (json!(null), Verdict::Pending),
-        (json!({}), Verdict::Pending),
-        (json!({"conditions": condition("Other")}), Verdict::Pending),
-        (json!({"conditions": condition("Approved")}), Verdict::Approved),
-        (json!({"conditions": condition("Approved"), "certificate": ""}), Verdict::Approved),
-        (json!({"conditions": condition("Approved"), "certificate": "?"}), Verdict::Approved),
+        (json!(null), CsrStatus::Pending),
+        (json!({}), CsrStatus::Pending),
+        (json!({"conditions": condition("Other")}), CsrStatus::Pending),
+        (json!({"conditions": condition("Approved")}), CsrStatus::Approved),
+        (json!({"conditions": condition("Approved"), "certificate": ""}), CsrStatus::Approved),
+        (
+            json!({"conditions": [{"type": "Approved"}, {"type": "NodeNameInUse", "message": "why"}]}),
+            CsrStatus::Held("why".to_owned()),
+        ),
+        (json!({"conditions": condition("Approved"), "certificate": "?"}), CsrStatus::Approved),
         (
             json!({"conditions": condition("Approved"), "certificate": signed}),
-            Verdict::Signed(b"PEM".to_vec()),
+            CsrStatus::Signed(b"PEM".to_vec()),
         ),
         (
             json!({"conditions": condition("Denied"), "certificate": signed}),
-            Verdict::Denied("why".to_owned()),
+            CsrStatus::Denied("why".to_owned()),
         ),
-        (json!({"conditions": condition("Failed")}), Verdict::Failed("why".to_owned())),
+        (json!({"conditions": condition("Failed")}), CsrStatus::Failed("why".to_owned())),
         (
             json!({"conditions": [{"type": "Denied", "reason": "R", "message": ""}]}),
-            Verdict::Denied("R".to_owned()),
+            CsrStatus::Denied("R".to_owned()),
         ),
-        (json!({"conditions": [{"type": "Denied"}]}), Verdict::Denied("no reason is given".to_owned())),
+        (json!({"conditions": [{"type": "Denied"}]}), CsrStatus::Denied("no reason is given".to_owned())),
     ] {
-        assert_eq!(Verdict::of(&json!({"status": status})), expected, "{status}");
+        assert_eq!(CsrStatus::of(&json!({"status": status})), expected, "{status}");
     }
 }
 
@@ -63,11 +66,11 @@ fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
         ("certificateAuthority", json!("-----BEGIN CERTIFICATE-----\nAA"), "certificateAuthority"),
         ("certificateAuthority", json!(null), "holds no certificate"),
         ("retiringAuthority", json!("x"), "has a retiringAuthority that holds no"),
-        ("nodeUserPrefix", json!("system:masters"), "calls the users of nodes"),
+        ("nodeUserPrefix", json!("system:masters"), "has the node user prefix"),
     ] {
-        let mut damaged = document(&root);
-        damaged[field] = value;
-        let why = ClusterInfo::read(&damaged).unwrap_err();
+        let mut invalid = document(&root);
+        invalid[field] = value;
+        let why = ClusterInfo::read(&invalid).unwrap_err();
         assert!(why.contains(expected), "{field}: {why}");
     }
 }
@@ -95,14 +98,14 @@ fn of_several_authorities_only_the_pinned_one_is_believed() {
 #[test]
 fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
     let servers = ["https://a:1", "https://b:2", "https://c:3"].map(str::to_owned);
-    let before = vec!["aa".to_owned(), "bb".to_owned()];
-    let leaving = vec!["cc".to_owned()];
-    let known = Known {
+    let former = vec!["aa".to_owned(), "bb".to_owned()];
+    let retiring = vec!["cc".to_owned()];
+    let known = ClusterAccess {
         servers: servers.to_vec(),
         authority: b"root".to_vec(),
-        leaving: leaving.clone(),
-        before: before.clone(),
-        shows: Shows::Nothing,
+        retiring: retiring.clone(),
+        former: former.clone(),
+        credentials: Credentials::Anonymous,
     };
     let text = kubeconfig::text(&known, Path::new("/pki/x.pem"));
     let read = Kubeconfig::read(text.as_bytes(), Path::new("/etc")).unwrap();
@@ -110,8 +113,8 @@ fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
     let expected = Kubeconfig {
         servers: servers.to_vec(),
         authority: Data::Here(b"root".to_vec()),
-        leaving,
-        before,
+        retiring,
+        former,
         certificate: Some((file.clone(), file)),
         token: None,
     };
@@ -141,7 +144,7 @@ fn a_kubeconfig_of_others_is_read_as_kubectl_reads_it() {
         (file("server: 'https://s'", ""), "names no certificate-authority"),
         (file("server: 'http://s', certificate-authority: c", ""), "which is no https"),
         (file("certificate-authority: c", ""), "names no server"),
-        (file("server: 'https://s', certificate-authority-data: '?'", ""), "no base64"),
+        (file("server: 'https://s', certificate-authority-data: '?'", ""), "not base64"),
         (file(ca, "").replace("user: u}", "user: v}"), "among its users"),
         (String::new(), "is empty"),
         ("a: [".to_owned(), "does not read"),
@@ -173,13 +176,13 @@ fn a_certificate_goes_with_its_own_key_alone() {
 #[test]
 fn a_request_is_the_same_one_for_the_same_key_and_another_for_whatever_differs() {
     let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let client = Wanted::client("kubelet:n1".to_owned());
-    let serving = Wanted { kind: Kind::Serving, dns: names(&["n1"]), ..client.clone() };
-    let moved = Wanted { addresses: ["10.0.0.1".parse().unwrap()].into(), ..serving.clone() };
+    let client = CertificateRequest::client("kubelet:n1".to_owned());
+    let serving = CertificateRequest { kind: Kind::Serving, dns: names(&["n1"]), ..client.clone() };
+    let moved = CertificateRequest { addresses: ["10.0.0.1".parse().unwrap()].into(), ..serving.clone() };
     let all = [
         client.name(&key),
         client.name(&other),
-        Wanted::client("kubelet:n2".to_owned()).name(&key),
+        CertificateRequest::client("kubelet:n2".to_owned()).name(&key),
         serving.name(&key),
         moved.name(&key),
     ];
@@ -188,7 +191,7 @@ fn a_request_is_the_same_one_for_the_same_key_and_another_for_whatever_differs()
     let object = moved.object(&key).unwrap();
     assert_eq!(object["metadata"]["name"], all[4].as_str());
     assert_eq!(object["spec"]["usages"], json!(["digital signature", "key encipherment", "server auth"]));
-    assert!(Wanted { dns: names(&["ä"]), ..serving }.object(&key).is_err());
+    assert!(CertificateRequest { dns: names(&["ä"]), ..serving }.object(&key).is_err());
     for (user, expected) in
         [("kubelet:n1", true), ("system:node:n1", true), ("kubelet:n2", false), ("n1", false)]
     {
@@ -203,7 +206,7 @@ proptest! {
         let _ = Certificate::read(&bytes, jiff::Timestamp::UNIX_EPOCH);
         let _ = hash(&bytes);
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| json!({"status": {"certificate": text.clone()}}));
-        let _ = Verdict::of(&value);
+        let _ = CsrStatus::of(&value);
         let _ = ClusterInfo::read(&document(&text));
     }
 }

@@ -1,16 +1,16 @@
-//! Whose certificates are, and what is known of a cluster after it has told of itself.
+//! Issuers of certificates, and updates of the cluster's CAs and servers.
 
 use jiff::Timestamp;
 use rcgen::{BasicConstraints, Certificate as Signed, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
-use super::super::access::{Known, Shows};
+use super::super::access::{ClusterAccess, Credentials};
 use super::super::certificate::{Certificate, certificates, hash, pem};
 use super::super::cluster_info::ClusterInfo;
-use super::super::request::Kind;
-use super::super::standing::{Authorities, Standing};
+use super::super::csr::Kind;
+use super::super::issuer::{Authorities, IssuerStatus};
 
-/// An authority, or what one has signed.
+/// A CA, or a certificate that a CA signed.
 struct Made {
     params: CertificateParams,
     key: KeyPair,
@@ -52,30 +52,30 @@ fn a_certificate_is_of_the_root_of_now_of_the_one_before_or_of_nobody() {
     let direct = Made::new("n1", Some(&new));
     let both = Authorities {
         now: vec![new.certificate.der().clone()],
-        leaving: vec![old.certificate.der().clone()],
+        retiring: vec![old.certificate.der().clone()],
     };
-    let retired = Authorities { leaving: Vec::new(), ..both.clone() };
-    let before = Authorities { now: both.leaving.clone(), leaving: Vec::new() };
-    use Standing::{Foreign, Good, Leaving};
+    let retired = Authorities { retiring: Vec::new(), ..both.clone() };
+    let before = Authorities { now: both.retiring.clone(), retiring: Vec::new() };
+    use IssuerStatus::{Good, Retiring, Unknown};
     for (told, chain, client, serving) in [
         (&before, vec![&of_old, &below_old], Good, Good),
-        // Signed after the root was made anew, of which this node has not heard.
+        // Signed after a rotation of the root CA that this node does not know of.
         (&before, vec![&of_new, &below_new, &bridge], Good, Good),
         (&both, vec![&of_new, &below_new, &bridge], Good, Good),
         (&both, vec![&of_new, &below_new], Good, Good),
         (&both, vec![&direct], Good, Good),
-        (&both, vec![&of_old, &below_old], Leaving, Leaving),
-        (&retired, vec![&of_old, &below_old], Foreign, Foreign),
+        (&both, vec![&of_old, &below_old], Retiring, Retiring),
+        (&retired, vec![&of_old, &below_old], Unknown, Unknown),
         (&retired, vec![&of_new, &below_new, &bridge], Good, Good),
-        // What follows does not lead anywhere.
-        (&both, vec![&of_new, &below_old], Foreign, Foreign),
-        // It may be of an intermediate authority that servers know.
-        (&both, vec![&of_new], Good, Foreign),
+        // The chain does not lead to a root.
+        (&both, vec![&of_new, &below_old], Unknown, Unknown),
+        // The servers may know the intermediate CA.
+        (&both, vec![&of_new], Good, Unknown),
     ] {
         let pem: String = chain.iter().map(|made| made.pem()).collect();
         let key = chain[0].key.serialize_pem();
         let held = Certificate::of(pem.as_bytes(), key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
-        let found = (told.standing(&held, Kind::Client), told.standing(&held, Kind::Serving));
+        let found = (told.issuer_status(&held, Kind::Client), told.issuer_status(&held, Kind::Serving));
         assert_eq!(found, (client, serving), "{pem}");
     }
 }
@@ -92,23 +92,23 @@ fn document(servers: &[&str], now: &str, retiring: Option<&str>) -> ClusterInfo 
 #[test]
 fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_before() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
-    let known = Known {
+    let known = ClusterAccess {
         servers: vec!["https://a:1".to_owned()],
         authority: old.pem().into_bytes(),
-        leaving: Vec::new(),
-        before: Vec::new(),
-        shows: Shows::Nothing,
+        retiring: Vec::new(),
+        former: Vec::new(),
+        credentials: Credentials::Anonymous,
     };
-    assert!(known.learned(&document(&["https://a:1"], old.pem().trim_end(), None)).unwrap().is_none());
+    assert!(known.updated_by(&document(&["https://a:1"], old.pem().trim_end(), None)).unwrap().is_none());
     let during = document(&["https://a:1"], new.pem().trim_end(), Some(&old.pem()));
     assert!(during.is_pinned_by(&new.hash()) && during.is_pinned_by(&old.hash()));
-    let both = known.learned(&during).unwrap().unwrap();
+    let both = known.updated_by(&during).unwrap().unwrap();
     assert_eq!(both.hashes(), [new.hash(), old.hash()]);
-    assert!(both.before.is_empty() && both.learned(&during).unwrap().is_none());
+    assert!(both.former.is_empty() && both.updated_by(&during).unwrap().is_none());
     let after = document(&["https://a:1"], &new.pem(), None);
-    let alone = both.learned(&after).unwrap().unwrap();
-    assert_eq!((alone.hashes(), alone.before.clone()), (vec![new.hash()], vec![old.hash()]));
-    // The line by which it joined is still one of this cluster.
+    let alone = both.updated_by(&after).unwrap().unwrap();
+    assert_eq!((alone.hashes(), alone.former.clone()), (vec![new.hash()], vec![old.hash()]));
+    // The hash in the node's join string still identifies this cluster.
     assert!(alone.is_pinned_by(&old.hash()) && alone.is_pinned_by(&new.hash()));
     assert!(!alone.is_pinned_by(&"00".to_owned()) && !after.is_pinned_by(&old.hash()));
     assert_eq!(certificates(&alone.authority).unwrap().len(), 1);
@@ -119,12 +119,12 @@ fn a_root_that_leaves_signs_for_nobody_whatever_else_is_told_of_it() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
     let both = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem())).authorities().unwrap();
     assert_eq!(
-        (both.now, both.leaving),
+        (both.now, both.retiring),
         (vec![new.certificate.der().clone()], vec![old.certificate.der().clone()])
     );
     let none = document(&["https://a:1"], &old.pem(), Some(&old.pem())).authorities().unwrap_err();
-    assert!(none.contains("no authority that stays"), "{none}");
-    // Who is no master tells of the pinned root alone.
+    assert!(none.contains("no CA that is not retiring"), "{none}");
+    // If the server is not a master, the pinned root is the only trusted CA.
     let told = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
     let alone = told.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
     assert_eq!(certificates(&alone).unwrap(), [new.certificate.der().clone()]);
@@ -133,12 +133,12 @@ fn a_root_that_leaves_signs_for_nobody_whatever_else_is_told_of_it() {
 #[test]
 fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
     let root = Made::new("root", None).pem();
-    let known = |servers: &[&str]| Known {
+    let known = |servers: &[&str]| ClusterAccess {
         servers: servers.iter().map(ToString::to_string).collect(),
         authority: root.clone().into_bytes(),
-        leaving: Vec::new(),
-        before: Vec::new(),
-        shows: Shows::Nothing,
+        retiring: Vec::new(),
+        former: Vec::new(),
+        credentials: Credentials::Anonymous,
     };
     let (a, b, c) = ("https://a:1", "https://b:1", "https://c:1");
     let most: Vec<String> = (0..20).map(|number| format!("https://m{number}:1")).collect();
@@ -149,11 +149,11 @@ fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
         (vec![a, b], vec![c, b], Some(vec![c, b, a])),
         (vec![a], most.clone(), Some(most[..16].to_vec())),
     ] {
-        let learned = known(&before).learned(&document(&told, &root, None)).unwrap();
-        let servers = learned.as_ref().map(|learned| learned.servers.clone());
+        let updated = known(&before).updated_by(&document(&told, &root, None)).unwrap();
+        let servers = updated.as_ref().map(|updated| updated.servers.clone());
         assert_eq!(servers, expected.map(|all| known(&all).servers), "{before:?} {told:?}");
         assert!(
-            learned.is_none_or(|learned| learned.authority == root.as_bytes() && learned.before.is_empty())
+            updated.is_none_or(|updated| updated.authority == root.as_bytes() && updated.former.is_empty())
         );
     }
 }

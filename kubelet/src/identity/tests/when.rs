@@ -1,10 +1,10 @@
-//! When certificates are renewed and servers asked again.
+//! Renewal times of certificates and retry intervals.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::pace;
+use super::super::timing;
 use super::living;
 
 #[test]
@@ -13,16 +13,16 @@ fn a_certificate_is_renewed_between_70_and_90_hundredths_of_the_life_it_had_here
         (0, 1000, 0, 0.0, 700),
         (0, 1000, 0, 0.5, 800),
         (0, 1000, 0, 0.999, 899),
-        // Begun five minutes before it was signed, for a life of one.
+        // A certificate backdated by five minutes, valid for one more.
         (0, 360, 300, 0.0, 342),
         (0, 360, 300, 0.999, 353),
-        // A file that was written before or after all of it.
+        // Files written before or after the validity.
         (1000, 2000, 0, 0.0, 1700),
         (0, 1000, 5000, 0.0, 1000),
-        // Nonsense is renewed at once.
+        // An invalid validity is renewed at once.
         (1000, 0, 0, 0.5, 1000),
     ] {
-        let due = pace::renew_at(&living(from, until, since), share);
+        let due = timing::rotation_deadline(&living(from, until, since), share);
         assert_eq!(due.as_second(), expected, "{from} {until} {since} {share}");
     }
 }
@@ -36,7 +36,7 @@ fn a_cluster_is_asked_again_several_times_in_a_life_and_every_few_hours() {
         (86_400 * 365, 1.0, 14_400.0),
         (86_400 * 365, 0.0, 10_800.0),
     ] {
-        let pause = pace::ask_again(&living(0, life, 0), share).as_secs_f64();
+        let pause = timing::cluster_info_delay(&living(0, life, 0), share).as_secs_f64();
         assert!((pause - expected).abs() < 0.01, "{life} {share}: {pause}");
     }
 }
@@ -44,9 +44,9 @@ fn a_cluster_is_asked_again_several_times_in_a_life_and_every_few_hours() {
 #[test]
 fn pauses_grow_to_a_limit() {
     for (pause, first, limit) in [
-        (pace::back_off as fn(u32, f64) -> Duration, 1.0, 30.0),
-        (pace::look, 0.2, 10.0),
-        (pace::look_at_denied, 0.2, 30.0),
+        (timing::backoff_delay as fn(u32, f64) -> Duration, 1.0, 30.0),
+        (timing::csr_poll_delay, 0.2, 10.0),
+        (timing::denied_csr_poll_delay, 0.2, 30.0),
     ] {
         assert_eq!(pause(0, 1.0).as_secs_f64(), first);
         assert!((pause(u32::MAX, 1.0).as_secs_f64() - limit).abs() < 0.01);
@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn a_renewal_is_due_while_the_certificate_is_good(life in 10_i64..1_000_000_000, age in 0_i64..9, share in 0.0_f64..1.0) {
         let since = life * age / 10;
-        let due = pace::renew_at(&living(0, life, since), share).as_second();
+        let due = timing::rotation_deadline(&living(0, life, since), share).as_second();
         let left = life - since;
         prop_assert!(due >= since + left * 69 / 100 - 1 && due <= since + left * 9 / 10 + 1 && due < life, "{due}");
     }

@@ -1,4 +1,4 @@
-//! Secrets of every shape, and which of their keys fit an image.
+//! Pull secrets of all formats, and matching of credentials to images.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::ByteString;
@@ -14,7 +14,7 @@ fn secret(kind: &str, key: &str, content: &Value) -> Secret {
     }
 }
 
-/// Who pulls an image when these servers each have a user of their own.
+/// Users that may pull an image if each of these servers has one.
 fn users(servers: &[&str], image: &str) -> Vec<String> {
     let auths: serde_json::Map<String, Value> = servers
         .iter()

@@ -1,4 +1,4 @@
-//! Names, good and bad.
+//! Valid and invalid image references.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Pulls that are shared, limited and tried as several users.
+//! Shared and limited pulls, with several credentials.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

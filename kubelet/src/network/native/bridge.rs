@@ -1,4 +1,4 @@
-//! The bridge of a node and the cables of its sandboxes: made, looked at, made good.
+//! The bridge of a node and the veth pairs of its sandboxes: created, checked and repaired.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,123 +12,126 @@ use netlink_packet_route::route::RouteMessage;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::across::Across;
 use super::links::{self, Link};
-use super::netlink::{Changes, Netlink, is};
+use super::netlink::{LinkEvents, Netlink, is};
+use super::peer_routes::PeerRoutes;
 use super::record::Record;
 use super::state::Key;
-use super::{ipam, kernel, refused};
+use super::{ipam, sysctl, unreachable_route};
 use crate::network::members::meet;
+use crate::network::nft::POD_PORT_PREFIX;
 use crate::runtime::netns::Namespace;
 
-/// What names of links of all nodes begin with; a name has 15 characters at most (IFNAMSIZ).
-const NODE: &str = "coracle-";
-const CABLE: &str = "cor";
-/// What those begin with that are none of pods.
-const OF_NODES: &str = "coracle";
-/// Bytes of a packet where no way out of this machine says how many: Ethernet's.
+/// Prefixes of link names. A link name has at most 15 characters (IFNAMSIZ).
+const BRIDGE_PREFIX: &str = "coracle-";
+const VETH_PREFIX: &str = POD_PORT_PREFIX;
+/// Prefix of the node's own links, bridges and VXLAN devices, which are no veths.
+const NODE_LINK_PREFIX: &str = "coracle";
+/// MTU in bytes if no egress link defines one: that of Ethernet.
 const MTU: u32 = 1500;
 
-/// What a bridge was without.
+/// What a bridge lacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It was not there, and so was nothing of it.
-    All,
-    /// It was switched off, which takes its routes away.
-    Power,
-    /// It had not all of its addresses.
+    /// The bridge did not exist.
+    Bridge,
+    /// The bridge was down, which removes its routes.
+    Down,
+    /// These addresses were missing.
     Addresses(Vec<IpNet>),
-    /// What is for these ranges would have gone elsewhere without it.
-    Refusals(Vec<IpNet>),
-    /// Settings of the kernel by which packets are handed on, by their names.
+    /// The unreachable routes for these pod CIDRs were missing.
+    UnreachableRoutes(Vec<IpNet>),
+    /// These sysctls for packet forwarding were off.
     Settings(Vec<String>),
 }
 
 /// A node's bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bridge {
-    /// The name of the link.
+    /// The link name.
     pub name: String,
-    /// Its node's, which the link bears as its alias.
+    /// The node's name, which the link has as its alias.
     node: String,
-    /// Fixed, because a bridge takes the least of its ports otherwise, which pods would notice whenever one comes or goes.
+    /// A fixed MAC address. Without one, a bridge takes the lowest of its ports, so it would change when pods come and
+    /// go.
     mac: [u8; 6],
-    /// That of the routes that refuse what is for its pods while it is away.
-    refusing: u32,
+    /// The metric of the unreachable routes for its pod CIDRs.
+    unreachable_metric: u32,
 }
 
 impl Bridge {
-    /// The name that a node's bridge has: of its own, because several nodes may share a machine.
+    /// The link name of a node's bridge. It contains a hash of the node name, because several nodes may share a
+    /// machine.
     pub fn name_of(node: &str) -> String {
         let digest = hex::encode(&Sha256::digest(node)[..3]);
-        format!("{NODE}{digest}")
+        format!("{BRIDGE_PREFIX}{digest}")
     }
 
-    /// That of a node.
+    /// The bridge of the node of that name.
     pub fn new(node: &str) -> Self {
         let digest = Sha256::digest(node);
-        // Locally administered, one station.
+        // A locally administered unicast address.
         Self {
             name: Self::name_of(node),
             node: node.to_owned(),
             mac: [0x02, digest[3], digest[4], digest[5], digest[6], digest[7]],
-            refusing: refused::metric(node),
+            unreachable_metric: unreachable_route::metric(node),
         }
     }
 
-    /// The name of a sandbox's cable.
-    pub fn cable(&self, key: &Key) -> String {
+    /// The link name of a sandbox's veth.
+    pub fn veth(&self, key: &Key) -> String {
         let digest = Sha256::digest(format!("{} {} {}", self.name, key.uid, key.attempt));
-        format!("{CABLE}{}", &hex::encode(digest)[..12])
+        format!("{VETH_PREFIX}{}", &hex::encode(digest)[..12])
     }
 
-    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range, and that nobody else is given
-    /// what is for these; what was missing of that.
+    /// Ensures that the bridge exists, has its alias, is up, and has an address per pod CIDR, and that the unreachable
+    /// routes exist. Returns the link and what was missing.
     pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Vec<Missing>)> {
-        let mut refusals = Vec::new();
+        let mut added_routes = Vec::new();
         for range in ranges {
-            if refused::lay(netlink, range, self.refusing)? {
-                refusals.push(*range);
+            if unreachable_route::add(netlink, range, self.unreachable_metric)? {
+                added_routes.push(*range);
             }
         }
         let found = netlink.find(&self.name)?;
         let was_there = found.is_some();
         let link = match found {
             Some(link) => link,
-            None => self.make(netlink)?,
+            None => self.create(netlink)?,
         };
-        // Whoever made it may have been killed before.
+        // The kubelet that created the bridge may have been killed before it set the alias.
         let alias = format!("pods of node {}", self.node);
         if link.alias != alias {
-            netlink.change(links::note(link.index, &alias), 0)?;
+            netlink.change(links::set_alias(link.index, &alias), 0)?;
         }
-        // Before it is on: no pod is to tell the host which way leads out.
-        kernel::believe_no_router(&self.name)?;
+        // This comes before the link is up, so that no pod can announce a default route to the host.
+        sysctl::ignore_router_advertisements(&self.name)?;
         if !link.is_up {
-            netlink.change(links::up(link.index), 0)?;
+            netlink.change(links::set_up(link.index), 0)?;
         }
         let there = netlink.addresses(link.index)?;
         let mut addresses = Vec::new();
         for range in ranges {
-            let own = own(range)?;
-            if !there.contains(&own) {
-                netlink.change(links::address(link.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
-                addresses.push(own);
+            let address = bridge_address(range)?;
+            if !there.contains(&address) {
+                netlink.change(links::address(link.index, address), NLM_F_CREATE | NLM_F_REPLACE)?;
+                addresses.push(address);
             }
         }
         let has = |v4: bool| ranges.iter().any(|range| range.addr().is_ipv4() == v4);
-        let mut settings = kernel::hand_on(&self.name, has(true), has(false))?;
+        let mut settings = sysctl::enable_forwarding(&self.name, has(true), has(false))?;
         let mut missing = Vec::new();
         match (was_there, link.is_up) {
-            (false, _) => missing.push(Missing::All),
-            (true, false) => missing.push(Missing::Power),
+            (false, _) => missing.push(Missing::Bridge),
+            (true, false) => missing.push(Missing::Down),
             (true, true) if addresses.is_empty() => {}
             (true, true) => missing.push(Missing::Addresses(addresses)),
         }
-        if !refusals.is_empty() {
-            missing.push(Missing::Refusals(refusals));
+        if !added_routes.is_empty() {
+            missing.push(Missing::UnreachableRoutes(added_routes));
         }
-        // A new one has none of its own.
+        // A new bridge has default settings, which count as missing with the bridge itself.
         settings.retain(|name| was_there || !name.contains(&self.name));
         if !settings.is_empty() {
             missing.push(Missing::Settings(settings));
@@ -136,22 +139,22 @@ impl Bridge {
         Ok((link, missing))
     }
 
-    /// Whether a route is one of those by which what is for its pods goes nowhere else.
-    pub fn is_refusal(&self, route: &RouteMessage) -> bool {
-        refused::read(route, self.refusing).is_some()
+    /// Whether a route is one of the node's unreachable routes.
+    pub fn is_unreachable_route(&self, route: &RouteMessage) -> bool {
+        unreachable_route::read(route, self.unreachable_metric).is_some()
     }
 
-    /// Takes it away, with all that stands behind it.
+    /// Removes the bridge and the unreachable routes.
     pub fn remove(&self, netlink: &mut Netlink) -> io::Result<()> {
-        netlink.cut(&self.name)?;
-        refused::take_all(netlink, self.refusing)
+        netlink.delete_link(&self.name)?;
+        unreachable_route::remove_all(netlink, self.unreachable_metric)
     }
 
-    /// How many cables are plugged into it, once those have gone that are on their way: the kernel takes a network down some time after
-    /// the last process that was in it. Blocks, while there are any, for as long as `patience` at most.
-    pub fn plugged(&self, netlink: &mut Netlink, patience: Duration) -> io::Result<usize> {
-        // From before the first look, so that no change goes by.
-        let mut changes = Changes::of_links()?;
+    /// The number of veths on the bridge. The kernel removes a network namespace some time after its last process
+    /// ended, so this waits up to `patience` until the count is 0. Blocks.
+    pub fn attached_veths(&self, netlink: &mut Netlink, patience: Duration) -> io::Result<usize> {
+        // Subscribing before the first listing avoids missed changes.
+        let mut events = LinkEvents::open()?;
         let end = Instant::now() + patience;
         loop {
             let Some(bridge) = netlink.find(&self.name)? else { return Ok(0) };
@@ -161,29 +164,29 @@ impl Bridge {
             if ports.is_empty() || left.is_zero() {
                 return Ok(ports.len());
             }
-            changes.wait(left)?;
+            events.wait(left)?;
         }
     }
 
-    /// Takes its address of a range away, by which packets for that range came here.
-    pub fn let_go(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
-        refused::take(netlink, range, self.refusing)?;
+    /// Removes the bridge's address of a pod CIDR, and the unreachable route.
+    pub fn remove_address(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
+        unreachable_route::remove(netlink, range, self.unreachable_metric)?;
         let Some(link) = netlink.find(&self.name)? else { return Ok(()) };
-        match netlink.change(links::without_address(link.index, own(range)?), 0) {
+        match netlink.change(links::without_address(link.index, bridge_address(range)?), 0) {
             Err(error) if is(&error, Errno::ADDRNOTAVAIL) => Ok(()),
             done => done,
         }
     }
 
-    fn make(&self, netlink: &mut Netlink) -> io::Result<Link> {
-        let mtu = mtu_outwards(netlink)?;
+    fn create(&self, netlink: &mut Netlink) -> io::Result<Link> {
+        let mtu = egress_mtu(netlink)?;
         netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
         let made = netlink.find(&self.name)?;
-        made.ok_or_else(|| io::Error::other("the bridge went as it was made"))
+        made.ok_or_else(|| io::Error::other("the bridge was removed while it was created"))
     }
 
-    /// Lays the cable of a sandbox into that namespace; all of it or nothing.
-    pub fn lay(
+    /// Creates the veth pair of a sandbox in that network namespace; after an error nothing of it is left.
+    pub fn create_veth(
         &self,
         netlink: &mut Netlink,
         bridge: &Link,
@@ -191,30 +194,30 @@ impl Bridge {
         (key, record): (&Key, &Record),
         namespace: &Namespace,
     ) -> io::Result<()> {
-        let name = self.cable(key);
+        let name = self.veth(key);
         let primary =
             record.addresses.first().ok_or_else(|| io::Error::other("the sandbox has no address"))?;
-        // What is there of a try that was cut off.
-        netlink.cut(&name)?;
-        let cable = links::cable(&name, namespace.descriptor(), links::mac(*primary), bridge.mtu);
-        netlink.change(cable, NLM_F_CREATE | NLM_F_EXCL)?;
-        let laid = namespace
-            .within(|| set_up_inside(ranges, record))
+        // A veth left by an interrupted attempt.
+        netlink.delete_link(&name)?;
+        let veth = links::veth(&name, namespace.descriptor(), links::mac(*primary), bridge.mtu);
+        netlink.change(veth, NLM_F_CREATE | NLM_F_EXCL)?;
+        let result = namespace
+            .within(|| configure_pod_end(ranges, record))
             .and_then(|()| netlink.find(&name)?.ok_or_else(|| io::ErrorKind::NotFound.into()))
-            .and_then(|ours| self.plug_in(netlink, bridge, &ours));
-        laid.inspect_err(|_| drop(netlink.cut(&name)))
+            .and_then(|ours| self.attach_to_bridge(netlink, bridge, &ours));
+        result.inspect_err(|_| drop(netlink.delete_link(&name)))
     }
 
-    /// Plugs a cable into the bridge, whoever took it out or switched it off.
-    pub fn plug_in(&self, netlink: &mut Netlink, bridge: &Link, cable: &Link) -> io::Result<()> {
-        netlink.change(links::plug(cable.index, bridge.index), 0)?;
-        netlink.change(links::hairpin(cable.index), 0)?;
-        netlink.change(links::up(cable.index), 0)
+    /// Attaches a veth to the bridge and sets it up.
+    pub fn attach_to_bridge(&self, netlink: &mut Netlink, bridge: &Link, veth: &Link) -> io::Result<()> {
+        netlink.change(links::set_bridge(veth.index, bridge.index), 0)?;
+        netlink.change(links::hairpin(veth.index), 0)?;
+        netlink.change(links::set_up(veth.index), 0)
     }
 
-    /// All cables that hang on the bridge or bear a name that ours bear, by name.
-    pub fn cables(&self, netlink: &mut Netlink, bridge: &Link) -> io::Result<HashMap<String, Link>> {
-        let is_ours = |link: &Link| is_cable(&link.name) && link.bridge.is_none_or(|at| at == bridge.index);
+    /// The veths on the bridge, and unattached links with a veth name, by link name.
+    pub fn veths(&self, netlink: &mut Netlink, bridge: &Link) -> io::Result<HashMap<String, Link>> {
+        let is_ours = |link: &Link| is_veth(&link.name) && link.bridge.is_none_or(|at| at == bridge.index);
         let named = |link: Link| (link.name.clone(), link);
         let ours =
             netlink.list(links::get(None), |message| Link::read(message).filter(is_ours).map(named))?;
@@ -222,46 +225,49 @@ impl Bridge {
     }
 }
 
-fn set_up_inside(ranges: &[IpNet], record: &Record) -> io::Result<()> {
+fn configure_pod_end(ranges: &[IpNet], record: &Record) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let eth0 = netlink
-        .find(links::IN_POD)?
-        .ok_or_else(|| io::Error::other(format!("the pod has no {}", links::IN_POD)))?;
-    kernel::believe_no_router(links::IN_POD)?;
+        .find(links::POD_INTERFACE)?
+        .ok_or_else(|| io::Error::other(format!("the pod has no {}", links::POD_INTERFACE)))?;
+    sysctl::ignore_router_advertisements(links::POD_INTERFACE)?;
     if record.addresses.iter().any(IpAddr::is_ipv6) {
-        // `::1` as well.
-        ["lo", links::IN_POD].into_iter().try_for_each(kernel::speak_v6)?;
+        // The anti-spoofing rules expect the link-local address that follows from the hardware address.
+        sysctl::derive_link_local(links::POD_INTERFACE)?;
+        // IPv6 is enabled for `::1` too.
+        ["lo", links::POD_INTERFACE].into_iter().try_for_each(sysctl::enable_ipv6)?;
     }
-    netlink.change(links::up(eth0.index), 0)?;
+    netlink.change(links::set_up(eth0.index), 0)?;
     for ip in &record.addresses {
         let range = ranges.iter().find(|range| range.contains(ip)).ok_or_else(|| {
-            io::Error::other(format!("its address {ip} is of no range of this node; see --pod-cidr"))
+            io::Error::other(format!("its address {ip} is in no pod CIDR of this node; see --pod-cidr"))
         })?;
-        let own = IpNet::new(*ip, range.prefix_len()).map_err(io::Error::other)?;
-        netlink.change(links::address(eth0.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
+        let address = IpNet::new(*ip, range.prefix_len()).map_err(io::Error::other)?;
+        netlink.change(links::address(eth0.index, address), NLM_F_CREATE | NLM_F_REPLACE)?;
         let route = links::default_route(ipam::gateway(*range), eth0.index);
         netlink.change(route, NLM_F_CREATE | NLM_F_REPLACE)?;
     }
     Ok(())
 }
 
-/// The bridge's address of a range.
-fn own(range: &IpNet) -> io::Result<IpNet> {
+/// The bridge's address in a pod CIDR.
+fn bridge_address(range: &IpNet) -> io::Result<IpNet> {
     IpNet::new(ipam::gateway(*range), range.prefix_len()).map_err(io::Error::other)
 }
 
-/// Whether a link of that name may be a cable of ours, or another node's here.
-pub(super) fn is_cable(name: &str) -> bool {
-    name.starts_with(CABLE) && !name.starts_with(OF_NODES)
+/// Whether the link name is that of a veth, of this node or of another one on the machine.
+pub(super) fn is_veth(name: &str) -> bool {
+    name.starts_with(VETH_PREFIX) && !name.starts_with(NODE_LINK_PREFIX)
 }
 
-/// What of these ranges is in use here by something else than the node's own links and, unless `laid` counts too, the routes it has
-/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`), with the node that it is of.
+/// Finds a route of this machine that overlaps one of the pod CIDRs. The node's own links are ignored, and its routes
+/// to peers unless `own_routes` counts them. Returns the route with its link and node, for example `10.0.0.0/8 over
+/// eth0`.
 pub(super) fn overlap(
     netlink: &mut Netlink,
     ranges: &[IpNet],
-    across: &Across,
-    laid: Laid,
+    peer_routes: &PeerRoutes,
+    own_routes: OwnRoutes,
 ) -> io::Result<Option<String>> {
     let all = netlink.list(links::get(None), Link::read)?;
     let link = |index: u32| all.iter().find(|link| link.index == index);
@@ -270,9 +276,10 @@ pub(super) fn overlap(
             let Message::NewRoute(route) = message else { return None };
             let (to, by) = links::destination(&route)?;
             let link = by.and_then(link);
-            let is_own = link.is_some_and(|link| across.is_of_node(&link.name))
-                || laid == Laid::Apart && across.is_laid(&route);
-            let whose = |link: &Link| match link.name.starts_with(OF_NODES) && !link.alias.is_empty() {
+            let is_own = link.is_some_and(|link| peer_routes.is_of_node(&link.name))
+                || own_routes == OwnRoutes::Ignore && peer_routes.is_own_route(&route);
+            let whose = |link: &Link| match link.name.starts_with(NODE_LINK_PREFIX) && !link.alias.is_empty()
+            {
                 true => format!(" over {} ({})", link.name, link.alias),
                 false => format!(" over {}", link.name),
             };
@@ -286,17 +293,17 @@ pub(super) fn overlap(
     Ok(None)
 }
 
-/// Whether routes that the node has laid to others are a use of their ranges.
+/// Whether the node's own routes to peers count as an overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Laid {
-    /// They are.
-    Too,
-    /// They go when the range is the node's own.
-    Apart,
+pub(super) enum OwnRoutes {
+    /// They count.
+    Count,
+    /// They are ignored, because they are removed when the node gets the CIDR.
+    Ignore,
 }
 
-/// The packet size of the way out of this machine, which pods' packets take too.
-fn mtu_outwards(netlink: &mut Netlink) -> io::Result<u32> {
+/// The MTU of the default route's link, which the packets of pods leave through.
+fn egress_mtu(netlink: &mut Netlink) -> io::Result<u32> {
     let everywhere = std::net::Ipv4Addr::UNSPECIFIED.into();
     let default = netlink.list(links::routes(everywhere), |message| match message {
         Message::NewRoute(route) => links::default_link(&route),

@@ -1,21 +1,21 @@
-//! Which address a pod gets. Pure.
+//! IPAM: selects the address of a pod. Pure.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// The bridge's own address: the first of the range.
+/// The bridge's address: the first host address of the CIDR.
 pub(super) fn gateway(range: IpNet) -> IpAddr {
     nth(range, 1)
 }
 
-/// The next address that nobody has, beginning after the one given last, so that one that was given back rests for a while;
-/// `None` when all are taken.
+/// The next free address after the last assigned one, so that a released address is not reused at once; `None` if all
+/// are taken.
 pub(super) fn next(range: IpNet, taken: &HashSet<IpAddr>, after: Option<IpAddr>) -> Option<IpAddr> {
     let count = count(range);
     let last = after.filter(|ip| range.contains(ip)).map_or(1, |ip| offset(range, ip));
-    // As many as can be taken, and one more: one of them is free.
+    // One more try than there are taken addresses finds a free one.
     let tries = count.min(taken.len() as u128 + 2);
     (1..=tries)
         .map(|step| 2 + (last + step).saturating_sub(2) % count)
@@ -23,7 +23,8 @@ pub(super) fn next(range: IpNet, taken: &HashSet<IpAddr>, after: Option<IpAddr>)
         .find(|ip| !taken.contains(ip))
 }
 
-/// How many pods the range has addresses for: not its first, the bridge's, and in IPv4 its last.
+/// The number of pod addresses in a CIDR: all but the network address, the bridge's address and the IPv4 broadcast
+/// address.
 pub(super) fn count(range: IpNet) -> u128 {
     let bits = u32::from(range.max_prefix_len() - range.prefix_len());
     let all = 1_u128.checked_shl(bits).unwrap_or(u128::MAX);
@@ -46,4 +47,55 @@ fn offset(range: IpNet, ip: IpAddr) -> u128 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Addresses are allocated in turn, each once; reserved ones never.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::HashSet;
+    use std::net::IpAddr;
+
+    use ipnet::IpNet;
+
+    use super::{count, gateway, next};
+
+    fn range(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn all_of_a_range_are_given_once() {
+        for (net, first, last) in
+            [("10.1.2.0/28", "10.1.2.2", "10.1.2.14"), ("fd00::/124", "fd00::2", "fd00::f")]
+        {
+            let range = range(net);
+            let (mut taken, mut before) = (HashSet::new(), None);
+            let mut given = Vec::new();
+            while let Some(ip) = next(range, &taken, before) {
+                assert!(taken.insert(ip), "{ip} twice");
+                given.push(ip);
+                before = Some(ip);
+            }
+            assert_eq!((given[0], *given.last().unwrap()), (ip(first), ip(last)));
+            assert_eq!(given.len() as u128, count(range));
+            assert!(!taken.contains(&gateway(range)));
+            // A released address is allocated again.
+            let back = given[given.len() / 2];
+            taken.remove(&back);
+            assert_eq!(next(range, &taken, before), Some(back));
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_rests_while_there_are_others() {
+        let range = range("10.1.2.0/24");
+        let given = next(range, &HashSet::new(), None).unwrap();
+        assert_eq!(next(range, &HashSet::new(), Some(given)), Some(ip("10.1.2.3")));
+        assert_eq!(next(range, &HashSet::new(), Some(ip("10.1.2.254"))), Some(ip("10.1.2.2")));
+        // The CIDR has changed.
+        assert_eq!(next(range, &HashSet::new(), Some(ip("10.9.9.9"))), Some(ip("10.1.2.2")));
+    }
+}

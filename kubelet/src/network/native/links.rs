@@ -1,4 +1,4 @@
-//! What is asked of the kernel, in its own words. Pure.
+//! Builds and parses netlink messages about links, addresses and routes. Pure.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -14,10 +14,10 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
-/// The name of a pod's own end, as CNI plugins call it.
-pub(super) const IN_POD: &str = "eth0";
+/// The interface name in a pod, as CNI plugins call it.
+pub(super) const POD_INTERFACE: &str = "eth0";
 
-/// A message about a link, switched on or as it is.
+/// A link message; with `up` it sets the link up.
 pub(super) fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     let mut message = LinkMessage::default();
     if up {
@@ -28,7 +28,7 @@ pub(super) fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     message
 }
 
-/// A bridge, not switched on yet.
+/// Creates a bridge that is down.
 pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
     Message::NewLink(link(
         vec![
@@ -41,11 +41,11 @@ pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
     ))
 }
 
-/// A cable whose other end is in a network namespace; neither end is switched on. Ours is when all is done, which is how one that
-/// was left half laid is known.
-pub(super) fn cable(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Message {
+/// Creates a veth pair with its peer in a network namespace, both ends down. The host end is set up last, so that an
+/// incomplete veth is recognized by its state.
+pub(super) fn veth(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Message {
     let inside = vec![
-        LinkAttribute::IfName(IN_POD.to_owned()),
+        LinkAttribute::IfName(POD_INTERFACE.to_owned()),
         LinkAttribute::Address(mac.to_vec()),
         LinkAttribute::Mtu(mtu),
         LinkAttribute::NetNsFd(namespace),
@@ -60,8 +60,8 @@ pub(super) fn cable(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Mes
     Message::NewLink(link(attributes, false))
 }
 
-/// The hardware address that goes with a pod's: whoever has it gets the same, so that neighbours need not learn anew. The prefix is the one
-/// that CNI's plugins use.
+/// The MAC address for a pod's primary address. It depends only on the address, so that neighbour entries stay valid
+/// when the address is reused. The prefix is that of CNI plugins.
 pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
     let [.., a, b, c, d] = match primary {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -70,74 +70,74 @@ pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
     [0x0a, 0x58, a, b, c, d]
 }
 
-/// Plugs an end into the bridge.
-pub(super) fn plug(index: u32, bridge: u32) -> Message {
+/// Attaches a link to a bridge.
+pub(super) fn set_bridge(index: u32, bridge: u32) -> Message {
     let mut message = link(vec![LinkAttribute::Controller(bridge)], false);
     message.header.index = index;
     Message::SetLink(message)
 }
 
-/// Has a port of a bridge send back by the way something came, so that a pod reaches itself by a port of the host.
+/// Enables hairpin mode on a bridge port, so that a pod reaches itself through a host port.
 pub(super) fn hairpin(index: u32) -> Message {
     let data = InfoPortData::BridgePort(vec![InfoBridgePort::HairpinMode(true)]);
     let info = vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(data)];
     let mut message = link(vec![LinkAttribute::LinkInfo(info)], false);
     message.header.index = index;
-    // What a port is told about itself is heard in this kind of message alone.
+    // The kernel accepts bridge port settings in `RTM_NEWLINK` only.
     Message::NewLink(message)
 }
 
-/// Says for people whose link it is.
-pub(super) fn note(index: u32, text: &str) -> Message {
+/// Sets a link's alias.
+pub(super) fn set_alias(index: u32, text: &str) -> Message {
     let mut message = link(vec![LinkAttribute::IfAlias(text.to_owned())], false);
     message.header.index = index;
     Message::SetLink(message)
 }
 
-/// Switches a link on.
-pub(super) fn up(index: u32) -> Message {
+/// Sets a link up.
+pub(super) fn set_up(index: u32) -> Message {
     let mut message = link(Vec::new(), true);
     message.header.index = index;
     Message::SetLink(message)
 }
 
-/// All links, or the one of that name, without what they count.
+/// Requests all links, or the one of that name, without statistics.
 pub(super) fn get(name: Option<&str>) -> Message {
     let mut attributes = vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])];
     attributes.extend(name.map(|name| LinkAttribute::IfName(name.to_owned())));
     Message::GetLink(link(attributes, false))
 }
 
-/// Takes a link away.
+/// Deletes a link.
 pub(super) fn remove(index: u32) -> Message {
     let mut message = link(Vec::new(), false);
     message.header.index = index;
     Message::DelLink(message)
 }
 
-/// The link of that number.
-pub(super) fn numbered(index: u32) -> Message {
+/// Requests the link with that index.
+pub(super) fn get_by_index(index: u32) -> Message {
     let mut message = link(vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])], false);
     message.header.index = index;
     Message::GetLink(message)
 }
 
-/// Gives a link an address.
+/// Adds an address to a link.
 pub(super) fn address(index: u32, net: IpNet) -> Message {
-    Message::NewAddress(addressed(index, net))
+    Message::NewAddress(address_message(index, net))
 }
 
-/// Takes an address from a link.
+/// Removes an address from a link.
 pub(super) fn without_address(index: u32, net: IpNet) -> Message {
-    Message::DelAddress(addressed(index, net))
+    Message::DelAddress(address_message(index, net))
 }
 
-/// All addresses of this machine.
+/// Requests all addresses.
 pub(super) fn addresses() -> Message {
     Message::GetAddress(AddressMessage::default())
 }
 
-/// An address and the number of its link, if the message tells of one that others than its neighbours know.
+/// The link index and address of a message; `None` for link-scope addresses.
 pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
     if message.header.scope == AddressScope::Link {
         return None;
@@ -146,7 +146,7 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
         AddressAttribute::Local(ip) => Some(*ip),
         _ => None,
     });
-    // Of IPv6 there is the other one alone.
+    // IPv6 addresses have no `IFA_LOCAL` attribute.
     let ip = ip.or_else(|| {
         message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Address(ip) => Some(*ip),
@@ -156,13 +156,13 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
     Some((message.header.index, IpNet::new(ip, message.header.prefix_len).ok()?))
 }
 
-fn addressed(index: u32, net: IpNet) -> AddressMessage {
+fn address_message(index: u32, net: IpNet) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = family(net.addr());
     message.header.prefix_len = net.prefix_len();
     message.header.scope = AddressScope::Universe;
     message.header.index = index;
-    // It is ours by reckoning: nobody else is asked whether he has it, which would take a second in IPv6.
+    // The kubelet assigns the address itself, so duplicate address detection, which takes a second, is skipped.
     message.header.flags = AddressHeaderFlags::Nodad;
     message.attributes = vec![AddressAttribute::Local(net.addr()), AddressAttribute::Address(net.addr())];
     if let IpNet::V4(net) = net {
@@ -172,7 +172,6 @@ fn addressed(index: u32, net: IpNet) -> AddressMessage {
     message
 }
 
-/// The way to everywhere else.
 pub(super) fn default_route(gateway: IpAddr, index: u32) -> Message {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
@@ -187,14 +186,14 @@ pub(super) fn default_route(gateway: IpAddr, index: u32) -> Message {
     Message::NewRoute(message)
 }
 
-/// All routes of a family.
+/// Requests all routes of a family.
 pub(super) fn routes(of: IpAddr) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = family(of);
     Message::GetRoute(message)
 }
 
-/// Where a route leads to, and through which link; `None` for what says nothing of addresses in use, as the default route.
+/// Destination and link of a unicast route in the main table; `None` for the default route and all others.
 pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)> {
     if message.header.kind != RouteType::Unicast || message.header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
@@ -206,7 +205,7 @@ pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)
     Some((to(message)?, by))
 }
 
-/// The addresses that a route is for; `None` for all of them.
+/// The destination of a route; `None` for the default route.
 pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
     let ip = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
@@ -216,7 +215,7 @@ pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
     IpNet::new(ip, message.header.destination_prefix_length).ok()
 }
 
-/// An address as routes have it.
+/// The address in the form of a route attribute.
 pub(super) fn route_address(ip: IpAddr) -> RouteAddress {
     match ip {
         IpAddr::V4(ip) => RouteAddress::Inet(ip),
@@ -224,7 +223,7 @@ pub(super) fn route_address(ip: IpAddr) -> RouteAddress {
     }
 }
 
-/// Whether a route is to addresses that are good for one link alone, as every link has some of IPv6.
+/// Whether the destination is link-local or multicast, as each link has some in IPv6.
 pub(super) fn is_between_neighbours(message: &RouteMessage) -> bool {
     message.attributes.iter().any(|attribute| match attribute {
         RouteAttribute::Destination(RouteAddress::Inet6(ip)) => {
@@ -234,7 +233,6 @@ pub(super) fn is_between_neighbours(message: &RouteMessage) -> bool {
     })
 }
 
-/// The link by which everything goes that goes nowhere else, if this is that route.
 pub(super) fn default_link(message: &RouteMessage) -> Option<u32> {
     let is_default = message.header.destination_prefix_length == 0
         && message.header.kind == RouteType::Unicast
@@ -246,25 +244,23 @@ pub(super) fn default_link(message: &RouteMessage) -> Option<u32> {
     by.filter(|_| is_default)
 }
 
-/// A link as far as it matters here.
+/// The properties of a link that the kubelet uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Its number.
+    /// The link index.
     pub index: u32,
-    /// Its name.
+    /// The link name.
     pub name: String,
-    /// What it says for people.
     pub alias: String,
-    /// The bridge it is a port of.
+    /// The index of its bridge.
     pub bridge: Option<u32>,
-    /// Whether it is switched on.
     pub is_up: bool,
-    /// Bytes of its largest packet.
+    /// The MTU in bytes.
     pub mtu: u32,
 }
 
 impl Link {
-    /// The link that a message tells of, if it tells of one.
+    /// The link of an `RTM_NEWLINK` message.
     pub fn read(message: Message) -> Option<Self> {
         match message {
             Message::NewLink(message) => Some(Self::of(&message)),
@@ -272,7 +268,6 @@ impl Link {
         }
     }
 
-    /// As a message tells of it.
     pub fn of(message: &LinkMessage) -> Self {
         let mut link = Self {
             index: message.header.index,
@@ -292,7 +287,6 @@ impl Link {
     }
 }
 
-/// The kernel's name of an address's family.
 pub(super) fn family(ip: IpAddr) -> AddressFamily {
     if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }

@@ -1,27 +1,28 @@
-//! The kubelet's own network of pods: a bridge, a cable to each sandbox, and addresses of the node's range.
+//! The native pod network: a bridge, a veth pair per sandbox, and addresses of the node's pod CIDRs.
 //!
-//! A sandbox's addresses are reserved and written down before the engine makes it, so that whoever comes after a kill knows of
-//! them; its cable is laid when its process runs. What no sandbox of the engine stands for is given back when the engine has
-//! listed them. One change is made at a time ([`Native::work`]), so that what is known, what is on disk and what the kernel has
-//! agree whenever somebody looks. [`ipam`] and [`links`] are pure; [`bridge`] and [`packets`] talk to the kernel.
+//! The addresses of a sandbox are reserved and recorded on disk before the engine creates it, so that the next kubelet
+//! knows them after a crash. The veth is created when the sandbox's process runs. When the engine has listed all
+//! sandboxes, the addresses of missing ones are released. Changes are serialized ([`Native::work`]), so that memory,
+//! disk and kernel agree. [`ipam`] and [`links`] are pure; [`bridge`] and [`packet_rules`] talk to the kernel.
 
-mod across;
+mod antispoof;
 mod bridge;
-mod gate;
+mod cleanup;
 mod ipam;
-mod keeper;
-mod kernel;
-mod leftovers;
 mod links;
 mod netlink;
-mod news;
-mod nodes;
-mod own;
-mod packets;
-mod range;
+mod netlink_events;
+mod node_cidrs;
+mod packet_rules;
+mod peer_routes;
+mod peers;
+mod pod_cidr;
+mod readiness;
+mod reconciler;
 mod record;
-mod refused;
 mod state;
+mod sysctl;
+mod unreachable_route;
 
 use std::io;
 use std::net::IpAddr;
@@ -33,15 +34,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 use tokio::sync::Notify;
 
-pub use self::across::{Across, Told};
 use self::bridge::Bridge;
-use self::gate::Gate;
-pub use self::keeper::{Cluster, Health, keep};
-use self::leftovers::GOES_WITHIN;
+use self::cleanup::VETH_REMOVAL_TIMEOUT;
 use self::netlink::Netlink;
-use self::own::Own;
+use self::node_cidrs::NodeCidrs;
+pub use self::peer_routes::{PeerRoutes, SyncResult};
+use self::readiness::AddressReadiness;
+pub use self::reconciler::{Cluster, Health, reconcile};
 use self::record::{HOSTS, RESOLV, Records};
-pub use self::state::Settled;
+pub use self::state::KnownSandboxes;
 use self::state::{Key, State};
 use super::files;
 use crate::disk;
@@ -50,168 +51,177 @@ use crate::runtime::netns::{self, Namespace};
 use crate::runtime::spec::{Dns, Mount};
 use crate::runtime::{ContainerSpec, Error, Identity, SandboxSpec, labels};
 
-/// What a node's network is to be.
+/// Settings of a node's pod network.
 pub struct Settings {
     /// The node's name.
     pub node: String,
-    /// Where its records lie.
+    /// Directory of the records.
     pub directory: PathBuf,
-    /// The ranges of addresses, one a family; empty for one that is free here.
+    /// The pod CIDRs, one per family; empty to select a free one.
     pub ranges: Vec<IpNet>,
-    /// The host's own name resolution at this moment.
+    /// The host's current DNS configuration.
     pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
-    /// Where the API servers of its cluster are, as far as that is known.
+    /// The known addresses of the cluster's API servers.
     pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
-    /// Whether it belongs to a cluster, which says what addresses its pods get.
+    /// Whether the node belongs to a cluster, which assigns its pod CIDRs.
     pub is_of_cluster: bool,
 }
 
-/// The network of one node's pods.
+/// The pod network of one node.
 pub struct Native {
     node: String,
     directory: PathBuf,
-    /// The ranges that somebody asked for.
-    given: Vec<IpNet>,
+    /// The pod CIDRs of `--pod-cidr`.
+    requested: Vec<IpNet>,
     bridge: Bridge,
     ranges: Mutex<Arc<Ranges>>,
-    across: Mutex<Across>,
+    peer_routes: Mutex<PeerRoutes>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
     servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
-    gate: Gate,
+    readiness: AddressReadiness,
     state: Mutex<State>,
-    /// Told when the last sandbox has given back what it had.
+    /// Notified when the last sandbox has released its addresses.
     emptied: Notify,
-    /// Held by whoever changes anything; true once the network is closed, after which nobody does.
+    /// Serializes changes; true once the network is closed.
     work: Mutex<bool>,
-    /// Where those wait who want to change something: on a thread, each would have memory of its own.
+    /// Queue for [`Native::work`]. Waiting as a task costs less memory than a blocked thread.
     turn: tokio::sync::Mutex<()>,
-    /// The name of the bridge is this kubelet's for as long as this lives.
+    /// Reserves the bridge's name for this kubelet while it runs.
     _name: UnixDatagram,
 }
 
-/// Which addresses are whose.
+/// The pod CIDRs of this node and its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ranges {
-    /// This node's.
-    own: Own,
-    /// Those of pods of other nodes.
+    /// Those of this node.
+    own: NodeCidrs,
+    /// Those of peer nodes.
     others: Vec<IpNet>,
 }
 
-/// What the network has to say of a sandbox that the engine has shown.
+/// The network state of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Its network is none of ours.
+pub enum NetworkState {
+    /// The sandbox has no network of ours.
     NotOurs,
-    /// It has these addresses, the primary one first, and they are reached.
+    /// The veth is up with these addresses, the primary one first.
     Up(Vec<IpAddr>),
-    /// It has these addresses and cannot be reached yet.
+    /// The addresses are reserved, the veth is not up yet.
     Down(Vec<IpAddr>),
-    /// Nobody knows of it any more, or its process is another: it is of no use.
+    /// The record is lost or the process has another network namespace: the sandbox must be replaced.
     Lost,
 }
 
-/// What became of a network that was closed.
+/// Result of closing the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Closed {
-    /// Nothing is left of it.
+enum CloseResult {
+    /// Everything was removed.
     Down,
-    /// It stays for pods that have something of it.
+    /// The network stays, because pods have addresses of it.
     InUse,
-    /// It stays for so many pods behind the bridge of which nothing is known.
+    /// The network stays, because this many unknown veths are on the bridge.
     Behind { pods: usize },
 }
 
-impl Closed {
-    /// Tells of what nobody knows.
-    fn tell(self, bridge: &str) {
+impl CloseResult {
+    /// Logs veths without a record.
+    fn log(self, bridge: &str) {
         match self {
             Self::Behind { pods } => {
-                tracing::warn!(%bridge, pods, "pods of which nothing is known are behind the bridge, which stays for them");
+                tracing::warn!(%bridge, pods, "unknown pods are connected to the bridge, so it is kept");
             }
             Self::Down | Self::InUse => {}
         }
     }
 }
 
-/// A sandbox that is being made, until this is dropped.
-pub struct Making {
+/// A sandbox that is being created; dropping this ends the creation.
+pub struct Creation {
     native: Arc<Native>,
     key: Key,
 }
 
-impl Drop for Making {
+impl Drop for Creation {
     fn drop(&mut self) {
-        self.native.state().made(&self.key);
+        self.native.state().finish_creation(&self.key);
     }
 }
 
 impl Native {
-    /// Opens the network: the range is settled, the bridge is there, and what an earlier kubelet has laid is known. Blocks. Beside it
-    /// comes what somebody should know, a sentence each.
+    /// Opens the network: selects the pod CIDRs, ensures the bridge and the rules, and restores the state of earlier
+    /// kubelets. Returns warnings too. Blocks.
     ///
     /// # Errors
-    /// When the range is in use by others here, or the kernel refuses; the message says what and what to do. `WouldBlock` when
-    /// another node of this machine is choosing its range: it may be tried again.
+    /// The pod CIDR overlaps a route, or the kernel refuses; the message says what to do. `WouldBlock` if another
+    /// kubelet holds the lock; retry then.
     fn open(settings: Settings) -> io::Result<(Arc<Self>, Vec<String>)> {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
-        let _name = take(&name, &settings.node)?;
-        let Settings { node, directory, ranges: given, host_dns, servers, is_of_cluster } = settings;
+        let _name = claim_bridge_name(&name, &settings.node)?;
+        let Settings { node, directory, ranges: requested, host_dns, servers, is_of_cluster } = settings;
         let (records, found) = Records::open(&directory)?;
-        if let Err(error) = leftovers::give_back(&directory, &node, true) {
-            tracing::warn!(%error, "cannot see or write down what earlier kubelets left of the network of pods");
+        if let Err(error) = cleanup::remove_stale(&directory, &node, true) {
+            tracing::warn!(%error, "cannot read or write the list of earlier pod networks");
         }
-        // Not before: that waits for networks of pods that are on their way out, and would hold up every other node here.
-        let choosing = range::lock()?;
-        let across = Across::new(&node);
-        let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
-        // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
+        // The lock comes after the cleanup, which waits for network namespaces to disappear and would block other nodes
+        // meanwhile.
+        let lock = pod_cidr::lock()?;
+        let peer_routes = PeerRoutes::new(&node);
+        let current =
+            pod_cidr::select(&mut netlink, &requested, &directory, &peer_routes, &name, &servers())?;
+        // Pods from before a change of the pod CIDRs keep their addresses, and the bridge keeps its own.
         let addresses: Vec<IpAddr> = found.iter().flat_map(|(_, record)| record.addresses.clone()).collect();
-        let (former, gone) = range::former(&directory, &current, &addresses);
-        let own = Own { current, former };
+        let (former, gone) = pod_cidr::former(&directory, &current, &addresses);
+        let own = NodeCidrs { current, former };
         let bridge = Bridge::new(&node);
         let (link, _) = bridge.ensure(&mut netlink, &own.all())?;
         for range in gone {
-            bridge.let_go(&mut netlink, &range)?;
+            bridge.remove_address(&mut netlink, &range)?;
         }
-        range::keep_all(&directory, &own.all())?;
-        drop(choosing);
-        let cables = bridge.cables(&mut netlink, &link)?;
+        pod_cidr::save_all(&directory, &own.all())?;
+        drop(lock);
+        let veths = bridge.veths(&mut netlink, &link)?;
         let mut state = State::default();
         for (key, record) in found {
-            // What is off was left half laid.
-            let is_up = cables.get(&bridge.cable(&key)).is_some_and(|cable| cable.is_up);
-            state.know(key, record, is_up);
+            // A veth that is down was left incomplete.
+            let is_up = veths.get(&bridge.veth(&key)).is_some_and(|veth| veth.is_up);
+            state.restore(key, record, is_up);
         }
-        let ranges = Mutex::new(Arc::new(Ranges { own, others: range::cluster(&directory) }));
-        let (across, state) = (Mutex::new(across), Mutex::new(state));
+        let ranges = Mutex::new(Arc::new(Ranges { own, others: pod_cidr::saved_cluster(&directory) }));
+        let (peer_routes, state) = (Mutex::new(peer_routes), Mutex::new(state));
         let (work, turn) = (Mutex::new(false), tokio::sync::Mutex::default());
         let native = Self {
             node,
             directory,
-            given,
+            requested,
             bridge,
             ranges,
-            across,
+            peer_routes,
             records,
             host_dns,
             servers,
-            gate: Gate::new(is_of_cluster),
+            readiness: AddressReadiness::new(is_of_cluster),
             state,
             emptied: Notify::new(),
             work,
             turn,
             _name,
         };
-        // Nothing stays of what cannot be had.
+        // If the rules cannot be set, everything is removed again.
         let repairs = native.ensure_rules().inspect_err(|_| drop(native.close()))?;
-        let notes = native.open_legacy().err().into_iter().chain(packets::closed(&repairs)).collect();
+        let unguarded = native.lacks_antispoofing().unwrap_or_else(|error| Some(error.to_string()));
+        let notes = native
+            .open_legacy_firewall()
+            .err()
+            .into_iter()
+            .chain(unguarded)
+            .chain(packet_rules::closed_warnings(&repairs))
+            .collect();
         Ok((Arc::new(native), notes))
     }
 
-    /// The node's ranges at this moment, the primary one first.
+    /// The current pod CIDRs of the node, the primary one first.
     pub fn current(&self) -> Vec<IpNet> {
         self.ranges().own.current.clone()
     }
@@ -220,11 +230,11 @@ impl Native {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn across(&self) -> MutexGuard<'_, Across> {
-        self.across.lock().unwrap_or_else(PoisonError::into_inner)
+    fn peer_routes(&self) -> MutexGuard<'_, PeerRoutes> {
+        self.peer_routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an earlier kubelet of this directory gave pods their network.
+    /// Whether an earlier kubelet of this directory left sandboxes with addresses.
     pub fn is_in_use(directory: &Path) -> bool {
         record::is_any(directory)
     }
@@ -233,7 +243,7 @@ impl Native {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one change, when nobody else does any and the network is open. Blocks.
+    /// Runs one change, serialized with all others, unless the network is closed. Blocks.
     fn work<T>(&self, change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let is_closed = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_closed {
@@ -242,14 +252,14 @@ impl Native {
         change()
     }
 
-    /// Does something that blocks, when it is its turn.
+    /// Runs a blocking function when its turn in the queue comes.
     async fn run<T: Send + 'static>(self: &Arc<Self>, what: impl FnOnce(&Self) -> T + Send + 'static) -> T {
         let _turn = self.turn.lock().await;
         let native = self.clone();
         disk::run(move || what(&native)).await
     }
 
-    /// Does one change, as [`Native::work`] does.
+    /// Queues one change for [`Native::work`].
     async fn change<T: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
@@ -257,24 +267,24 @@ impl Native {
         self.run(move |native| native.work(|| change(native))).await
     }
 
-    /// Reserves addresses for a sandbox that is about to be made, and writes what it will find in `/etc`.
+    /// Reserves addresses for a new sandbox, and writes its `/etc/hosts` and `/etc/resolv.conf`.
     ///
     /// # Errors
-    /// When the cluster has none for this node, no address is left, or nothing can be written.
-    pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making, Error> {
-        self.gate.pass().await.map_err(Error::Network)?;
-        // Also of one that is given up meanwhile, or fails: then it is being made no more.
-        let making = Making { native: self.clone(), key: key(&spec.identity) };
-        packets::check(&spec.host_ports, &self.current()).map_err(Error::Network)?;
+    /// The cluster assigned no pod CIDR, no address is free, or a file cannot be written.
+    pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Creation, Error> {
+        self.readiness.wait().await.map_err(Error::Network)?;
+        // Dropping it after an error or cancellation ends the creation.
+        let creation = Creation { native: self.clone(), key: key(&spec.identity) };
+        packet_rules::check_families(&spec.host_ports, &self.current()).map_err(Error::Network)?;
         let spec = spec.clone();
-        let reserved = self.change(move |native| native.reserve_now(&spec).map(|()| making)).await;
+        let reserved = self.change(move |native| native.reserve_now(&spec).map(|()| creation)).await;
         reserved.map_err(|error| Error::Network(error.to_string()))
     }
 
     fn reserve_now(&self, spec: &SandboxSpec) -> io::Result<()> {
         let key = key(&spec.identity);
         let pod = format!("{}/{}", spec.identity.namespace, spec.identity.pod);
-        let taken = self.state().take(&key, pod, &self.current(), spec.host_ports.clone());
+        let taken = self.state().reserve(&key, pod, &self.current(), spec.host_ports.clone());
         let record = taken.map_err(io::Error::other)?;
         let aliases = &spec.host_aliases;
         let hosts =
@@ -290,26 +300,33 @@ impl Native {
         })
     }
 
-    /// What the network has to say of a sandbox with that process, if it runs.
-    pub fn standing(&self, identity: &Identity, sandbox: &Sandbox, process: Option<u32>) -> Standing {
-        // The number alone: a process that is gone is the engine's to tell of.
+    /// The network state of a sandbox; `process` is its pid if it runs.
+    pub fn network_state(
+        &self,
+        identity: &Identity,
+        sandbox: &Sandbox,
+        process: Option<u32>,
+    ) -> NetworkState {
+        // Only the namespace number is read; the engine reports processes that have ended.
         let namespace = process.and_then(|pid| Some((pid, netns::number_of(pid).ok()?)));
-        match self.state().standing(&key(identity), &sandbox.id, sandbox.is_bare, namespace) {
-            // Another node has its addresses now.
-            Standing::Up(addresses) | Standing::Down(addresses) if !self.ranges().own.has(&addresses) => {
-                Standing::Lost
+        match self.state().network_state(&key(identity), &sandbox.id, sandbox.is_bare, namespace) {
+            // The addresses are in the pod CIDR of another node now.
+            NetworkState::Up(addresses) | NetworkState::Down(addresses)
+                if !self.ranges().own.has(&addresses) =>
+            {
+                NetworkState::Lost
             }
-            standing => standing,
+            network_state => network_state,
         }
     }
 
-    /// Whether another node has the addresses of that sandbox by now.
-    pub fn is_taken(&self, id: &str) -> bool {
+    /// Whether the addresses of that sandbox are in the pod CIDR of another node now.
+    pub fn has_lost_addresses(&self, id: &str) -> bool {
         let addresses = self.state().addresses_of(id);
         addresses.is_some_and(|addresses| !self.ranges().own.has(&addresses))
     }
 
-    /// What a container of a sandbox of ours finds in `/etc`, unless the pod puts something else there.
+    /// The mounts for `/etc/hosts` and `/etc/resolv.conf`, unless the pod mounts something else there.
     pub fn mounts(&self, spec: &ContainerSpec) -> Vec<Mount> {
         let Some(key) = self.state().key_of(&spec.sandbox_id) else { return Vec::new() };
         let path = self.records.path(&key);
@@ -325,112 +342,117 @@ impl Native {
             .collect()
     }
 
-    /// Lays the cable of a sandbox whose process runs; one that has it is fine, and so is one whose network is none of ours.
+    /// Creates the veth of a running sandbox, if it has none yet and its network is ours.
     ///
     /// # Errors
-    /// When the kernel refuses, or a port of the host is somebody else's; it may be tried again.
+    /// The kernel refuses, or a host port is in use; retry later.
     pub async fn attach(self: &Arc<Self>, identity: &Identity, pid: u32) -> Result<(), Error> {
         let key = key(identity);
         if self.state().not_up(&key).is_none() {
             return Ok(());
         }
-        let laid = self.change(move |native| native.lay(&key, pid)).await;
-        laid.map_err(|error| {
+        let result = self.change(move |native| native.create_veth(&key, pid)).await;
+        result.map_err(|error| {
             let (pod, namespace, bridge) = (&identity.pod, &identity.namespace, &self.bridge.name);
             Error::Network(format!("cannot connect {namespace}/{pod} to the bridge {bridge}: {error}"))
         })
     }
 
-    fn lay(&self, key: &Key, pid: u32) -> io::Result<()> {
+    fn create_veth(&self, key: &Key, pid: u32) -> io::Result<()> {
         let Some(record) = self.state().not_up(key) else { return Ok(()) };
-        packets::are_free(&record)?;
+        packet_rules::check_host_ports_free(&record)?;
         let namespace = Namespace::of_pod(pid)?;
         let mut netlink = Netlink::open()?;
         let all = self.ranges().own.all();
         let (bridge, _) = self.bridge.ensure(&mut netlink, &all)?;
-        self.bridge.lay(&mut netlink, &bridge, &all, (key, &record), &namespace)?;
-        self.state().up(key, pid, namespace.number);
-        self.open_ports(&record)
+        self.set_rules_of(key, &record)?;
+        let created = self.bridge.create_veth(&mut netlink, &bridge, &all, (key, &record), &namespace);
+        if created.is_err() {
+            // The first error is the one to report. The next change deletes what remains of the rules.
+            drop(self.delete_rules_of(&record));
+        }
+        created?;
+        self.state().set_up(key, pid, namespace.number);
+        Ok(())
     }
 
-    /// The sandboxes that are made, whether they are still there or not.
-    pub fn settled(&self) -> Settled {
-        self.state().settled()
+    /// The sandboxes whose creation has finished, whether or not they still exist.
+    pub fn known_sandboxes(&self) -> KnownSandboxes {
+        self.state().known_sandboxes()
     }
 
-    /// Gives back what sandboxes have that were settled and that the engine does not list.
-    pub async fn release_all_but(
+    /// Releases the addresses of `known_sandboxes` that the engine does not list.
+    pub async fn release_missing(
         self: &Arc<Self>,
-        mut settled: Settled,
+        mut known_sandboxes: KnownSandboxes,
         listed: impl Iterator<Item = &Identity>,
     ) {
         for found in listed.filter(|found| found.container == labels::SANDBOX_NAME) {
-            settled.remove(&key(found));
+            known_sandboxes.remove(&key(found));
         }
-        for (key, serial) in settled {
-            tracing::info!(pod = %key.uid, "the addresses of a sandbox that is gone are free again");
-            self.give_back(key, serial).await;
+        for (key, serial) in known_sandboxes {
+            tracing::info!(pod = %key.uid, "released the addresses of a sandbox that no longer exists");
+            self.release_key(key, serial).await;
         }
     }
 
-    /// Gives back what a sandbox has had that is gone now.
+    /// Releases the addresses of a removed sandbox.
     pub async fn release(self: &Arc<Self>, id: &str) {
-        let known = self.state().known(id);
+        let known = self.state().key_and_serial(id);
         if let Some((key, serial)) = known {
-            self.give_back(key, serial).await;
+            self.release_key(key, serial).await;
         }
     }
 
-    /// The cable went with the sandbox's network.
-    async fn give_back(self: &Arc<Self>, key: Key, serial: u64) {
+    /// Releases the addresses of a sandbox. The kernel removed its veth together with the network namespace.
+    async fn release_key(self: &Arc<Self>, key: Key, serial: u64) {
         let pod = key.uid.clone();
         let done = self.change(move |native| {
-            let Some(record) = native.state().goes(&key, serial) else { return Ok(()) };
-            native.close_ports(&record)?;
+            let Some(record) = native.state().begin_release(&key, serial) else { return Ok(()) };
+            native.delete_rules_of(&record)?;
             native.records.remove(&key)?;
-            native.state().gone(&key);
+            native.state().finish_release(&key);
             if native.state().is_empty() {
                 native.emptied.notify_one();
             }
             Ok(())
         });
         if let Err(error) = done.await {
-            tracing::warn!(%pod, %error, "what a sandbox had of the network is given back later");
+            tracing::warn!(%pod, %error, "cannot release the network of a sandbox; retrying later");
         }
     }
 
-    /// Takes the network down when no pod has any of it, so that nothing stays of a node that is not used any more. Blocks. Nobody changes
-    /// any of it afterwards; where it stays it may be closed again.
+    /// Closes the network, and removes it if no pod uses it. Later changes fail; closing may be repeated. Blocks.
     ///
     /// # Errors
-    /// When the kernel refuses.
-    fn close(&self) -> io::Result<Closed> {
+    /// The kernel refuses.
+    fn close(&self) -> io::Result<CloseResult> {
         let mut is_closed = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         *is_closed = true;
         if !self.state().is_empty() {
-            return Ok(Closed::InUse);
+            return Ok(CloseResult::InUse);
         }
-        // Of a pod may be left what nobody has written down.
-        let pods = self.bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)?;
+        // A veth may exist without a record.
+        let pods = self.bridge.attached_veths(&mut Netlink::open()?, VETH_REMOVAL_TIMEOUT)?;
         if pods > 0 {
-            return Ok(Closed::Behind { pods });
+            return Ok(CloseResult::Behind { pods });
         }
-        leftovers::take_down(&mut self.across(), &self.bridge)?;
-        // Of a cluster that this node may not come back to.
-        range::keep_cluster(&self.directory, &[])?;
-        Ok(Closed::Down)
+        cleanup::remove(&mut self.peer_routes(), &self.bridge)?;
+        // The node may join another cluster next.
+        pod_cidr::save_cluster(&self.directory, &[])?;
+        Ok(CloseResult::Down)
     }
 }
 
-/// Sees to it that no other kubelet in this network namespace takes the same bridge for its own: the kernel keeps the name for as long
-/// as somebody has it.
-fn take(bridge: &str, node: &str) -> io::Result<UnixDatagram> {
+/// Reserves the bridge's name in this network namespace with an abstract socket, so that no second kubelet uses the
+/// bridge. The kernel frees it when the process ends.
+fn claim_bridge_name(bridge: &str, node: &str) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(bridge)?).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => io::Error::new(
             error.kind(),
             format!(
-                "another kubelet on this machine gives pods of a node {node} their network: give one of them another name by \
-                 --hostname-override"
+                "another kubelet on this machine provides the pod network of a node {node}: give one of them another name \
+                 with --hostname-override"
             ),
         ),
         _ => error,
@@ -441,17 +463,17 @@ fn key(identity: &Identity) -> Key {
     Key { uid: identity.uid.clone(), attempt: identity.attempt }
 }
 
-/// The name of the bridge of a node, and of its table of packet rules.
+/// The name of a node's bridge, which is also the name of its nftables table.
 pub fn bridge_of(node: &str) -> String {
     Bridge::name_of(node)
 }
 
-/// Where a node's network keeps its records.
+/// The directory of a node's network records.
 pub fn directory(root_dir: &Path) -> PathBuf {
     root_dir.join("network")
 }
 
-/// [`Native::open`], away from what else goes on.
+/// Runs [`Native::open`] on a blocking thread.
 ///
 /// # Errors
 /// As of that.
@@ -459,24 +481,24 @@ pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> 
     disk::run(move || Native::open(settings)).await
 }
 
-/// Takes down what kubelets of that directory left of the network of pods, of this node and of others that have no pods any more.
+/// Removes the networks that kubelets of that directory left, of this node and of others, if they have no pods.
 ///
 /// # Errors
-/// When the kernel refuses.
-pub async fn give_back(directory: PathBuf, node: String) -> io::Result<()> {
+/// The kernel refuses.
+pub async fn remove_stale(directory: PathBuf, node: String) -> io::Result<()> {
     disk::run(move || match directory.exists() {
-        true => leftovers::give_back(&directory, &node, false),
+        true => cleanup::remove_stale(&directory, &node, false),
         false => Ok(()),
     })
     .await
 }
 
-/// [`Native::close`], away from what else goes on.
+/// Runs [`Native::close`] on a blocking thread.
 ///
 /// # Errors
 /// As of that.
 pub async fn close(native: Arc<Native>) -> io::Result<()> {
     let closed = native.run(Native::close).await?;
-    closed.tell(&native.bridge.name);
+    closed.log(&native.bridge.name);
     Ok(())
 }

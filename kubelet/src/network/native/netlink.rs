@@ -1,4 +1,4 @@
-//! A conversation with the kernel about links, addresses and routes, in the network namespace it was begun in.
+//! A netlink socket for links, addresses and routes, in the network namespace where it was opened.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,40 +16,40 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::links::{self, Link};
 
-/// Lists that something changed in the middle of; each costs a millisecond.
-const TRIES: usize = 20;
-/// The kernel answers within the call; whoever waits longer waits for nothing.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Most repetitions of an interrupted dump, each of about a millisecond.
+const MAX_DUMP_RETRIES: usize = 20;
+/// The kernel answers within the system call, so a later answer will not come.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// `RTMGRP_LINK`.
 pub(super) const LINKS: u32 = 0x1;
 /// Bytes of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
 
-/// One socket; a question is answered before the next is asked.
+/// A netlink socket with one request at a time.
 pub(super) struct Netlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
-    /// Begins one in the namespace of this thread.
+    /// Opens a socket in this thread's network namespace.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_WITHIN))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(RESPONSE_TIMEOUT))?;
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// One whose lists hold only what the message asks for, where the kernel can do that; whoever asks looks at each all the same.
+    /// Opens a socket with strict checking, so that dumps are filtered by the kernel if it can. Callers filter again.
     pub fn strict() -> io::Result<Self> {
         let netlink = Self::open()?;
-        // Kernels before 4.20 have no such thing.
+        // Kernels before 4.20 lack the option.
         let _ = netlink.socket.set_netlink_get_strict_chk(true);
         Ok(netlink)
     }
 
-    /// The link of that name, if there is one.
+    /// The link of that name, if it exists.
     pub fn find(&mut self, name: &str) -> io::Result<Option<Link>> {
         match self.one(links::get(Some(name)), Link::read) {
             Err(error) if is(&error, Errno::NODEV) => Ok(None),
@@ -57,7 +57,7 @@ impl Netlink {
         }
     }
 
-    /// The addresses of the link of that number, but for those that its neighbours alone know.
+    /// The addresses of a link, without those of link scope.
     pub fn addresses(&mut self, index: u32) -> io::Result<BTreeSet<IpNet>> {
         let all = self.list(links::addresses(), |message| match message {
             Message::NewAddress(address) => links::read_address(&address).filter(|(of, _)| *of == index),
@@ -66,8 +66,8 @@ impl Netlink {
         Ok(all?.into_iter().map(|(_, net)| net).collect())
     }
 
-    /// Takes the link of that name away; one that is not there is fine.
-    pub fn cut(&mut self, name: &str) -> io::Result<()> {
+    /// Deletes the link of that name, if it exists.
+    pub fn delete_link(&mut self, name: &str) -> io::Result<()> {
         let Some(link) = self.find(name)? else { return Ok(()) };
         match self.change(links::remove(link.index), 0) {
             Err(error) if is(&error, Errno::NODEV) => Ok(()),
@@ -75,24 +75,32 @@ impl Netlink {
         }
     }
 
-    /// Has something changed; `flags` are those of the message beside "request" and "acknowledge".
+    /// Sends a change; `flags` are added to "request" and "acknowledge".
     ///
     /// # Errors
-    /// The kernel's, by its number.
+    /// The errno of the kernel.
     pub fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
-        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags, |_| None::<()>).map(drop)
+        self.request(message, NLM_F_REQUEST | NLM_F_ACK | flags, |_| None::<()>).map(drop)
     }
 
-    /// What is picked of the one thing that the message asks for.
-    pub fn one<T>(&mut self, message: Message, pick: impl Fn(Message) -> Option<T>) -> io::Result<Option<T>> {
-        Ok(self.ask(message, NLM_F_REQUEST | NLM_F_ACK, pick)?.pop())
+    /// Requests one object, converted by `filter_map`.
+    pub fn one<T>(
+        &mut self,
+        message: Message,
+        filter_map: impl Fn(Message) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        Ok(self.request(message, NLM_F_REQUEST | NLM_F_ACK, filter_map)?.pop())
     }
 
-    /// What is picked of all that the message asks for, as it was at one moment. The rest is not kept: of a machine full of pods it
-    /// is megabytes.
-    pub fn list<T>(&mut self, message: Message, pick: impl Fn(Message) -> Option<T>) -> io::Result<Vec<T>> {
-        for _ in 0..TRIES {
-            match self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP, &pick) {
+    /// Requests a consistent dump, converted by `filter_map`. Other messages are dropped at once, because a full dump
+    /// can have megabytes.
+    pub fn list<T>(
+        &mut self,
+        message: Message,
+        filter_map: impl Fn(Message) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        for _ in 0..MAX_DUMP_RETRIES {
+            match self.request(message.clone(), NLM_F_REQUEST | NLM_F_DUMP, &filter_map) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 listed => return listed,
             }
@@ -100,11 +108,11 @@ impl Netlink {
         Err(io::Error::other("links and routes change faster than they can be listed"))
     }
 
-    fn ask<T>(
+    fn request<T>(
         &mut self,
         message: Message,
         flags: u16,
-        pick: impl Fn(Message) -> Option<T>,
+        filter_map: impl Fn(Message) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
@@ -115,11 +123,11 @@ impl Netlink {
         let mut bytes = vec![0; packet.buffer_len()];
         packet.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        self.answer(pick)
+        self.read_response(filter_map)
     }
 
-    fn answer<T>(&mut self, pick: impl Fn(Message) -> Option<T>) -> io::Result<Vec<T>> {
-        let (mut all, mut is_torn) = (Vec::new(), false);
+    fn read_response<T>(&mut self, filter_map: impl Fn(Message) -> Option<T>) -> io::Result<Vec<T>> {
+        let (mut all, mut is_interrupted) = (Vec::new(), false);
         loop {
             let (bytes, _) = self.socket.recv_from_full().map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock => {
@@ -132,24 +140,24 @@ impl Netlink {
                 let length = (u32::from_ne_bytes(*length) as usize).max(HEADER).next_multiple_of(4);
                 let packet = NetlinkMessage::<Message>::deserialize(rest);
                 rest = rest.get(length..).unwrap_or_default();
-                // Some kind of link that the library does not know is none of ours.
+                // Messages of link types that the library does not know are not about our links.
                 let Ok(packet) = packet else { continue };
                 if packet.header.sequence_number != self.sequence {
                     continue;
                 }
                 if packet.header.flags & NLM_F_DUMP_INTR != 0 {
-                    is_torn = true;
+                    is_interrupted = true;
                 }
                 match packet.payload {
                     NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
                     NetlinkPayload::Done(done) if done.code < 0 => {
                         return Err(io::Error::from_raw_os_error(-done.code));
                     }
-                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) if is_torn => {
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) if is_interrupted => {
                         return Err(io::ErrorKind::Interrupted.into());
                     }
                     NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(all),
-                    NetlinkPayload::InnerMessage(message) => all.extend(pick(message)),
+                    NetlinkPayload::InnerMessage(message) => all.extend(filter_map(message)),
                     _ => {}
                 }
             }
@@ -157,29 +165,29 @@ impl Netlink {
     }
 }
 
-/// Hears that links come, go or change, in the network namespace it was begun in.
-pub(super) struct Changes(Socket);
+/// Receives link changes in the network namespace where it was opened.
+pub(super) struct LinkEvents(Socket);
 
-impl Changes {
-    /// Begins to listen.
-    pub fn of_links() -> io::Result<Self> {
+impl LinkEvents {
+    /// Subscribes to link changes.
+    pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind(&SocketAddr::new(0, LINKS))?;
         Ok(Self(socket))
     }
 
-    /// Waits for the next change, at most so long, which is more than nothing. Blocks.
+    /// Waits for the next change, at most `at_most`, which must not be zero. Blocks.
     pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
         set_socket_timeout(&self.0, Timeout::Recv, Some(at_most))?;
         match self.0.recv_from_full() {
-            // More has changed than could be told.
+            // The socket buffer overflowed, which also means a change.
             Err(error) if is(&error, Errno::NOBUFS) || error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            heard => heard.map(drop),
+            received => received.map(drop),
         }
     }
 }
 
-/// Whether the kernel gave that for a reason.
+/// Whether the error has that errno.
 pub(super) fn is(error: &io::Error, reason: Errno) -> bool {
     error.raw_os_error() == Some(reason.raw_os_error())
 }

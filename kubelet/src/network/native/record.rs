@@ -1,7 +1,8 @@
-//! What is kept on disk of a sandbox's network, from before the engine makes the sandbox until it is gone.
+//! Records on disk of each sandbox's network, from before its creation until its removal.
 //!
-//! A sandbox has a directory with three files: what a pod sees as `/etc/hosts` and `/etc/resolv.conf`, and the record, which is
-//! written last and so says that the others are whole. Nothing is flushed: what a power cut takes, its sandboxes have not outlived.
+//! A sandbox has a directory with three files: its `/etc/hosts`, its `/etc/resolv.conf`, and the record. The record is
+//! written last, so that it shows that the others are complete. Nothing is synced, because sandboxes do not survive a
+//! power failure either.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -16,33 +17,32 @@ use crate::observed::PodUid;
 use crate::runtime::spec::HostPort;
 
 const RECORD: &str = "record.json";
-/// What is mounted as `/etc/hosts`.
+/// The file that is mounted as `/etc/hosts`.
 pub(super) const HOSTS: &str = "hosts";
-/// What is mounted as `/etc/resolv.conf`.
+/// The file that is mounted as `/etc/resolv.conf`.
 pub(super) const RESOLV: &str = "resolv.conf";
 
-/// What a sandbox has been given.
+/// The network of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
     uid: String,
     attempt: u32,
-    /// The pod as people call it, `namespace/name`; empty in what earlier versions wrote.
+    /// The pod as `namespace/name`; empty in records of earlier versions.
     #[serde(default)]
     pod: String,
-    /// The primary one first.
+    /// The addresses, the primary one first.
     pub addresses: Vec<IpAddr>,
-    /// Ports of the host.
     pub ports: Vec<HostPort>,
 }
 
 impl Record {
-    /// Of that sandbox, and of the pod that people call so.
+    /// The record of that sandbox; `pod` is `namespace/name`.
     pub fn new(key: &Key, pod: String, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
         Self { uid: key.uid.to_string(), attempt: key.attempt, pod, addresses, ports }
     }
 
-    /// The pod as people call it; its UID where that is all that is known.
+    /// The pod as `namespace/name`, or its UID if the name is not known.
     pub fn pod(&self) -> &str {
         if self.pod.is_empty() { &self.uid } else { &self.pod }
     }
@@ -52,7 +52,7 @@ impl Record {
     }
 }
 
-/// Whether there is any record in a directory.
+/// Whether the directory has a record.
 pub(super) fn is_any(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| entry.path().join(RECORD).exists())
@@ -64,10 +64,10 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Opens it, with all that is there; what was not finished goes.
+    /// Opens the directory and reads all records. Incomplete ones are removed.
     ///
     /// # Errors
-    /// When it cannot be made or read.
+    /// The directory cannot be created or read.
     pub fn open(directory: &Path) -> io::Result<(Self, Vec<(Key, Record)>)> {
         fs::create_dir_all(directory)?;
         let records = Self { directory: directory.to_owned() };
@@ -81,7 +81,7 @@ impl Records {
             let read = match fs::read(path.join(RECORD)) {
                 Ok(bytes) => serde_json::from_slice::<Record>(&bytes).ok(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                // What cannot be read now may be a running pod's.
+                // An unreadable record may belong to a running pod.
                 Err(error) => return Err(error),
             };
             match read {
@@ -92,18 +92,18 @@ impl Records {
         Ok((records, found))
     }
 
-    /// The directory of one.
+    /// The directory of one sandbox.
     pub fn path(&self, key: &Key) -> PathBuf {
         self.directory.join(format!("{}_{}", key.uid, key.attempt))
     }
 
-    /// Writes one and its files.
+    /// Writes a record and its files.
     pub fn write(&self, key: &Key, record: &Record, hosts: &str, resolv: &str) -> io::Result<()> {
         let path = self.path(key);
         fs::create_dir_all(&path)?;
         for (file, text) in [(HOSTS, hosts), (RESOLV, resolv)] {
             fs::write(path.join(file), text)?;
-            // Whoever a container runs as.
+            // Containers of any user may read the files.
             fs::set_permissions(path.join(file), fs::Permissions::from_mode(0o644))?;
         }
         let mut file = tempfile::NamedTempFile::new_in(&path)?;
@@ -112,7 +112,7 @@ impl Records {
         Ok(())
     }
 
-    /// Takes one away, the record first.
+    /// Removes a sandbox's directory, the record first.
     pub fn remove(&self, key: &Key) -> io::Result<()> {
         let path = self.path(key);
         match fs::remove_file(path.join(RECORD)).and_then(|()| fs::remove_dir_all(path)) {
@@ -123,4 +123,50 @@ impl Records {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Records survive a restart of the kubelet; incomplete ones are ignored.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs;
+
+    use super::{HOSTS, Key, RESOLV, Record, Records, is_any};
+    use crate::observed::PodUid;
+    use crate::runtime::spec::HostPort;
+
+    #[test]
+    fn what_was_written_is_found_and_what_was_begun_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let key = |uid: &str, attempt| Key { uid: PodUid::new(uid), attempt };
+        let port =
+            HostPort { host_ip: None, host_port: 80, container_port: 8080, protocol: "tcp".to_owned() };
+        let record = |key: &Key| {
+            let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+            Record::new(key, "default/web".to_owned(), addresses, vec![port.clone()])
+        };
+        let (records, none) = Records::open(directory.path()).unwrap();
+        assert!(none.is_empty() && !is_any(directory.path()));
+        for key in [key("a", 0), key("a", 1), key("b", 0), key("c", 0)] {
+            records.write(&key, &record(&key), "hosts", "resolv").unwrap();
+        }
+        records.remove(&key("a", 0)).unwrap();
+        records.remove(&key("a", 0)).unwrap();
+        fs::remove_file(records.path(&key("b", 0)).join("record.json")).unwrap();
+        fs::write(records.path(&key("c", 0)).join("record.json"), "{").unwrap();
+        let (records, found) = Records::open(directory.path()).unwrap();
+        assert_eq!(found, [(key("a", 1), record(&key("a", 1)))]);
+        assert!(is_any(directory.path()));
+        let path = records.path(&key("a", 1));
+        assert_eq!(fs::read_to_string(path.join(HOSTS)).unwrap(), "hosts");
+        assert_eq!(fs::read_to_string(path.join(RESOLV)).unwrap(), "resolv");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_pod_is_called_by_its_name_where_that_was_written_down() {
+        let called = |pod: &str| {
+            let text = format!(r#"{{"uid": "u", "attempt": 0, {pod} "addresses": [], "ports": []}}"#);
+            serde_json::from_str::<Record>(&text).unwrap().pod().to_owned()
+        };
+        assert_eq!((called(r#""pod": "shop/web","#), called("")), ("shop/web".to_owned(), "u".to_owned()));
+    }
+}

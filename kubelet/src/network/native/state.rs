@@ -1,4 +1,4 @@
-//! What is known of the sandboxes' networks. Pure.
+//! The known state of the sandboxes' networks. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -6,68 +6,69 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::record::Record;
-use super::{Standing, ipam};
+use super::{NetworkState, ipam};
 use crate::observed::PodUid;
 use crate::runtime::spec::HostPort;
 
-/// Which sandbox: a pod's UID and how many it had before.
+/// Identifies a sandbox: the pod's UID and the attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The pod.
+    /// The pod's UID.
     pub uid: PodUid,
-    /// Sandboxes it had before.
+    /// The number of earlier sandboxes of the pod.
     pub attempt: u32,
 }
 
-/// Sandboxes that are not being made, each with the number of its reservation.
-pub type Settled = HashMap<Key, u64>;
+/// Sandboxes whose creation has finished, with the serial number of their reservation.
+pub type KnownSandboxes = HashMap<Key, u64>;
 
-/// A process and the number of the network namespace it is in.
+/// A pid and the number of its network namespace.
 pub(super) type Process = (u32, u64);
 
 #[derive(Debug)]
 struct Entry {
     record: Record,
-    /// Which reservation it is: a sandbox may come again under the same key.
+    /// The serial number of the reservation, because a key may be reserved again.
     serial: u64,
-    /// It is being made: that the engine does not list it says nothing.
-    is_made: bool,
-    /// Its cable is laid.
+    /// Whether the creation has finished. Before that, the engine need not list the sandbox.
+    is_created: bool,
+    /// Whether its veth is up.
     is_up: bool,
-    /// It is being given back.
-    is_going: bool,
-    /// Where its cable leads to, as far as that is known.
-    leads_to: Option<Process>,
+    /// Whether it is being released.
+    is_releasing: bool,
+    /// The process in whose namespace the veth ends, if known.
+    process: Option<Process>,
 }
 
-/// All of them.
+/// The networks of all sandboxes.
 #[derive(Debug, Default)]
 pub(super) struct State {
     entries: HashMap<Key, Entry>,
-    /// Which sandbox bears which id in the engine.
+    /// Sandboxes by their ID in the engine.
     ids: HashMap<String, Key>,
-    /// The address given last of each range.
+    /// The last assigned address of each pod CIDR.
     last: Vec<Option<IpAddr>>,
     serial: u64,
 }
 
 impl State {
-    fn enter(&mut self, key: Key, record: Record, is_made: bool, is_up: bool) {
+    fn insert(&mut self, key: Key, record: Record, is_created: bool, is_up: bool) {
         self.serial += 1;
-        let entry = Entry { record, serial: self.serial, is_made, is_up, is_going: false, leads_to: None };
+        let entry =
+            Entry { record, serial: self.serial, is_created, is_up, is_releasing: false, process: None };
         self.entries.insert(key, entry);
     }
 
-    /// Takes in what an earlier kubelet wrote down.
-    pub fn know(&mut self, key: Key, record: Record, is_up: bool) {
-        self.enter(key, record, true, is_up);
+    /// Restores the record of an earlier kubelet.
+    pub fn restore(&mut self, key: Key, record: Record, is_up: bool) {
+        self.insert(key, record, true, is_up);
     }
 
-    /// Reserves the addresses that a sandbox has already, or free ones; it is being made from now on. `pod` is for people.
+    /// Reserves the addresses that the sandbox already has, or free ones, and begins its creation.
     ///
     /// # Errors
-    /// When none is left.
-    pub fn take(
+    /// No address is free.
+    pub fn reserve(
         &mut self,
         key: &Key,
         pod: String,
@@ -80,7 +81,7 @@ impl State {
         };
         let record = Record::new(key, pod, addresses, ports);
         self.ids.retain(|_, other| other != key);
-        self.enter(key.clone(), record.clone(), false, false);
+        self.insert(key.clone(), record.clone(), false, false);
         Ok(record)
     }
 
@@ -102,96 +103,103 @@ impl State {
         Ok(all)
     }
 
-    /// It is not being made any more, whatever came of it.
-    pub fn made(&mut self, key: &Key) {
+    /// Ends the creation, successful or not.
+    pub fn finish_creation(&mut self, key: &Key) {
         if let Some(entry) = self.entries.get_mut(key) {
-            entry.is_made = true;
+            entry.is_created = true;
         }
     }
 
-    /// What there is to say of a sandbox that the engine shows under that id. `is_bare`: the engine gave it no network.
-    pub fn standing(&mut self, key: &Key, id: &str, is_bare: bool, process: Option<Process>) -> Standing {
+    /// The network state of a sandbox with that ID. `is_bare`: the engine gave it no network.
+    pub fn network_state(
+        &mut self,
+        key: &Key,
+        id: &str,
+        is_bare: bool,
+        found: Option<Process>,
+    ) -> NetworkState {
         let Some(entry) = self.entries.get_mut(key).filter(|_| is_bare) else {
-            return if is_bare { Standing::Lost } else { Standing::NotOurs };
+            return if is_bare { NetworkState::Lost } else { NetworkState::NotOurs };
         };
         if !self.ids.contains_key(id) {
             self.ids.retain(|_, other| other != key);
             self.ids.insert(id.to_owned(), key.clone());
         }
-        if entry.is_up && entry.leads_to.is_none() {
-            entry.leads_to = process;
+        if entry.is_up && entry.process.is_none() {
+            entry.process = found;
         }
         let addresses = entry.record.addresses.clone();
-        match (entry.is_up, entry.leads_to, process) {
-            (true, Some((_, known)), Some((_, now))) if known != now => Standing::Lost,
-            (true, ..) => Standing::Up(addresses),
-            (false, ..) => Standing::Down(addresses),
+        match (entry.is_up, entry.process, found) {
+            (true, Some((_, key_and_serial)), Some((_, now))) if key_and_serial != now => NetworkState::Lost,
+            (true, ..) => NetworkState::Up(addresses),
+            (false, ..) => NetworkState::Down(addresses),
         }
     }
 
-    /// The sandbox of that id.
+    /// The sandbox with that ID.
     pub fn key_of(&self, id: &str) -> Option<Key> {
         self.ids.get(id).cloned()
     }
 
-    /// The addresses of the sandbox of that id.
+    /// The addresses of the sandbox with that ID.
     pub fn addresses_of(&self, id: &str) -> Option<Vec<IpAddr>> {
         Some(self.entries.get(self.ids.get(id)?)?.record.addresses.clone())
     }
 
-    /// The sandbox of that id, with the number of its reservation.
-    pub fn known(&self, id: &str) -> Option<(Key, u64)> {
+    /// The sandbox with that ID, and the serial number of its reservation.
+    pub fn key_and_serial(&self, id: &str) -> Option<(Key, u64)> {
         let key = self.ids.get(id)?;
         Some((key.clone(), self.entries.get(key)?.serial))
     }
 
-    /// What a sandbox has whose cable is still to be laid.
+    /// The record of a sandbox whose veth is not up yet.
     pub fn not_up(&self, key: &Key) -> Option<Record> {
         self.entries
             .get(key)
-            .filter(|entry| !entry.is_up && !entry.is_going)
+            .filter(|entry| !entry.is_up && !entry.is_releasing)
             .map(|entry| entry.record.clone())
     }
 
-    /// Its cable is laid.
-    pub fn up(&mut self, key: &Key, pid: u32, namespace: u64) {
+    /// Records that the veth is up.
+    pub fn set_up(&mut self, key: &Key, pid: u32, namespace: u64) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.is_up = true;
-            entry.leads_to = Some((pid, namespace));
+            entry.process = Some((pid, namespace));
         }
     }
 
-    /// All whose cable is laid.
+    /// All sandboxes whose veth is up.
     pub fn all_up(&self) -> impl Iterator<Item = (&Key, &Record, Option<Process>)> {
-        let up = self.entries.iter().filter(|(_, entry)| entry.is_up && !entry.is_going);
-        up.map(|(key, entry)| (key, &entry.record, entry.leads_to))
+        let attached = self.entries.iter().filter(|(_, entry)| entry.is_up && !entry.is_releasing);
+        attached.map(|(key, entry)| (key, &entry.record, entry.process))
     }
 
-    /// All that are made.
-    pub fn settled(&self) -> Settled {
-        let made = self.entries.iter().filter(|(_, entry)| entry.is_made);
-        made.map(|(key, entry)| (key.clone(), entry.serial)).collect()
+    /// All sandboxes whose creation has finished.
+    pub fn known_sandboxes(&self) -> KnownSandboxes {
+        let finish_creation = self.entries.iter().filter(|(_, entry)| entry.is_created);
+        finish_creation.map(|(key, entry)| (key.clone(), entry.serial)).collect()
     }
 
-    /// It is to be given back, if it is still the one that was meant; what it has is free after [`State::gone`].
-    pub fn goes(&mut self, key: &Key, serial: u64) -> Option<Record> {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.serial == serial && entry.is_made)?;
-        entry.is_going = true;
+    /// Begins the release of a reservation, if its serial number still matches. The addresses are free after
+    /// [`State::finish_release`].
+    pub fn begin_release(&mut self, key: &Key, serial: u64) -> Option<Record> {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.serial == serial && entry.is_created)?;
+        entry.is_releasing = true;
         Some(entry.record.clone())
     }
 
-    /// It is given back.
-    pub fn gone(&mut self, key: &Key) {
+    /// Frees the addresses.
+    pub fn finish_release(&mut self, key: &Key) {
         self.entries.remove(key);
         self.ids.retain(|_, other| other != key);
     }
 
-    /// All addresses that are reserved.
+    /// All reserved addresses.
     pub fn addresses(&self) -> Vec<IpAddr> {
         self.entries.values().flat_map(|entry| entry.record.addresses.iter().copied()).collect()
     }
 
-    /// Whether there are none.
+    /// Whether there are no reservations.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

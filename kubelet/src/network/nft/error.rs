@@ -1,84 +1,94 @@
-//! Why packet rules could not be read or set, and what to do.
+//! Errors of reading or setting packet rules, each with a remedy.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Packet rules are not as they should be, or are not known.
+/// Packet rules could not be read or set.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel was built or started without.
+    /// The kernel has no nf_tables.
     #[error(
         "cannot {doing}: the kernel has no nf_tables ({source}): load the module nf_tables, or use --pod-network docker"
     )]
     Missing {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What it said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The process may not.
+    /// The process lacks permission.
     #[error("cannot {doing}: {source}: it needs CAP_NET_ADMIN in the network namespace of the host")]
     Denied {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The kernel does not know something that a rule consists of.
+    /// The kernel lacks a feature that a rule needs.
     #[error(
         "cannot {doing}: the kernel lacks a part of nf_tables for {what} ({source}): load the modules nft_chain_nat, nft_nat, \
          nft_masq, nft_ct and nft_fib_inet, or use --pod-network docker"
     )]
-    Lacking {
-        /// What was to be done.
+    Unsupported {
+        /// The operation.
         doing: &'static str,
-        /// What was refused.
+        /// The rejected part.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The kernel does not take something.
+    /// The kernel rejects a message.
     #[error("cannot {doing}: the kernel refuses {what}: {source}")]
     Refused {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What was refused.
+        /// The rejected part.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// Somebody else changes rules whenever these are changed.
-    #[error("cannot {doing}: some other program changes packet rules all the time; try again")]
-    Restless {
-        /// What was to be done.
+    /// The kernel has no nf_tables for bridges.
+    #[error(
+        "cannot {doing}: the kernel has no nf_tables of family bridge ({source}), see CONFIG_NF_TABLES_BRIDGE"
+    )]
+    NoBridgeFamily {
+        /// The operation.
+        doing: &'static str,
+        /// The refusal of the kernel.
+        source: io::Error,
+    },
+    /// Another program changes rules all the time.
+    #[error("cannot {doing}: another program changes packet rules all the time; try again")]
+    Contended {
+        /// The operation.
         doing: &'static str,
     },
-    /// The table is not there, or is not ours any more.
-    #[error("the packet rules of table inet {table} are gone or changed: they have to be set anew")]
+    /// The table is gone or was changed by another program.
+    #[error("the packet rules of table inet {table} are missing or changed: they have to be set again")]
     Gone {
-        /// Its name.
+        /// The table name.
         table: String,
     },
-    /// The older firewall of the kernel, which only its own program can change.
+    /// The legacy iptables firewall could not be changed.
     #[error(
-        "the firewall of iptables-legacy may drop what pods send and get, and cannot be opened: {command}: {told}; \
-         accept FORWARD for the bridge yourself, or use nf_tables alone"
+        "the legacy iptables firewall may drop packets of pods, and cannot be changed: {command}: {message}; accept FORWARD for \
+         the bridge yourself, or use nf_tables only"
     )]
     Legacy {
-        /// What was run.
+        /// The command line.
         command: String,
-        /// What came of it.
-        told: String,
+        /// The output of the command.
+        message: String,
     },
 }
 
 impl Error {
-    /// The first thing that is asked fails.
+    /// Classifies the error of the first request.
     pub(super) fn opening(doing: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::PERM | Errno::ACCESS => Self::Denied { doing, source: errno.into() },
-            // No netfilter at all, or none of nf_tables in it.
+            // The kernel lacks netfilter, or nf_tables in it.
             Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::INVAL | Errno::OPNOTSUPP => {
                 Self::Missing { doing, source: errno.into() }
             }
@@ -86,12 +96,12 @@ impl Error {
         }
     }
 
-    /// Something that was to be changed or read, as [`super::socket::Fault::Refused`] names it.
+    /// Classifies a rejection by the kernel; `what` names the rejected object, see [`super::socket::RequestError::Refused`].
     pub(super) fn refused(doing: &'static str, errno: Errno, what: String) -> Self {
         let source = errno.into();
         match errno {
             Errno::PERM | Errno::ACCESS => Self::Denied { doing, source },
-            Errno::NOENT | Errno::OPNOTSUPP => Self::Lacking { doing, what, source },
+            Errno::NOENT | Errno::OPNOTSUPP => Self::Unsupported { doing, what, source },
             _ => Self::Refused { doing, what, source },
         }
     }

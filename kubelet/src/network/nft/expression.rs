@@ -1,72 +1,72 @@
-//! What rules consist of: a packet's property into a register, a register compared, and what follows. Pure.
+//! Expressions of nftables rules: load a property of the packet into a register, compare it, and act. Pure.
 //!
-//! A rule goes on to its next expression as long as each one holds. Numbers are those of linux/netfilter/nf_tables.h.
+//! A rule ends at the first expression that does not match. Numbers are those of linux/netfilter/nf_tables.h.
 
 use super::Family;
 use super::wire::Attributes;
 
-/// One step of a rule.
+/// One expression of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression(Attributes);
 
-/// The first register; a value goes on into the following ones, four bytes each.
-const FIRST: u32 = 8;
-/// What is decided, as a register.
+/// The first register. A value continues in the next registers, four bytes each.
+pub(super) const FIRST: u32 = 8;
+/// The verdict register.
 const DECISION: u32 = 0;
 
-const META_IIFNAME: u32 = 6;
+pub(super) const META_IIFNAME: u32 = 6;
 const META_OIFNAME: u32 = 7;
 const META_NFPROTO: u32 = 15;
-const META_L4PROTO: u32 = 16;
+pub(super) const META_L4PROTO: u32 = 16;
 
 impl Expression {
     fn new(name: &str, data: &Attributes) -> Self {
         Self(Attributes::new().text(1, name).nested(2, data))
     }
 
-    /// As an element of a rule's list.
+    /// The expression as a list element.
     pub fn attributes(&self) -> &Attributes {
         &self.0
     }
 }
 
-/// It comes in by an interface.
-pub fn comes_in_by(interface: &str) -> Vec<Expression> {
+/// Matches the input interface.
+pub fn iif_is(interface: &str) -> Vec<Expression> {
     vec![meta(META_IIFNAME, FIRST), compare(true, &name(interface))]
 }
 
-/// It goes out by an interface.
-pub fn goes_out_by(interface: &str) -> Vec<Expression> {
+/// Matches the output interface.
+pub fn oif_is(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(true, &name(interface))]
 }
 
-/// It goes out by another interface.
-pub fn goes_out_elsewhere(interface: &str) -> Vec<Expression> {
+/// Matches any other output interface.
+pub fn oif_is_not(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(false, &name(interface))]
 }
 
-/// It is of a family.
-pub fn is_of(family: Family) -> Vec<Expression> {
+/// Matches the address family.
+pub fn family_is(family: Family) -> Vec<Expression> {
     vec![meta(META_NFPROTO, FIRST), compare(true, &[family.number()])]
 }
 
-/// It is from an address that begins with as many bits of `address`.
-pub fn is_from(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
-    begins(family, family.source_offset(), address, bits)
+/// Matches a source address with the same first `bits` bits as `address`.
+pub fn source_in(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
+    in_prefix(family, family.source_offset(), address, bits)
 }
 
-/// It is to an address that begins with as many bits of `address`.
-pub fn is_to(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
-    begins(family, family.destination_offset(), address, bits)
+/// Matches a destination address with the same first `bits` bits as `address`.
+pub fn destination_in(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
+    in_prefix(family, family.destination_offset(), address, bits)
 }
 
-/// It is to an address that stands in no range of a set.
-pub fn is_to_none_of(family: Family, set: &str) -> Vec<Expression> {
+/// Matches a destination address that is in no interval of the set.
+pub fn destination_not_in_set(family: Family, set: &str) -> Vec<Expression> {
     vec![destination(family, FIRST), lookup(set, None, true)]
 }
 
-/// It is to an address of this host.
-pub fn is_to_this_host() -> Vec<Expression> {
+/// Matches a destination address of this host.
+pub fn is_to_local_address() -> Vec<Expression> {
     const RESULT_ADDRESS_TYPE: u32 = 3;
     const OF_DESTINATION: u32 = 2;
     /// `RTN_LOCAL` (linux/rtnetlink.h).
@@ -75,8 +75,8 @@ pub fn is_to_this_host() -> Vec<Expression> {
     vec![Expression::new("fib", &data), compare(true, &LOCAL.to_ne_bytes())]
 }
 
-/// Its connection was sent elsewhere than it was addressed to.
-pub fn was_redirected() -> Vec<Expression> {
+/// Matches connections with DNAT.
+pub fn is_dnat() -> Vec<Expression> {
     const STATUS: u32 = 2;
     /// `IPS_DST_NAT` (linux/netfilter/nf_conntrack_common.h).
     const REDIRECTED: u32 = 1 << 5;
@@ -84,8 +84,8 @@ pub fn was_redirected() -> Vec<Expression> {
     vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(false, &[0; 4])]
 }
 
-/// It is none of a connection that the kernel keeps track of.
-pub fn is_of_no_connection() -> Vec<Expression> {
+/// Matches packets without a tracked connection.
+pub fn is_untracked() -> Vec<Expression> {
     const STATE: u32 = 0;
     /// `NF_CT_STATE_INVALID_BIT` and `NF_CT_STATE_UNTRACKED_BIT` (linux/netfilter/nf_conntrack_common.h).
     const UNKNOWN: u32 = 1 | 1 << 6;
@@ -93,30 +93,31 @@ pub fn is_of_no_connection() -> Vec<Expression> {
     vec![Expression::new("ct", &state), mask(&UNKNOWN.to_ne_bytes()), compare(false, &[0; 4])]
 }
 
-/// It goes the way of its connection's first packet, so it answers nothing.
-pub fn is_no_answer() -> Vec<Expression> {
+/// Matches packets in the direction of the connection's first packet.
+pub fn is_original_direction() -> Vec<Expression> {
     const DIRECTION: u32 = 1;
     let direction = Attributes::new().number(1, FIRST).number(2, DIRECTION);
     vec![Expression::new("ct", &direction), compare(true, &[ORIGINAL])]
 }
 
-/// Its connection was addressed to what a map has a value for, whatever has become of the address since.
-pub fn was_addressed_to(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
+/// Matches connections whose original destination is a key of the map, regardless of DNAT.
+pub fn original_destination_in(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
     /// `NFT_CT_PROTO_DST`.
     const PORT: u32 = 12;
     let protocol = if by_address { FIRST + words(family) } else { FIRST };
-    let mut all = if by_address { vec![asked(family.asked_address(), FIRST)] } else { Vec::new() };
+    let mut all =
+        if by_address { vec![original(family.original_destination_key(), FIRST)] } else { Vec::new() };
     all.extend([
         meta(META_L4PROTO, protocol),
-        asked(PORT, protocol + 1),
-        // Whether there is a value is all that counts.
+        original(PORT, protocol + 1),
+        // Only the match counts; the value is not used.
         lookup(map, Some(FIRST), false),
     ]);
     all
 }
 
-/// It is sent to where a map says for its protocol and port, and for its address as well if `by_address`; the rule ends if
-/// the map says nothing.
+/// DNAT to the target that the map has for the packet's protocol and port, and for its address if `by_address`. The
+/// rule ends without a map entry.
 pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
     const DESTINATION: u32 = 1;
     const PORT_OFFSET: u32 = 2;
@@ -137,27 +138,27 @@ pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> 
     all
 }
 
-/// It gets the address of the interface that it leaves by.
+/// Masquerades as the address of the output interface.
 pub fn masquerade() -> Expression {
     Expression::new("masq", &Attributes::new())
 }
 
-/// It is counted.
+/// Counts the packet.
 pub fn count() -> Expression {
     Expression::new("counter", &Attributes::new())
 }
 
-/// It may pass this chain.
+/// Accepts the packet in this chain.
 pub fn accept() -> Expression {
     decide(&Attributes::new().number(1, 1))
 }
 
-/// It goes no further.
+/// Drops the packet.
 pub fn drop() -> Expression {
     decide(&Attributes::new().number(1, 0))
 }
 
-/// The rules of another chain are next.
+/// Jumps to another chain.
 pub fn jump(chain: &str) -> Expression {
     const JUMP: i32 = -3;
     decide(&Attributes::new().bytes(1, &JUMP.to_be_bytes()).text(2, chain))
@@ -165,11 +166,11 @@ pub fn jump(chain: &str) -> Expression {
 
 const BASE_NETWORK: u32 = 1;
 
-/// `IP_CT_DIR_ORIGINAL`: the way of a connection's first packet.
+/// `IP_CT_DIR_ORIGINAL`: the direction of a connection's first packet.
 const ORIGINAL: u8 = 0;
 const BASE_TRANSPORT: u32 = 2;
 
-fn begins(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expression> {
+fn in_prefix(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expression> {
     let length = usize::from(family.address_length());
     let ones: Vec<u8> =
         (0..length).map(|byte| mask_byte(usize::from(bits).saturating_sub(byte * 8))).collect();
@@ -178,7 +179,7 @@ fn begins(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expressi
     vec![whole, mask(&ones), compare(true, &wanted)]
 }
 
-/// A byte whose first bits are ones.
+/// A byte whose first `ones` bits are set.
 fn mask_byte(ones: usize) -> u8 {
     u8::MAX.checked_shl(8 - ones.min(8) as u32).unwrap_or(0)
 }
@@ -187,31 +188,31 @@ fn destination(family: Family, register: u32) -> Expression {
     payload(BASE_NETWORK, family.destination_offset(), u32::from(family.address_length()), register)
 }
 
-/// Registers that an address takes.
+/// The number of registers for an address.
 fn words(family: Family) -> u32 {
     u32::from(family.address_length()) / 4
 }
 
-/// What a connection was asked for with, by its first packet.
-fn asked(key: u32, register: u32) -> Expression {
+/// Loads a property of the connection's original direction.
+fn original(key: u32, register: u32) -> Expression {
     Expression::new("ct", &Attributes::new().number(1, register).number(2, key).bytes(3, &[ORIGINAL]))
 }
 
-/// The name of an interface as iptables compares it: with the zero at its end.
+/// An interface name with its terminating zero, as iptables compares it.
 fn name(interface: &str) -> Vec<u8> {
     [interface.as_bytes(), &[0]].concat()
 }
 
-fn meta(key: u32, register: u32) -> Expression {
+pub(super) fn meta(key: u32, register: u32) -> Expression {
     Expression::new("meta", &Attributes::new().number(1, register).number(2, key))
 }
 
-fn payload(base: u32, offset: u32, length: u32, register: u32) -> Expression {
+pub(super) fn payload(base: u32, offset: u32, length: u32, register: u32) -> Expression {
     let data = Attributes::new().number(1, register).number(2, base).number(3, offset).number(4, length);
     Expression::new("payload", &data)
 }
 
-fn mask(ones: &[u8]) -> Expression {
+pub(super) fn mask(ones: &[u8]) -> Expression {
     let data = Attributes::new()
         .number(1, FIRST)
         .number(2, FIRST)
@@ -221,12 +222,12 @@ fn mask(ones: &[u8]) -> Expression {
     Expression::new("bitwise", &data)
 }
 
-fn compare(equal: bool, with: &[u8]) -> Expression {
+pub(super) fn compare(equal: bool, with: &[u8]) -> Expression {
     let data = Attributes::new().number(1, FIRST).number(2, u32::from(!equal)).nested(3, &value(with));
     Expression::new("cmp", &data)
 }
 
-fn lookup(set: &str, into: Option<u32>, inverted: bool) -> Expression {
+pub(super) fn lookup(set: &str, into: Option<u32>, inverted: bool) -> Expression {
     let mut data = Attributes::new().text(1, set).number(2, FIRST);
     if let Some(register) = into {
         data = data.number(3, register);
@@ -242,7 +243,7 @@ fn decide(verdict: &Attributes) -> Expression {
     Expression::new("immediate", &Attributes::new().number(1, DECISION).nested(2, &data))
 }
 
-/// A value as an attribute of nf_tables.
+/// A value as an nftables attribute.
 pub fn value(bytes: &[u8]) -> Attributes {
     Attributes::new().bytes(1, bytes)
 }
@@ -251,7 +252,7 @@ pub fn value(bytes: &[u8]) -> Attributes {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::super::Family;
-    use super::{Expression, begins, comes_in_by, mask_byte, redirect};
+    use super::{Expression, iif_is, in_prefix, mask_byte, redirect};
     use crate::network::nft::wire::{Message, find, messages, number, text};
 
     /// Name and data of an expression, as the kernel reads it.
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn a_prefix_ends_within_a_byte() {
         assert_eq!([0, 1, 7, 8, 9].map(mask_byte), [0, 0x80, 0xfe, 0xff, 0xff]);
-        let all = begins(Family::V4, 12, &[10, 244, 7, 9], 22);
+        let all = in_prefix(Family::V4, 12, &[10, 244, 7, 9], 22);
         let (_, ones) = read(&all[1]);
         assert_eq!(find(find(&ones, 4).unwrap(), 1).unwrap(), [255, 255, 252, 0]);
         let (_, compared) = read(&all[2]);
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_name_is_compared_to_its_end() {
-        let (name, data) = read(&comes_in_by("br0")[1]);
+        let (name, data) = read(&iif_is("br0")[1]);
         assert_eq!((name.as_str(), find(find(&data, 3).unwrap(), 1).unwrap()), ("cmp", &b"br0\0"[..]));
     }
 

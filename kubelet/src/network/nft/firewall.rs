@@ -1,54 +1,55 @@
-//! Beside other firewalls: what they drop for want of a rule is accepted for pods; what they have rules for is theirs. Pure.
+//! Cooperation with other firewalls: where their default policy drops forwarded packets, those of pods are accepted.
+//! Their rules are respected. Pure.
 //!
-//! A chain whose policy is to drop gets two rules at its end. That changes its default for the bridge and no rule of its
-//! administrator. They are found again by their comments.
+//! A chain with the policy "drop" gets two rules at its end. These change the default for the bridge, and none of the
+//! administrator's rules. Their comments identify them.
 
 use super::Node;
-use super::expression::{Expression, accept, comes_in_by, count, goes_out_by};
+use super::expression::{Expression, accept, count, iif_is, oif_is};
 use super::table::{kind, new_rule};
 use super::wire::{Attributes, Message};
 
-/// A chain of somebody else that sees what is forwarded.
+/// A chain of another table that sees forwarded packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
     /// `NFPROTO_*`.
     pub family: u8,
-    /// Its table.
+    /// The table name.
     pub table: String,
-    /// Its name.
+    /// The chain name.
     pub chain: String,
-    /// Whether it drops what no rule decides on.
+    /// Whether its policy is to drop.
     pub drops: bool,
-    /// Whether a program that runs has the table to itself.
+    /// Whether a running program owns the table exclusively.
     pub is_owned: bool,
-    /// Rules of ours in it, in their order.
-    pub ours: Vec<Ours>,
+    /// Our rules in the chain, in order.
+    pub ours: Vec<OwnRule>,
 }
 
-/// A rule of ours in a chain of somebody else.
+/// One of our rules in a chain of another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ours {
-    /// The kernel's number for it.
+pub struct OwnRule {
+    /// The rule's handle in the kernel.
     pub handle: u64,
-    /// Which of the two it is.
+    /// The comment that identifies the rule.
     pub comment: String,
 }
 
 impl Forward {
-    /// What takes our rules out of it.
-    pub fn without_ours(&self) -> Vec<Message> {
-        let delete = |rule: &Ours| {
+    /// The messages that delete our rules.
+    pub fn delete_own_rules(&self) -> Vec<Message> {
+        let delete = |rule: &OwnRule| {
             let which = Attributes::new().text(1, &self.table).text(2, &self.chain).long(3, rule.handle);
             Message::new(kind::DELETE_RULE, 0, self.family, which)
         };
         self.ours.iter().map(delete).collect()
     }
 
-    fn with_ours(&self, node: &Node) -> Vec<Message> {
-        let rules = [comes_in_by(&node.bridge), goes_out_by(&node.bridge)];
+    fn add_own_rules(&self, node: &Node) -> Vec<Message> {
+        let rules = [iif_is(&node.bridge), oif_is(&node.bridge)];
         let rules = rules.into_iter().zip(comments(&node.name));
         let rules = rules.map(|(which, comment)| {
-            // Counted, as iptables has every rule.
+            // iptables counts each rule.
             let rule: Vec<Expression> = which.into_iter().chain([count(), accept()]).collect();
             new_rule(self.family, &self.table, &self.chain, &comment, &rule)
         });
@@ -65,23 +66,23 @@ impl Forward {
     }
 }
 
-/// The comments of our two rules, in their order.
+/// The comments of our two rules, in order.
 pub fn comments(name: &str) -> [String; 2] {
     [format!("{name}: from pods"), format!("{name}: to pods")]
 }
 
-/// What is to be changed in chains of others.
+/// The changes of other tables' chains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Firewalls {
-    /// The changes.
+    /// The messages to send.
     pub messages: Vec<Message>,
-    /// Chains that let pods through now and did not before.
+    /// Chains that accept packets of pods now and did not before.
     pub opened: Vec<String>,
-    /// Chains that do not, and that we cannot change.
+    /// Chains that drop packets of pods and cannot be changed.
     pub closed: Vec<String>,
 }
 
-/// What is to be changed: both rules where a chain drops, none where it does not.
+/// Plans the changes: both rules in chains that drop, none in others.
 pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
     let wanted = comments(&node.name);
     let mut firewalls = Firewalls::default();
@@ -91,11 +92,11 @@ pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
             (true, true) => {}
             (true, false) if chain.is_owned => firewalls.closed.push(chain.name()),
             (true, false) => {
-                firewalls.messages.extend(chain.without_ours());
-                firewalls.messages.extend(chain.with_ours(node));
+                firewalls.messages.extend(chain.delete_own_rules());
+                firewalls.messages.extend(chain.add_own_rules(node));
                 firewalls.opened.push(chain.name());
             }
-            (false, _) => firewalls.messages.extend(chain.without_ours()),
+            (false, _) => firewalls.messages.extend(chain.delete_own_rules()),
         }
     }
     firewalls
@@ -103,16 +104,16 @@ pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
 
 #[cfg(test)]
 mod tests {
-    use super::{Forward, Node, Ours, comments, plan};
+    use super::{Forward, Node, OwnRule, comments, plan};
 
     fn chain(drops: bool, ours: &[&str]) -> Forward {
         let ours = ours.iter().zip(1..);
-        let ours = ours.map(|(comment, handle)| Ours { handle, comment: (*comment).to_owned() });
+        let ours = ours.map(|(comment, handle)| OwnRule { handle, comment: (*comment).to_owned() });
         let (table, chain) = ("filter".to_owned(), "FORWARD".to_owned());
         Forward { family: 2, table, chain, drops, is_owned: false, ours: ours.collect() }
     }
 
-    /// How many rules are deleted and how many made.
+    /// The numbers of deleted and created rules.
     fn check(chain: Forward, deleted: usize, made: usize) {
         let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
         let planned = plan(&node, std::slice::from_ref(&chain));

@@ -1,5 +1,5 @@
-//! The firewall of iptables before nf_tables, which has no netlink and tells nobody what becomes of it: the one place where a
-//! program is run, where that firewall is in use.
+//! The legacy iptables firewall, which can only be changed with its own program. The program is run only where that
+//! firewall is in use.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use super::Error;
 use super::firewall::comments;
 
-/// One family of it.
+/// The firewall of one address family.
 struct Tables {
-    /// Where the kernel names those that are in use, in the network namespace of this thread.
+    /// The kernel's list of tables in use, in this thread's network namespace.
     names: &'static str,
-    /// The program that changes them, and the name it has where there is no other.
+    /// The program names to try, in order.
     programs: [&'static str; 2],
 }
 
@@ -21,11 +21,11 @@ const FAMILIES: [Tables; 2] = [
     Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
 ];
 
-/// Lets pods behind a bridge through where the older firewall drops what no rule decides on; the chains that had to be opened. Does
-/// nothing where it is not in use.
+/// Accepts packets of the bridge where the FORWARD policy is to drop. Returns the chains that were changed. Does
+/// nothing if the firewall is not in use.
 ///
 /// # Errors
-/// It is in use and cannot be asked or changed.
+/// The firewall is in use and cannot be read or changed.
 pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
     let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
@@ -45,10 +45,10 @@ pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
     Ok(opened)
 }
 
-/// Takes away what [`open`] put there.
+/// Removes the rules of [`open`].
 ///
 /// # Errors
-/// It is in use and cannot be asked or changed.
+/// The firewall is in use and cannot be read or changed.
 pub fn close(bridge: &str) -> Result<(), Error> {
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
@@ -63,11 +63,11 @@ pub fn close(bridge: &str) -> Result<(), Error> {
 
 impl Tables {
     fn are_used(&self) -> bool {
-        // Where the kernel has none of it, there is no such file.
+        // The file is missing if the kernel lacks the firewall.
         fs::read_to_string(self.names).is_ok_and(|names| names.lines().any(|name| name == "filter"))
     }
 
-    /// The program that is there and is not that of nf_tables under the same name.
+    /// The first installed program that is not a front end of nf_tables.
     fn program(&self) -> Result<&'static str, Error> {
         for program in self.programs {
             match Command::new(program).arg("--version").output() {
@@ -81,12 +81,12 @@ impl Tables {
     }
 }
 
-/// Whether a list of rules begins with the policy to drop.
+/// Whether the listed policy of FORWARD is to drop.
 fn drops(listed: &[u8]) -> bool {
     String::from_utf8_lossy(listed).lines().any(|line| line == "-P FORWARD DROP")
 }
 
-/// What the two rules say.
+/// The arguments of our two rules.
 fn rules(bridge: &str) -> [Vec<String>; 2] {
     let [from, to] = comments(bridge);
     [("-i", from), ("-o", to)].map(|(way, comment)| {
@@ -100,9 +100,9 @@ fn has(program: &'static str, rule: &[String]) -> Result<bool, Error> {
     let output = start(program, &arguments)?;
     match output.status.code() {
         Some(0) => Ok(true),
-        // No such rule; what is wrong with the question has other numbers.
+        // The rule does not exist; other errors have other codes.
         Some(1) => Ok(false),
-        _ => Err(told(program, &arguments, &output)),
+        _ => Err(command_error(program, &arguments, &output)),
     }
 }
 
@@ -116,26 +116,27 @@ fn arguments<'a>(how: &'static str, rule: &'a [String]) -> Vec<&'a str> {
 
 fn run(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
     let output = start(program, arguments)?;
-    if output.status.success() { Ok(output) } else { Err(told(program, arguments, &output)) }
+    if output.status.success() { Ok(output) } else { Err(command_error(program, arguments, &output)) }
 }
 
-/// How long others may be at the same tables.
-const WITHIN_SECONDS: &str = "5";
+/// How long to wait for another program that holds the lock of the tables, in seconds.
+const LOCK_TIMEOUT_SECONDS: &str = "5";
 
-/// Runs it, waiting for others that are at the same tables.
+/// Runs the program; it waits for the lock of the tables.
 fn start(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
-    let run = Command::new(program).args(["-w", WITHIN_SECONDS]).args(arguments).output();
+    let run = Command::new(program).args(["-w", LOCK_TIMEOUT_SECONDS]).args(arguments).output();
     run.map_err(|error| failed(program, arguments, error.to_string()))
 }
 
-fn told(program: &str, arguments: &[&str], output: &Output) -> Error {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let told = if told.trim().is_empty() { output.status.to_string() } else { told.trim().to_owned() };
-    failed(program, arguments, told)
+fn command_error(program: &str, arguments: &[&str], output: &Output) -> Error {
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message =
+        if message.trim().is_empty() { output.status.to_string() } else { message.trim().to_owned() };
+    failed(program, arguments, message)
 }
 
-fn failed(program: &str, arguments: &[&str], told: String) -> Error {
-    Error::Legacy { command: format!("{program} {}", arguments.join(" ")), told }
+fn failed(program: &str, arguments: &[&str], message: String) -> Error {
+    Error::Legacy { command: format!("{program} {}", arguments.join(" ")), message }
 }
 
 #[cfg(test)]

@@ -1,18 +1,22 @@
-//! What the kernel does with the packets of pods: ports of the host that lead to them, masquerading, and a way past firewalls.
+//! Packet rules for pods in nftables: host-port DNAT, masquerading, and exceptions in other firewalls.
 //!
-//! All of it is one table of our own and two rules in each chain of somebody else's that would drop what is forwarded. It is
-//! set by netlink alone; changes are worked out from what is there ([`ports::plan`], [`firewall::plan`], [`table::Table`]),
-//! sent in one batch that the kernel carries out as a whole, and refused by it if anybody changed any rule meanwhile.
-//! The calls block for as long as the kernel works, which is a few milliseconds at most: they belong on a thread of their own.
+//! The rules are one table of our own, and two rules in each chain of another table that drops forwarded packets by
+//! default. All is set by netlink. Changes are computed from the current rules ([`host_ports::plan`],
+//! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another program
+//! changed rules meanwhile.
+//!
+//! Calls block for up to a few milliseconds and belong on a blocking thread.
 
+mod antispoof;
+mod conntrack;
 mod error;
 mod expression;
 mod firewall;
-mod flows;
+mod frames;
+mod host_ports;
+mod intervals;
 pub mod legacy;
-mod look;
-mod ports;
-mod ranges;
+mod snapshot;
 mod socket;
 mod table;
 mod watch;
@@ -20,33 +24,35 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
 
 use ipnet::IpNet;
 
+pub use antispoof::{POD_PORT_PREFIX, PodPort};
 pub use error::Error;
-pub use ports::{Changes, Port, Protocol, plan};
+pub use host_ports::{Changes, Port, Protocol, plan};
 pub use watch::Watch;
 
 use firewall::Forward;
-use look::There;
-use socket::{Fault, Socket};
+use snapshot::KernelRules;
+use socket::{RequestError, Socket};
 use table::Table;
 use wire::Message;
 
-/// A version of IP.
+/// An IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// The fourth.
+    /// IPv4.
     V4,
-    /// The sixth.
+    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// Both of them.
+    /// Both versions.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    /// That of an address.
+    /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
@@ -72,7 +78,7 @@ impl Family {
         u32::from(self.address_length()) * 8
     }
 
-    /// Where a packet says who sent it, in bytes.
+    /// Offset of the source address in the IP header, in bytes.
     fn source_offset(self) -> u32 {
         match self {
             Self::V4 => 12,
@@ -80,28 +86,28 @@ impl Family {
         }
     }
 
-    /// Where a packet says who is to get it, in bytes.
+    /// Offset of the destination address in the IP header, in bytes.
     fn destination_offset(self) -> u32 {
         self.source_offset() + u32::from(self.address_length())
     }
 
-    /// What the kernel calls the address that a connection was addressed to first, `NFT_CT_DST_IP` and `NFT_CT_DST_IP6`.
-    fn asked_address(self) -> u32 {
+    /// The conntrack key of the original destination, `NFT_CT_DST_IP` or `NFT_CT_DST_IP6`.
+    fn original_destination_key(self) -> u32 {
         match self {
             Self::V4 => 20,
             Self::V6 => 22,
         }
     }
 
-    /// The address that stands for all of a host.
-    fn every_address(self) -> IpAddr {
+    /// The unspecified address, which means all addresses of a host.
+    fn unspecified_address(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
             Self::V6 => Ipv6Addr::UNSPECIFIED.into(),
         }
     }
 
-    /// The addresses by which a host reaches itself: one of them, and how many of its bits count.
+    /// The loopback network: an address and its prefix length.
     fn loopback(self) -> (Vec<u8>, u8) {
         match self {
             Self::V4 => (Ipv4Addr::LOCALHOST.octets().to_vec(), 8),
@@ -109,7 +115,7 @@ impl Family {
         }
     }
 
-    /// The set of the addresses that are not masqueraded for.
+    /// The set of addresses towards which pods are not masqueraded.
     fn cluster(self) -> &'static str {
         match self {
             Self::V4 => "cluster",
@@ -117,7 +123,7 @@ impl Family {
         }
     }
 
-    /// The number by which `nft` knows an address of it.
+    /// The data type number with which `nft` prints an address.
     fn nft_type(self) -> u32 {
         match self {
             Self::V4 => 7,
@@ -126,79 +132,102 @@ impl Family {
     }
 }
 
-/// A node as far as its packets go.
+/// The node as the packet rules need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The name of the table, and the beginning of the comments on rules in other tables.
+    /// The table name, which also begins the comments of rules in other tables.
     pub name: String,
-    /// The bridge that the pods are behind, at most 15 bytes. Whoever makes it sets `route_localnet`, without which the host
-    /// does not reach ports of its own at `127.0.0.1`, and hairpin mode for its ports, without which a pod does not reach
-    /// itself by a port of the host where the kernel shows bridged packets to rules (`bridge-nf-call-iptables`).
+    /// The name of the pods' bridge, at most 15 bytes. Its creator must set `route_localnet`, so that the host reaches
+    /// host ports at `127.0.0.1`. It must also set hairpin mode on the ports, so that a pod reaches itself through a
+    /// host port where `bridge-nf-call-iptables` is on.
     pub bridge: String,
-    /// The addresses of its pods.
+    /// The node's pod CIDRs.
     pub cidrs: Vec<IpNet>,
-    /// The addresses of all pods of the cluster, besides: pods go there by their own addresses.
+    /// The pod CIDRs of the other nodes, towards which pods are not masqueraded.
     pub cluster: Vec<IpNet>,
 }
 
-/// What [`Rules::ensure`] had to do.
+/// What [`Rules::ensure`] changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
-    /// The table was not as it should be and was made anew.
+    /// The table was missing or wrong, and was created again.
     pub table: bool,
-    /// Which addresses are those of pods was changed, unless the table was made anew.
+    /// The set of pod addresses was changed, without creating the table again.
     pub cluster: bool,
-    /// Ports that were changed, unless the table was made anew.
+    /// Host ports that were changed, without creating the table again.
     pub ports: Changes,
-    /// Chains of other tables that let pods through now, as family, table and chain.
+    /// The anti-spoofing table was created again or deleted.
+    pub antispoof_table: bool,
+    /// Allowed source addresses of pods were changed, without creating that table again.
+    pub pod_addresses: bool,
+    /// Chains of other tables that accept packets of pods now, as family, table and chain.
     pub opened: Vec<String>,
-    /// Chains of other tables that do not and that nobody but the program that owns them can change.
+    /// Chains of other tables that drop packets of pods and that only the owner of the table can change.
     pub closed: Vec<String>,
 }
 
 impl Repairs {
     /// Whether nothing was changed.
     pub fn is_nothing(&self) -> bool {
-        !self.table && !self.cluster && self.ports.is_empty() && self.opened.is_empty()
+        let is_changed = self.table || self.cluster || self.antispoof_table || self.pod_addresses;
+        !is_changed && self.ports.is_empty() && self.opened.is_empty()
     }
 }
 
-/// Changes of the rules by somebody else that one change of ours may run into: more than any program makes in a row. Each
-/// costs a look, about a millisecond.
-const TRIES: usize = 200;
+/// Most retries after concurrent changes, more than any program makes in a row. Each costs about a millisecond.
+const MAX_TRIES: usize = 200;
 
-/// The rules of the network namespace that the thread was in when it opened them.
+/// Why this kernel does not support anti-spoofing rules, once that is known: it does not change while the kubelet runs.
+static NO_BRIDGE_FAMILY: OnceLock<String> = OnceLock::new();
+
+/// The rules in the network namespace of the thread that opened them.
 pub struct Rules {
     socket: Socket,
 }
 
 impl Rules {
-    /// Opens them, and changes nothing yet.
+    /// Opens the rules without changing them.
     ///
     /// # Errors
-    /// The kernel has no nf_tables, or does not let this process near it.
+    /// The kernel has no nf_tables, or the process lacks permission.
     pub fn open() -> Result<Self, Error> {
         let doing = "read the packet rules";
         let mut socket = Socket::open(0).map_err(|errno| Error::opening(doing, errno))?;
-        socket.generation().map_err(|fault| Error::opening(doing, fault.errno()))?;
+        socket.generation().map_err(|error| Error::opening(doing, error.errno()))?;
         Ok(Self { socket })
     }
 
-    /// Sees to it that all rules are as they should be; nothing is touched that already is.
+    /// Ensures all rules; correct ones are not touched.
     ///
-    /// A table that is made anew replaces the old one in one moment. Of ports that contradict each other, the first is taken.
+    /// `pods` are the ports of pods with their allowed source addresses; ignored if the kernel has no nf_tables for bridges.
+    ///
+    /// A table that is created again replaces the old one atomically. Of conflicting host ports, the first is used.
     ///
     /// # Errors
-    /// The kernel refuses, or somebody changes rules all the time.
-    pub fn ensure(&mut self, node: &Node, ports: &BTreeSet<Port>) -> Result<Repairs, Error> {
+    /// The kernel refuses, or another program changes rules all the time.
+    pub fn ensure(
+        &mut self,
+        node: &Node,
+        ports: &BTreeSet<Port>,
+        pods: &BTreeSet<PodPort>,
+    ) -> Result<Repairs, Error> {
+        without_bridge_family(|can| self.ensure_all(node, ports, can.then_some(pods)))
+    }
+
+    fn ensure_all(
+        &mut self,
+        node: &Node,
+        ports: &BTreeSet<Port>,
+        pods: Option<&BTreeSet<PodPort>>,
+    ) -> Result<Repairs, Error> {
         let table = Table::new(node);
-        let picture = table.picture();
-        let repairs = self.settle("set the packet rules of the pods", |socket| {
-            let there = look::all(socket, &node.name)?;
+        let layout = table.layout();
+        let repairs = self.apply("set the packet rules of the pods", |socket| {
+            let there = snapshot::all(socket, &node.name)?;
             let mut repairs = Repairs::default();
             let mut messages = match &there {
-                There { ours: Some(ours), ports: Some(known), .. }
-                    if ours.is_same_but_for_cluster(&picture) =>
+                KernelRules { ours: Some(ours), ports: Some(known), .. }
+                    if ours.is_equal_except_cluster(&layout) =>
                 {
                     repairs.ports = plan(ports, known);
                     let cluster = table.cluster_messages(ours);
@@ -210,30 +239,36 @@ impl Rules {
                     table.messages(&plan(ports, &BTreeSet::new()).add)
                 }
             };
+            if let Some(pods) = pods {
+                let (of_antispoof, changed) = antispoof::plan(&node.name, there.antispoof.as_ref(), pods);
+                messages.extend(of_antispoof);
+                repairs.antispoof_table = changed == antispoof::Changed::Table;
+                repairs.pod_addresses = changed == antispoof::Changed::Elements;
+            }
             let firewalls = firewall::plan(node, &there.forward);
             messages.extend(firewalls.messages);
             repairs.opened = firewalls.opened;
             repairs.closed = firewalls.closed;
             Ok((messages, repairs))
         })?;
-        flows::forget(&mut self.socket, &repairs.ports);
+        conntrack::forget(&mut self.socket, &repairs.ports);
         if repairs.cluster || repairs.table {
-            flows::unmask(&mut self.socket, node);
+            conntrack::forget_masqueraded(&mut self.socket, node);
         }
         Ok(repairs)
     }
 
-    /// The ports that are there.
+    /// The current host ports.
     ///
     /// # Errors
-    /// The table is gone, or holds what we did not put there: [`Rules::ensure`] makes it anew.
+    /// The table is gone or has foreign elements; [`Rules::ensure`] creates it again.
     pub fn ports(&mut self, name: &str) -> Result<BTreeSet<Port>, Error> {
         let ports =
-            self.settle("read the ports of pods", |socket| Ok((Vec::new(), look::ports(socket, name)?)));
+            self.apply("read the ports of pods", |socket| Ok((Vec::new(), snapshot::ports(socket, name)?)));
         ports?.ok_or_else(|| Error::Gone { table: name.to_owned() })
     }
 
-    /// Puts ports in and leaves the others; a port that led elsewhere leads here now.
+    /// Adds host ports. A port that led elsewhere is replaced.
     ///
     /// # Errors
     /// As of [`Rules::ports`], or the kernel refuses.
@@ -245,7 +280,7 @@ impl Rules {
         })
     }
 
-    /// Takes ports away that lead just there, and leaves the others.
+    /// Removes host ports that have exactly these targets.
     ///
     /// # Errors
     /// As of [`Rules::ports`], or the kernel refuses.
@@ -253,60 +288,134 @@ impl Rules {
         self.edit(name, |there| there.iter().filter(|port| !ports.contains(port)).copied().collect())
     }
 
-    /// Takes everything away: the table, and the rules in tables of others.
+    /// Removes the table and our rules in other tables.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn remove(&mut self, name: &str) -> Result<(), Error> {
-        self.settle("take away the packet rules of the pods", |socket| {
-            let there = look::all(socket, name)?;
-            let mut messages: Vec<Message> = there.forward.iter().flat_map(Forward::without_ours).collect();
+        self.apply("remove the packet rules of the pods", |socket| {
+            let there = snapshot::all(socket, name)?;
+            let mut messages: Vec<Message> =
+                there.forward.iter().flat_map(Forward::delete_own_rules).collect();
             if there.has_table {
                 messages.extend(table::remove(name));
+            }
+            if there.antispoof.is_some() {
+                messages.extend(antispoof::remove(name));
             }
             Ok((messages, ()))
         })
     }
 
+    /// Sets the checked pods to `pods`, and adds the host ports `add` and removes `remove`, in one transaction.
+    ///
+    /// # Errors
+    /// As of [`Rules::ports`] where ports change, or the kernel refuses.
+    pub fn change_pods(
+        &mut self,
+        name: &str,
+        pods: &BTreeSet<PodPort>,
+        add: &[Port],
+        remove: &[Port],
+    ) -> Result<(), Error> {
+        without_bridge_family(|can| self.change_all(name, can.then_some(pods), add, remove))
+    }
+
+    fn change_all(
+        &mut self,
+        name: &str,
+        pods: Option<&BTreeSet<PodPort>>,
+        add: &[Port],
+        remove: &[Port],
+    ) -> Result<(), Error> {
+        let done = self.apply("change the rules of a pod", |socket| {
+            let mut messages = Vec::new();
+            let mut changes = Changes::default();
+            if !(add.is_empty() && remove.is_empty()) {
+                let Some(there) = snapshot::ports(socket, name)? else { return Ok((Vec::new(), None)) };
+                let taken: BTreeSet<_> = add.iter().map(Port::place).collect();
+                let stays = |port: &&Port| !taken.contains(&port.place()) && !remove.contains(port);
+                let wanted = there.iter().filter(stays).chain(add).copied().collect();
+                changes = plan(&wanted, &there);
+                messages.extend(change(name, &changes));
+            }
+            if let Some(pods) = pods {
+                let found = snapshot::antispoof(socket, name)?;
+                messages.extend(antispoof::plan(name, found.as_ref(), pods).0);
+            }
+            Ok((messages, Some(changes)))
+        });
+        let changes = done?.ok_or_else(|| Error::Gone { table: name.to_owned() })?;
+        conntrack::forget(&mut self.socket, &changes);
+        Ok(())
+    }
+
+    /// Why the kernel does not support anti-spoofing rules; `None` if it does. Creates and deletes a table in one transaction.
+    ///
+    /// # Errors
+    /// The kernel refuses for another reason.
+    pub fn lacks_antispoofing(&mut self, name: &str) -> Result<Option<String>, Error> {
+        let probe = format!("{name}-probe");
+        without_bridge_family(|can| {
+            let messages = if can { antispoof::probe(&probe) } else { Vec::new() };
+            self.apply("set anti-spoofing rules for pods", |_| Ok((messages.clone(), ())))
+        })?;
+        Ok(NO_BRIDGE_FAMILY.get().cloned())
+    }
+
     fn edit(&mut self, name: &str, wanted: impl Fn(&BTreeSet<Port>) -> BTreeSet<Port>) -> Result<(), Error> {
-        let done = self.settle("change the ports of pods", |socket| {
-            let Some(there) = look::ports(socket, name)? else { return Ok((Vec::new(), None)) };
+        let done = self.apply("change the ports of pods", |socket| {
+            let Some(there) = snapshot::ports(socket, name)? else { return Ok((Vec::new(), None)) };
             let changes = plan(&wanted(&there), &there);
             Ok((change(name, &changes), Some(changes)))
         });
         let changes = done?.ok_or_else(|| Error::Gone { table: name.to_owned() })?;
-        flows::forget(&mut self.socket, &changes);
+        conntrack::forget(&mut self.socket, &changes);
         Ok(())
     }
 
-    /// Looks, and does what follows, unless somebody changed something in between: then it looks again.
-    fn settle<T>(
+    /// Plans changes from the current rules and commits them. Starts over if another program changed rules meanwhile.
+    fn apply<T>(
         &mut self,
         doing: &'static str,
-        plan: impl Fn(&mut Socket) -> Result<(Vec<Message>, T), Fault>,
+        plan: impl Fn(&mut Socket) -> Result<(Vec<Message>, T), RequestError>,
     ) -> Result<T, Error> {
-        let refused = |fault| match fault {
-            Fault::Moved => Error::Restless { doing },
-            Fault::Refused { errno, what } => Error::refused(doing, errno, what),
+        let refused = |error| match error {
+            RequestError::Changed => Error::Contended { doing },
+            RequestError::NoBridgeFamily(errno) => Error::NoBridgeFamily { doing, source: errno.into() },
+            RequestError::Refused { errno, what } => Error::refused(doing, errno, what),
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let generation = self.socket.generation().map_err(refused)?;
-            let tried = plan(&mut self.socket).and_then(|(messages, told)| {
+            let tried = plan(&mut self.socket).and_then(|(messages, result)| {
                 self.socket.commit(generation, &messages)?;
-                Ok(told)
+                Ok(result)
             });
             match tried {
-                Ok(told) => return Ok(told),
-                Err(Fault::Moved) => {}
-                // What was asked about may have gone in between.
-                Err(fault) if self.socket.generation().map_err(refused)? == generation => {
-                    return Err(refused(fault));
+                Ok(result) => return Ok(result),
+                Err(RequestError::Changed) => {}
+                // The error may come from a concurrent change.
+                Err(error) if self.socket.generation().map_err(refused)? == generation => {
+                    return Err(refused(error));
                 }
                 Err(_) => {}
             }
         }
-        Err(Error::Restless { doing })
+        Err(Error::Contended { doing })
     }
+}
+
+/// Makes a change with rules for bridges, or without them if the kernel does not support these.
+fn without_bridge_family<T>(mut change: impl FnMut(bool) -> Result<T, Error>) -> Result<T, Error> {
+    if NO_BRIDGE_FAMILY.get().is_none() {
+        match change(true) {
+            Err(error @ Error::NoBridgeFamily { .. }) => {
+                let _ = NO_BRIDGE_FAMILY.set(error.to_string());
+            }
+            done => return done,
+        }
+    }
+    change(false)
 }
 
 fn change(name: &str, changes: &Changes) -> Vec<Message> {

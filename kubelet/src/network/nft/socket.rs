@@ -1,4 +1,4 @@
-//! The connection to the kernel: lists are asked for, batches are sent. It decides nothing.
+//! The netlink socket for netfilter: sends requests and batches, and reads the answers.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,91 +9,93 @@ use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size, set_socket_time
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recv, send, socket_with};
 
+use super::antispoof::BRIDGE;
 use super::table::{INET, kind};
 use super::wire::{
     Attributes, DONE, DUMP, ERROR, INTERRUPTED, Message, Received, batch, find, messages, number, text,
 };
 
-/// The kernel answers within the call; whoever waits longer waits for nothing.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// The kernel answers within the system call, so a later answer will not come.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More than a message of the kernel, which repeats what it refuses.
-const LARGEST_ANSWER: usize = 256 << 10;
+/// Larger than any message of the kernel, which repeats rejected messages.
+const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
 
-/// All ports of a full node in one batch, some hundred bytes each.
-const LARGEST_BATCH: usize = 1 << 20;
+/// Room for all host ports of a full node in one batch, some hundred bytes each.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// Why nothing came of a request.
 #[derive(Debug)]
-pub enum Fault {
-    /// Somebody changed rules meanwhile: look again.
-    Moved,
-    /// The kernel does not do it.
+pub enum RequestError {
+    /// Another program changed rules meanwhile; start over.
+    Changed,
+    /// The kernel cannot create a part of the family `bridge`.
+    NoBridgeFamily(Errno),
+    /// The kernel refuses.
     Refused {
-        /// Why.
+        /// The error number.
         errno: Errno,
-        /// What of it.
+        /// The rejected part.
         what: String,
     },
 }
 
-impl Fault {
-    /// What the kernel said.
+impl RequestError {
+    /// The error number, for messages.
     pub fn errno(&self) -> Errno {
         match self {
-            Self::Moved => Errno::AGAIN,
-            Self::Refused { errno, .. } => *errno,
+            Self::Changed => Errno::AGAIN,
+            Self::NoBridgeFamily(errno) | Self::Refused { errno, .. } => *errno,
         }
     }
 }
 
-/// A connection that is used by one request at a time.
+/// A socket with one request at a time.
 pub struct Socket {
     socket: OwnedFd,
-    /// The number of the next message.
+    /// The sequence number of the next message.
     next: u32,
     buffer: Vec<u8>,
 }
 
 impl Socket {
-    /// A connection that also hears of these groups of changes, a bit each.
+    /// Opens a socket, subscribed to the multicast groups in this bit mask.
     pub fn open(groups: u32) -> Result<Self, Errno> {
         let socket = connect(groups, SocketFlags::CLOEXEC)?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_WITHIN))?;
-        // As much of it as the system allows; what does not fit is refused when it is sent.
-        set_socket_send_buffer_size(&socket, LARGEST_BATCH)?;
-        Ok(Self { socket, next: 1, buffer: vec![0; LARGEST_ANSWER] })
+        set_socket_timeout(&socket, Timeout::Recv, Some(RESPONSE_TIMEOUT))?;
+        // The system may allow less; a batch that does not fit fails when it is sent.
+        set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+        Ok(Self { socket, next: 1, buffer: vec![0; RECEIVE_BUFFER_BYTES] })
     }
 
-    /// How often the rules of this network namespace have changed.
-    pub fn generation(&mut self) -> Result<u32, Fault> {
+    /// The generation of the rules in this network namespace, which each change increments.
+    pub fn generation(&mut self) -> Result<u32, RequestError> {
         const NUMBER: u16 = 1;
         let ask = Message::new(kind::GET_GENERATION, 0, 0, Attributes::new());
-        let mut told = None;
+        let mut generation_number = None;
         self.ask(&ask, |answer| {
-            told = number(answer.attributes(), NUMBER);
+            generation_number = number(answer.attributes(), NUMBER);
             true
         })?;
-        told.ok_or_else(|| refused(Errno::BADMSG, "to say how often rules have changed"))
+        generation_number.ok_or_else(|| refused(Errno::BADMSG, "to say how often rules have changed"))
     }
 
-    /// What there is of a kind.
+    /// Lists the objects of a kind.
     pub fn list<T>(
         &mut self,
         kind: u8,
         family: u8,
         of: Attributes,
         read: impl Fn(&Received<'_>) -> Option<T>,
-    ) -> Result<Vec<T>, Fault> {
+    ) -> Result<Vec<T>, RequestError> {
         self.list_all(&Message::new(kind, DUMP, family, of), read)
     }
 
-    /// What a message lists.
+    /// Lists the objects that the message requests.
     pub fn list_all<T>(
         &mut self,
         message: &Message,
         read: impl Fn(&Received<'_>) -> Option<T>,
-    ) -> Result<Vec<T>, Fault> {
+    ) -> Result<Vec<T>, RequestError> {
         let mut found = Vec::new();
         self.ask(message, |answer| {
             found.extend(read(answer));
@@ -102,17 +104,17 @@ impl Socket {
         Ok(found)
     }
 
-    /// Carries out one message that the kernel answers.
-    pub fn carry_out(&mut self, message: &Message) -> Result<(), Fault> {
+    /// Sends one message that the kernel acknowledges.
+    pub fn execute(&mut self, message: &Message) -> Result<(), RequestError> {
         self.ask(message, |_| false)
     }
 
-    /// Sends a request and reads answers until one of them is the last.
+    /// Sends a request and reads answers up to the last one.
     fn ask(
         &mut self,
         message: &Message,
         mut is_last: impl FnMut(&Received<'_>) -> bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         let sequence = self.numbers(1);
         let mut bytes = Vec::new();
         message.write(sequence, &mut bytes);
@@ -128,14 +130,14 @@ impl Socket {
                     errno => return Err(refused(Errno::from_raw_os_error(errno), what(message))),
                 }
                 if ended || is_last(&answer) {
-                    return if interrupted { Err(Fault::Moved) } else { Ok(()) };
+                    return if interrupted { Err(RequestError::Changed) } else { Ok(()) };
                 }
             }
         }
     }
 
-    /// Carries out all or nothing, and nothing if the rules are not those of that generation any more.
-    pub fn commit(&mut self, generation: u32, all: &[Message]) -> Result<(), Fault> {
+    /// Commits all messages atomically, if the rules still have that generation.
+    pub fn commit(&mut self, generation: u32, all: &[Message]) -> Result<(), RequestError> {
         if all.is_empty() {
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl Socket {
         self.send(&batch(all, generation, first))?;
         let mut failed = None;
         let mut done = false;
-        // Every answer is there by now: the kernel works within the call that sends.
+        // All answers have arrived, because the kernel works within the send call.
         loop {
             let length = match self.receive(RecvFlags::DONTWAIT) {
                 Ok(length) => length,
@@ -163,11 +165,15 @@ impl Socket {
             }
         }
         match failed {
-            Some((errno, _)) if errno == RESTART => Err(Fault::Moved),
+            Some((errno, _)) if errno == RESTART => Err(RequestError::Changed),
             Some((errno, at)) => {
                 let message = usize::try_from(at).ok().and_then(|at| all.get(at.checked_sub(1)?));
+                let failed = Errno::from_raw_os_error(errno);
+                if message.is_some_and(|message| lacks_bridge_family(message, failed)) {
+                    return Err(RequestError::NoBridgeFamily(failed));
+                }
                 let what = message.map_or_else(|| "the whole batch".to_owned(), what);
-                Err(refused(Errno::from_raw_os_error(errno), what))
+                Err(refused(failed, what))
             }
             None if done => Ok(()),
             None => Err(refused(Errno::NOBUFS, "to say what became of it")),
@@ -180,7 +186,7 @@ impl Socket {
         first
     }
 
-    fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+    fn send(&self, bytes: &[u8]) -> Result<(), RequestError> {
         loop {
             match send(&self.socket, bytes, SendFlags::empty()) {
                 Ok(_) => return Ok(()),
@@ -201,25 +207,36 @@ impl Socket {
     }
 }
 
-/// `ERESTART`: the rules are of another generation. It has no name outside the kernel.
+/// `ERESTART`: the rules have another generation. The value is not in the public headers.
 const RESTART: i32 = 85;
 
-/// A connection to netfilter, in the network namespace of this thread.
+/// Opens a netfilter socket in this thread's network namespace.
 pub fn connect(groups: u32, flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
 }
 
-fn refused(errno: Errno, what: impl Into<String>) -> Fault {
-    Fault::Refused { errno, what: what.into() }
+fn refused(errno: Errno, what: impl Into<String>) -> RequestError {
+    RequestError::Refused { errno, what: what.into() }
 }
 
-/// A message in words.
+/// Whether the kernel refuses because it was built without the family `bridge` of nf_tables or a part of it.
+fn lacks_bridge_family(message: &Message, errno: Errno) -> bool {
+    let makes = [kind::NEW_TABLE, kind::NEW_CHAIN, kind::NEW_RULE, kind::NEW_SET];
+    let lacking = [Errno::OPNOTSUPP, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOENT];
+    message.family == BRIDGE && makes.contains(&(message.kind as u8)) && lacking.contains(&errno)
+}
+
+/// Describes a message for errors.
 fn what(message: &Message) -> String {
     let attributes = message.attributes.as_bytes();
     let named = |kind| text(attributes, kind).unwrap_or_default();
-    let family = if message.family == INET { "inet " } else { "" };
+    let family = match message.family {
+        INET => "inet ",
+        BRIDGE => "bridge ",
+        _ => "",
+    };
     let table = format!("table {family}{}", named(1));
     match message.kind as u8 {
         kind::NEW_CHAIN => format!("chain {} of {table}", named(3)),
@@ -235,5 +252,21 @@ fn what(message: &Message) -> String {
             "a list".to_owned()
         }
         _ => table,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::antispoof::probe;
+    use super::{Errno, lacks_bridge_family};
+
+    #[test]
+    fn a_kernel_without_bridge_family_is_recognized_by_what_it_cannot_make() {
+        let messages = probe("node");
+        assert!(lacks_bridge_family(&messages[0], Errno::OPNOTSUPP), "the table");
+        assert!(!lacks_bridge_family(&messages[0], Errno::PERM), "a refusal for another reason");
+        assert!(!lacks_bridge_family(&messages[1], Errno::NOENT), "a table that is not there");
+        let inet = super::super::table::remove("node");
+        assert!(!lacks_bridge_family(&inet[0], Errno::OPNOTSUPP), "another family");
     }
 }

@@ -1,70 +1,70 @@
-//! The table of a node: what it holds, as messages to the kernel, and whether what is there is the same. Pure.
+//! The nftables table of a node: its content as messages, and its layout for comparison. Pure.
 //!
-//! What the kernel tells of a rule is not byte by byte what it was told. So every rule carries a comment with a digest of
-//! itself, and two tables are the same if chains, sets and these comments are.
+//! The kernel does not return rules byte for byte. So each rule has a comment with a digest of itself, and two tables
+//! are equal if their chains, sets and comments are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
 use super::expression::{self as on, Expression, value};
-use super::ports::{Map, Port, address_bytes};
-use super::ranges::{Edge, edges};
+use super::host_ports::{Map, Port, address_bytes};
+use super::intervals::{IntervalEdge, edges};
 use super::wire::{APPEND, Attributes, CREATE, Message};
 use super::{Family, Node};
 
 /// `NFPROTO_INET`: rules for both families.
 pub const INET: u8 = 1;
 
-/// Messages of nf_tables (linux/netfilter/nf_tables.h).
+/// Message types of nf_tables (linux/netfilter/nf_tables.h).
 pub mod kind {
-    /// A table is made.
+    /// `NFT_MSG_NEWTABLE`.
     pub const NEW_TABLE: u8 = 0;
-    /// Tables are asked for.
+    /// `NFT_MSG_GETTABLE`.
     pub const GET_TABLE: u8 = 1;
-    /// A table goes with all that is in it.
+    /// `NFT_MSG_DELTABLE`: deletes a table with its content.
     pub const DELETE_TABLE: u8 = 2;
-    /// A chain is made.
+    /// `NFT_MSG_NEWCHAIN`.
     pub const NEW_CHAIN: u8 = 3;
-    /// Chains are asked for.
+    /// `NFT_MSG_GETCHAIN`.
     pub const GET_CHAIN: u8 = 4;
-    /// A rule is made.
+    /// `NFT_MSG_NEWRULE`.
     pub const NEW_RULE: u8 = 6;
-    /// Rules are asked for.
+    /// `NFT_MSG_GETRULE`.
     pub const GET_RULE: u8 = 7;
-    /// A rule goes.
+    /// `NFT_MSG_DELRULE`.
     pub const DELETE_RULE: u8 = 8;
-    /// A set is made.
+    /// `NFT_MSG_NEWSET`.
     pub const NEW_SET: u8 = 9;
-    /// Sets are asked for.
+    /// `NFT_MSG_GETSET`.
     pub const GET_SET: u8 = 10;
-    /// Something is put into a set.
+    /// `NFT_MSG_NEWSETELEM`.
     pub const NEW_ELEMENT: u8 = 12;
-    /// What is in a set is asked for.
+    /// `NFT_MSG_GETSETELEM`.
     pub const GET_ELEMENT: u8 = 13;
-    /// Something is taken out of a set.
+    /// `NFT_MSG_DELSETELEM`.
     pub const DELETE_ELEMENT: u8 = 14;
-    /// How often rules have changed is asked for.
+    /// `NFT_MSG_GETGEN`.
     pub const GET_GENERATION: u8 = 16;
 }
 
-/// Ports in one map, more than a node full of pods has. The kernel moves what is in a map without a limit while it is
-/// listed, and then lists some of it twice and some not at all; this takes 128 KiB of its memory.
+/// Size of a map, more than the host ports of a full node. The kernel resizes maps without a size while it lists them,
+/// and then repeats and omits elements. This size takes 128 KiB of kernel memory.
 const MOST_PORTS: u32 = 8192;
 
-/// Elements in one message: a list is at most 64 KiB long, and an element of ours some 80 bytes.
+/// Elements per message. A list has at most 64 KiB, and one of our elements about 80 bytes.
 const ELEMENTS_AT_ONCE: usize = 500;
 
-/// Where a chain stands in the way of packets.
+/// The hook of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// `filter` or `nat`.
+    /// The chain type, `filter` or `nat`.
     pub of: String,
     /// `NF_INET_*`.
     pub number: u32,
-    /// Lower ones come first.
+    /// The priority; lower ones run first.
     pub priority: i32,
-    /// What happens to what no rule decides on: 0 it is dropped, 1 it is accepted.
+    /// The policy: 0 drops, 1 accepts.
     pub policy: u32,
 }
 
@@ -79,37 +79,38 @@ const OUTPUT: u32 = 3;
 /// `NF_INET_POST_ROUTING`.
 const POSTROUTING: u32 = 4;
 
-/// Where the filters of others stand (`NF_IP_PRI_FILTER`).
+/// The priority of other filters (`NF_IP_PRI_FILTER`).
 const AMONG_FILTERS: i32 = 0;
-/// Before the rules of Docker (-100): the first rule that changes a destination is the last.
+/// Runs before Docker's rules (-100), because the first DNAT rule that matches wins.
 const BEFORE_DNAT: i32 = -105;
-/// Before the rules of Docker (100), for sources.
+/// Runs before Docker's rules (100), for source NAT.
 const BEFORE_SNAT: i32 = 95;
 
 const POLICY_DROP: u32 = 0;
 const POLICY_ACCEPT: u32 = 1;
 
 impl Hook {
-    fn new(of: &str, number: u32, priority: i32) -> Self {
+    /// A hook of a base chain that accepts packets by default.
+    pub fn new(of: &str, number: u32, priority: i32) -> Self {
         Self { of: of.to_owned(), number, priority, policy: POLICY_ACCEPT }
     }
 
-    /// Whether what is forwarded gets no further unless a rule says so.
+    /// Whether the chain drops forwarded packets by default.
     pub fn drops_forwarded(&self) -> bool {
         self.of == "filter" && self.number == FORWARD && self.policy == POLICY_DROP
     }
 }
 
-/// What keys and values of a set are.
+/// The specification of a set or map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct SetSpec {
     /// `NFT_SET_*`.
     pub flags: u32,
     /// Bytes of a key.
     pub key: u32,
-    /// Bytes of a value, none for a set without.
+    /// Bytes of a value; 0 for a set.
     pub value: u32,
-    /// Elements that it has room for, 0 for as many as come.
+    /// Its size in elements; 0 for no limit.
     pub most: u32,
 }
 
@@ -118,30 +119,29 @@ const RANGES: u32 = 0x4;
 /// `NFT_SET_MAP`.
 const MAP: u32 = 0x8;
 
-/// How a table looks, whether it is there or wanted.
+/// The layout of a table, current or desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct Layout {
     /// `NFT_TABLE_F_*`: none.
     pub flags: u32,
-    /// Chains, those without a hook among them.
+    /// Chains, with the hook of base chains.
     pub chains: BTreeMap<String, Option<Hook>>,
-    /// The comments of the rules of every chain, in their order.
+    /// The comments of each chain's rules, in order.
     pub rules: BTreeMap<String, Vec<String>>,
-    /// Sets.
-    pub sets: BTreeMap<String, Shape>,
-    /// Addresses that are not masqueraded for, by set.
-    pub cluster: BTreeMap<String, BTreeSet<Edge>>,
+    pub sets: BTreeMap<String, SetSpec>,
+    /// The intervals of the sets of pod addresses.
+    pub cluster: BTreeMap<String, BTreeSet<IntervalEdge>>,
 }
 
-impl Picture {
-    /// Whether two differ at most in which addresses are those of pods.
-    pub fn is_same_but_for_cluster(&self, other: &Self) -> bool {
+impl Layout {
+    /// Whether two layouts are equal except for the pod addresses.
+    pub fn is_equal_except_cluster(&self, other: &Self) -> bool {
         let Self { flags, chains, rules, sets, cluster: _ } = self;
         (flags, chains, rules, sets) == (&other.flags, &other.chains, &other.rules, &other.sets)
     }
 }
 
-/// The table of a node except for its ports.
+/// The desired table of a node, without host ports.
 pub struct Table<'a> {
     node: &'a Node,
     rules: Vec<(&'static str, String, Vec<Expression>)>,
@@ -154,7 +154,7 @@ const PORTS: &str = "host_ports";
 const OUT: &str = "postrouting";
 
 impl<'a> Table<'a> {
-    /// What a node's table is to be.
+    /// The desired table.
     pub fn new(node: &'a Node) -> Self {
         let mut table = Self { node, rules: Vec::new() };
         table.guard();
@@ -163,13 +163,13 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// How it looks.
-    pub fn picture(&self) -> Picture {
+    /// The layout of the desired table.
+    pub fn layout(&self) -> Layout {
         let mut rules: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (chain, comment, _) in &self.rules {
             rules.entry((*chain).to_owned()).or_default().push(comment.clone());
         }
-        Picture {
+        Layout {
             flags: 0,
             chains: chains().into_iter().map(|(name, hook)| (name.to_owned(), hook)).collect(),
             rules,
@@ -178,28 +178,16 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What makes it anew, whatever was there before.
+    /// The messages that create the table, replacing an existing one.
     pub fn messages(&self, ports: &[Port]) -> Vec<Message> {
         let name = &self.node.name;
         let mut all = remove(name);
-        all.push(new_table(name));
+        all.push(new_table(INET, name));
         for (number, (set, shape, types)) in (1..).zip(sets()) {
-            let mut set = Attributes::new()
-                .text(1, name)
-                .text(2, set)
-                .number(3, shape.flags)
-                .number(4, types.0)
-                .number(5, shape.key);
-            if shape.value > 0 {
-                set = set.number(6, types.1).number(7, shape.value);
-            }
-            if shape.most > 0 {
-                set = set.nested(9, &Attributes::new().number(1, shape.most));
-            }
-            all.push(Message::new(kind::NEW_SET, CREATE, INET, set.number(10, number)));
+            all.push(new_set(INET, name, set, &shape, types, number));
         }
         for (chain, hook) in chains() {
-            all.push(new_chain(name, chain, hook.as_ref()));
+            all.push(new_chain(INET, name, chain, hook.as_ref()));
         }
         for (chain, comment, expressions) in &self.rules {
             all.push(new_rule(INET, name, chain, comment, expressions));
@@ -211,13 +199,13 @@ impl<'a> Table<'a> {
         all
     }
 
-    /// What makes the addresses that are not masqueraded for those of the node, where the rest of the table is as it should be.
-    pub fn cluster_messages(&self, there: &Picture) -> Vec<Message> {
+    /// The messages that correct the sets of pod addresses.
+    pub fn cluster_messages(&self, there: &Layout) -> Vec<Message> {
         let name = &self.node.name;
         let mut all = Vec::new();
         for (set, edges) in self.cluster() {
             if there.cluster.get(&set) != Some(&edges) {
-                // Of a set of which no element is named, all go.
+                // A delete without elements empties the set.
                 let empty = Attributes::new().text(1, name).text(2, &set);
                 all.push(Message::new(kind::DELETE_ELEMENT, 0, INET, empty));
                 all.extend(put_edges(name, &set, &edges));
@@ -227,43 +215,43 @@ impl<'a> Table<'a> {
     }
 
     fn rule(&mut self, chain: &'static str, says: &str, expressions: Vec<Expression>) {
-        let mut digest = Sha256::new();
-        for expression in &expressions {
-            digest.update(expression.attributes().as_bytes());
-        }
-        let digest = hex::encode(&digest.finalize()[..4]);
-        self.rules.push((chain, format!("{says} [{digest}]"), expressions));
+        let (comment, expressions) = labelled(says, expressions);
+        self.rules.push((chain, comment, expressions));
     }
 
-    /// The way back of connections from this host to `localhost` is open on the bridge, for nobody else: not for the first packet
-    /// of a connection, which none has sent elsewhere yet, nor for any that arrives all the same. What only passes by, as
-    /// packets between pods do, meets none of it but the first time.
+    /// Protects the loopback addresses of the host. `route_localnet` lets replies to `localhost` return over the
+    /// bridge; these rules drop all other packets of pods to loopback addresses. Before DNAT they drop the first packet
+    /// of a connection, and at input the rest. Forwarded packets meet only the first of these chains, and only once per
+    /// connection.
     fn guard(&mut self) {
-        // Of the sixth version, the kernel takes no such packet from a link whatever is set.
+        // In IPv6 the kernel always drops such packets.
         let (loopback, bits) = Family::V4.loopback();
         let to_localhost = [
-            on::comes_in_by(&self.node.bridge),
-            on::is_of(Family::V4),
-            on::is_to(Family::V4, &loopback, bits),
+            on::iif_is(&self.node.bridge),
+            on::family_is(Family::V4),
+            on::destination_in(Family::V4, &loopback, bits),
         ]
         .concat();
         let says = "pods do not reach what listens on this host alone";
-        for (chain, more) in [(IN, vec![]), (GUARD, on::is_of_no_connection()), (GUARD, on::is_no_answer())] {
+        for (chain, more) in [(IN, vec![]), (GUARD, on::is_untracked()), (GUARD, on::is_original_direction())]
+        {
             self.rule(chain, says, [to_localhost.clone(), more, vec![on::drop()]].concat());
         }
     }
 
     fn redirect(&mut self) {
-        // The kernel knows no way back to `::1` from a link, so it is not sent there.
+        // The kernel cannot route replies from `::1` over a link, so there is no DNAT for it.
         let (loopback, bits) = Family::V6.loopback();
-        let expressions = [on::is_of(Family::V6), on::is_to(Family::V6, &loopback, bits), vec![on::accept()]];
+        let expressions =
+            [on::family_is(Family::V6), on::destination_in(Family::V6, &loopback, bits), vec![on::accept()]];
         self.rule(OWN, "to localhost of the sixth version", expressions.concat());
         for chain in [IN, OWN] {
-            let expressions = [on::is_to_this_host(), vec![on::jump(PORTS)]];
+            let expressions = [on::is_to_local_address(), vec![on::jump(PORTS)]];
             self.rule(chain, "to this host", expressions.concat());
         }
         for map in Map::ALL {
-            let expressions = [on::is_of(map.family), on::redirect(map.family, map.name(), map.by_address)];
+            let expressions =
+                [on::family_is(map.family), on::redirect(map.family, map.name(), map.by_address)];
             self.rule(PORTS, "to a pod", expressions.concat());
         }
     }
@@ -272,69 +260,112 @@ impl<'a> Table<'a> {
         let Node { bridge, cidrs, .. } = self.node;
         for cidr in cidrs {
             let (family, masquerade) = (Family::of(cidr.addr()), vec![on::masquerade()]);
-            let from_pod = on::is_from(family, &address_bytes(cidr.addr()), cidr.prefix_len());
-            let from_pod = [on::is_of(family), from_pod].concat();
-            let outside = [on::is_to_none_of(family, family.cluster()), on::goes_out_elsewhere(bridge)];
+            let from_pod = on::source_in(family, &address_bytes(cidr.addr()), cidr.prefix_len());
+            let from_pod = [on::family_is(family), from_pod].concat();
+            let outside = [on::destination_not_in_set(family, family.cluster()), on::oif_is_not(bridge)];
             let expressions = [from_pod.clone(), outside.concat(), masquerade.clone()];
             self.rule(OUT, "out of the cluster", expressions.concat());
-            // A pod would get the answer straight from the other, from an address that it did not ask. What was redirected by
-            // rules of others, as services are, is up to them.
+            // Without masquerading, the target pod would reply directly, from an address that the client did not
+            // contact. DNAT by rules of other programs, such as Services, is left to them.
             for map in Map::ALL.into_iter().filter(|map| map.family == family) {
                 let redirected = [
-                    on::goes_out_by(bridge),
-                    on::was_redirected(),
-                    on::was_addressed_to(family, map.name(), map.by_address),
+                    on::oif_is(bridge),
+                    on::is_dnat(),
+                    on::original_destination_in(family, map.name(), map.by_address),
                 ];
                 let expressions = [from_pod.clone(), redirected.concat(), masquerade.clone()];
-                // `nft` does not print which map a rule asks where it takes nothing from it.
+                // `nft` does not print which map a rule looks up if the rule does not use the value.
                 let says = format!("from a pod to a port of this host ({})", map.name());
                 self.rule(OUT, &says, expressions.concat());
             }
         }
         let (loopback, bits) = Family::V4.loopback();
         let expressions = [
-            on::goes_out_by(bridge),
-            on::is_of(Family::V4),
-            on::is_from(Family::V4, &loopback, bits),
-            on::was_redirected(),
+            on::oif_is(bridge),
+            on::family_is(Family::V4),
+            on::source_in(Family::V4, &loopback, bits),
+            on::is_dnat(),
             vec![on::masquerade()],
         ];
         self.rule(OUT, "from localhost", expressions.concat());
     }
 
-    fn cluster(&self) -> BTreeMap<String, BTreeSet<Edge>> {
+    fn cluster(&self) -> BTreeMap<String, BTreeSet<IntervalEdge>> {
         let all = [&self.node.cidrs[..], &self.node.cluster].concat();
         Family::BOTH.map(|family| (family.cluster().to_owned(), edges(family, &all))).into()
     }
 }
 
-/// What takes a table away, whether it is there or not.
+/// The messages that delete a table, whether or not it exists.
 pub fn remove(name: &str) -> Vec<Message> {
-    let gone = Message::new(kind::DELETE_TABLE, 0, INET, Attributes::new().text(1, name));
-    vec![new_table(name), gone]
+    remove_of(INET, name)
 }
 
-fn put_edges(table: &str, set: &str, edges: &BTreeSet<Edge>) -> Vec<Message> {
+/// Deletes a table of a family, whether or not it exists.
+pub fn remove_of(family: u8, name: &str) -> Vec<Message> {
+    vec![new_table(family, name), delete_table(family, name)]
+}
+
+/// Deletes an existing table.
+pub fn delete_table(family: u8, name: &str) -> Message {
+    Message::new(kind::DELETE_TABLE, 0, family, Attributes::new().text(1, name))
+}
+
+/// The comment of a rule, with a digest of its expressions.
+pub fn labelled(says: &str, expressions: Vec<Expression>) -> (String, Vec<Expression>) {
+    let mut digest = Sha256::new();
+    for expression in &expressions {
+        digest.update(expression.attributes().as_bytes());
+    }
+    let digest = hex::encode(&digest.finalize()[..4]);
+    (format!("{says} [{digest}]"), expressions)
+}
+
+/// Creates a set. `types` are those by which `nft` prints its keys and values; `number` identifies the set in the transaction.
+pub fn new_set(
+    family: u8,
+    table: &str,
+    name: &str,
+    shape: &SetSpec,
+    types: (u32, u32),
+    number: u32,
+) -> Message {
+    let mut set = Attributes::new()
+        .text(1, table)
+        .text(2, name)
+        .number(3, shape.flags)
+        .number(4, types.0)
+        .number(5, shape.key);
+    if shape.value > 0 {
+        set = set.number(6, types.1).number(7, shape.value);
+    }
+    if shape.most > 0 {
+        set = set.nested(9, &Attributes::new().number(1, shape.most));
+    }
+    Message::new(kind::NEW_SET, CREATE, family, set.number(10, number))
+}
+
+fn put_edges(table: &str, set: &str, edges: &BTreeSet<IntervalEdge>) -> Vec<Message> {
     let elements = edges.iter().map(|edge| {
         let element = Attributes::new().nested(1, &value(&edge.key));
         if edge.is_end { element.number(3, 1) } else { element }
     });
-    elements_of(kind::NEW_ELEMENT, table, set, &elements.collect::<Vec<_>>())
+    elements_of(INET, kind::NEW_ELEMENT, table, set, &elements.collect::<Vec<_>>())
 }
 
-/// What puts ports into the maps.
+/// The messages that add host ports to the maps.
 pub fn put(table: &str, ports: &[Port]) -> Vec<Message> {
     of_ports(kind::NEW_ELEMENT, table, ports, |port| {
         Attributes::new().nested(1, &value(&port.key())).nested(2, &value(&port.value()))
     })
 }
 
-/// What takes ports out of the maps, where they must be.
+/// The messages that delete host ports, which must exist.
 pub fn take(table: &str, ports: &[Port]) -> Vec<Message> {
     of_ports(kind::DELETE_ELEMENT, table, ports, |port| Attributes::new().nested(1, &value(&port.key())))
 }
 
-/// A rule at the end of a chain.
+/// The message that appends a rule to a chain.
 pub fn new_rule(family: u8, table: &str, chain: &str, comment: &str, expressions: &[Expression]) -> Message {
     let list =
         expressions.iter().fold(Attributes::new(), |list, one| list.nested(LIST_ELEMENT, one.attributes()));
@@ -343,7 +374,7 @@ pub fn new_rule(family: u8, table: &str, chain: &str, comment: &str, expressions
     Message::new(kind::NEW_RULE, CREATE | APPEND, family, rule)
 }
 
-/// The comment of a rule in what its maker left with it: kind, length and value one after the other.
+/// The comment in a rule's user data, which has entries of type, length and value.
 pub fn read_comment(mut userdata: &[u8]) -> Option<String> {
     loop {
         let [kind, length, rest @ ..] = userdata else { return None };
@@ -356,10 +387,10 @@ pub fn read_comment(mut userdata: &[u8]) -> Option<String> {
     }
 }
 
-/// An element of a list.
+/// `NFTA_LIST_ELEM`.
 pub const LIST_ELEMENT: u16 = 1;
 
-/// The kind of comments as `nft` and `iptables` write them, in what rules carry.
+/// The user data type of comments, as `nft` and `iptables` write them.
 const COMMENT: u8 = 0;
 
 fn comment_bytes(comment: &str) -> Vec<u8> {
@@ -379,10 +410,10 @@ fn chains() -> [(&'static str, Option<Hook>); 5] {
     ]
 }
 
-/// Sets, with the types by which `nft` prints keys and values.
-fn sets() -> Vec<(&'static str, Shape, (u32, u32))> {
+/// All sets and maps, with the types with which `nft` prints keys and values.
+fn sets() -> Vec<(&'static str, SetSpec, (u32, u32))> {
     let cluster = Family::BOTH.map(|family| {
-        let shape = Shape { flags: RANGES, key: u32::from(family.address_length()), value: 0, most: 0 };
+        let shape = SetSpec { flags: RANGES, key: u32::from(family.address_length()), value: 0, most: 0 };
         (family.cluster(), shape, (family.nft_type(), 0))
     });
     let ports = Map::ALL.map(|map| {
@@ -395,39 +426,42 @@ fn sets() -> Vec<(&'static str, Shape, (u32, u32))> {
         } else {
             (8, PROTOCOL_AND_PORT)
         };
-        let shape = Shape { flags: MAP, key, value: address + 4, most: MOST_PORTS };
+        let shape = SetSpec { flags: MAP, key, value: address + 4, most: MOST_PORTS };
         (map.name(), shape, (of_key, (map.family.nft_type() << 6) | PORT))
     });
     cluster.into_iter().chain(ports).collect()
 }
 
-fn new_table(name: &str) -> Message {
-    Message::new(kind::NEW_TABLE, CREATE, INET, Attributes::new().text(1, name).number(2, 0))
+/// A table without flags.
+pub fn new_table(family: u8, name: &str) -> Message {
+    Message::new(kind::NEW_TABLE, CREATE, family, Attributes::new().text(1, name).number(2, 0))
 }
 
-fn new_chain(table: &str, name: &str, hook: Option<&Hook>) -> Message {
+/// Creates a chain; with a hook it is a base chain.
+pub fn new_chain(family: u8, table: &str, name: &str, hook: Option<&Hook>) -> Message {
     let mut chain = Attributes::new().text(1, table).text(3, name);
     if let Some(Hook { of, number, priority, policy }) = hook {
         let place = Attributes::new().number(1, *number).bytes(2, &priority.to_be_bytes());
         chain = chain.nested(4, &place).number(5, *policy).text(7, of);
     }
-    Message::new(kind::NEW_CHAIN, CREATE, INET, chain)
+    Message::new(kind::NEW_CHAIN, CREATE, family, chain)
 }
 
 fn of_ports(kind: u8, table: &str, ports: &[Port], element: impl Fn(&Port) -> Attributes) -> Vec<Message> {
     let of_map = |map: Map| {
         let elements: Vec<Attributes> = ports.iter().filter(|port| port.map() == map).map(&element).collect();
-        elements_of(kind, table, map.name(), &elements)
+        elements_of(INET, kind, table, map.name(), &elements)
     };
     Map::ALL.into_iter().flat_map(of_map).collect()
 }
 
-fn elements_of(kind: u8, table: &str, set: &str, elements: &[Attributes]) -> Vec<Message> {
+/// Adds elements to a set or deletes them, in as many messages as needed.
+pub fn elements_of(family: u8, kind: u8, table: &str, set: &str, elements: &[Attributes]) -> Vec<Message> {
     let message = |some: &[Attributes]| {
         let list = some.iter().fold(Attributes::new(), |list, one| list.nested(LIST_ELEMENT, one));
         let flags = if kind == kind::NEW_ELEMENT { CREATE } else { 0 };
         let what = Attributes::new().text(1, table).text(2, set).nested(3, &list);
-        Message::new(kind, flags, INET, what)
+        Message::new(kind, flags, family, what)
     };
     elements.chunks(ELEMENTS_AT_ONCE).map(message).collect()
 }

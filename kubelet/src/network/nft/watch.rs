@@ -1,4 +1,4 @@
-//! Whether somebody changed packet rules: it says "look again" and not what happened.
+//! Notifies when any program changed packet rules, without details.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use super::socket::connect;
 /// `NFNLGRP_NFTABLES`, counted from one, as a bit.
 const GROUP: u32 = 1 << (7 - 1);
 
-/// Between two looks: programs such as Docker change rules many times in a row.
-const PACE: Duration = Duration::from_millis(100);
+/// Shortest time between two notifications, because programs such as Docker make many changes in a row.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Hears of changes in the network namespace that the thread was in when it began.
+/// Receives changes of the network namespace in which the thread was at the start.
 pub struct Watch {
     socket: AsyncFd<OwnedFd>,
-    /// Nothing is said before.
+    /// No notification before this time.
     next: Instant,
 }
 
 impl Watch {
-    /// Hears from now on. Look once after it began: what was changed before is not told.
+    /// Subscribes to changes. The caller checks the rules once afterwards, because earlier changes are not reported.
     ///
     /// # Errors
-    /// The kernel has no nf_tables, or does not let this process near it.
+    /// The kernel has no nf_tables, or the process lacks permission.
     pub fn new() -> Result<Self, Error> {
-        let doing = "hear of changed packet rules";
+        let doing = "watch packet rules";
         let socket = connect(GROUP, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
         let socket = socket.map_err(|errno| Error::opening(doing, errno))?;
         #[expect(
@@ -46,33 +46,33 @@ impl Watch {
         Ok(Self { socket, next: Instant::now() })
     }
 
-    /// Waits until somebody changed rules: somebody else or this process, whose own changes end with a look that finds
-    /// nothing to do. May be given up and asked again at any time.
+    /// Waits until rules were changed, by another program or by this process. After its own change, the process finds
+    /// nothing to repair. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
-            // It fails when the runtime ends, and with it whoever waits here.
+            // The error means that the runtime is shutting down.
             let Ok(mut ready) = self.socket.readable().await else { return std::future::pending().await };
             sleep_until(self.next).await;
-            let heard = drain(ready.get_inner());
+            let received = drain(ready.get_inner());
             ready.clear_ready();
-            if heard {
-                self.next = Instant::now() + PACE;
+            if received {
+                self.next = Instant::now() + MIN_INTERVAL;
                 return;
             }
         }
     }
 }
 
-/// Reads all that is there; whether it was anything. What did not fit into the socket counts too.
+/// Reads all pending messages. Returns whether there were any; an overflow of the socket buffer counts too.
 fn drain(socket: &OwnedFd) -> bool {
-    let mut heard = false;
-    // What is told is not read, so it may be cut short.
+    let mut received = false;
+    // The content is not used, so it may be truncated.
     let mut start = [0; 16];
     loop {
         match recv(socket, &mut start, RecvFlags::DONTWAIT) {
-            Ok(_) | Err(Errno::NOBUFS) => heard = true,
+            Ok(_) | Err(Errno::NOBUFS) => received = true,
             Err(Errno::INTR) => {}
-            Err(_) => return heard,
+            Err(_) => return received,
         }
     }
 }

@@ -1,51 +1,51 @@
-//! Netlink as bytes: messages and attributes, to the kernel and from it. Pure.
+//! Netlink encoding of messages and attributes. Pure.
 //!
-//! Headers are in the machine's own byte order; numbers in attributes of nf_tables are big-endian (linux/netfilter/nf_tables.h).
+//! Headers are in host byte order; numbers in attributes of nf_tables are big-endian (linux/netfilter/nf_tables.h).
 
-/// Flags of a message (linux/netlink.h).
+/// `NLM_F_REQUEST` (linux/netlink.h, as the other flags).
 pub const REQUEST: u16 = 0x1;
-/// The kernel says when it is done with the message.
+/// `NLM_F_ACK`: the kernel acknowledges the message.
 pub const ACK: u16 = 0x4;
-/// All there are; in an answer of several messages, [`INTERRUPTED`] has another meaning of its own.
+/// `NLM_F_DUMP`: requests all objects. In answers, [`INTERRUPTED`] reuses one of its bits.
 pub const DUMP: u16 = 0x300;
-/// Made if it is not there.
+/// `NLM_F_CREATE`: creates a missing object.
 pub const CREATE: u16 = 0x400;
-/// At the end of those that are there.
+/// `NLM_F_APPEND`: appends to the list.
 pub const APPEND: u16 = 0x800;
-/// In an answer: what was listed changed meanwhile.
+/// `NLM_F_DUMP_INTR`, in answers: the objects changed during the dump.
 pub const INTERRUPTED: u16 = 0x10;
 
-/// The kernel's answer to one message: an errno, or none.
+/// `NLMSG_ERROR`: the answer to one message, an errno or 0.
 pub const ERROR: u16 = 2;
-/// The end of a list.
+/// `NLMSG_DONE`: the end of a dump.
 pub const DONE: u16 = 3;
-/// Around messages that are carried out together or not at all (linux/netfilter/nfnetlink.h).
+/// `NFNL_MSG_BATCH_BEGIN`: begins an atomic batch (linux/netfilter/nfnetlink.h).
 pub const BATCH_BEGIN: u16 = 0x10;
-/// The end of them.
+/// `NFNL_MSG_BATCH_END`.
 pub const BATCH_END: u16 = 0x11;
 
-/// The subsystem of nf_tables, the upper byte of its messages.
+/// The nf_tables subsystem, the upper byte of its message types.
 pub const NF_TABLES: u16 = 10;
 
 const HEADER: usize = 16;
-/// Family, version and a number, which every message of netfilter begins with.
+/// Family, version and resource ID, which begin each netfilter message.
 const NETFILTER_HEADER: usize = 4;
 const ATTRIBUTE_HEADER: usize = 4;
 const NESTED: u16 = 0x8000;
-/// The kind of an attribute without its flags.
+/// Mask for the type of an attribute, without its flags.
 const KIND: u16 = 0x3fff;
 
-/// Attributes one after the other, each with its length, its kind and its value.
+/// A sequence of attributes, each with length, type and value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(Vec<u8>);
 
 impl Attributes {
-    /// None yet.
+    /// An empty sequence.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more, of these bytes, which are fewer than 65532.
+    /// Adds an attribute with a value of fewer than 65532 bytes.
     #[must_use]
     pub fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
         let length = ATTRIBUTE_HEADER + value.len();
@@ -57,43 +57,43 @@ impl Attributes {
         self
     }
 
-    /// With a number.
+    /// Adds a 32-bit number.
     #[must_use]
     pub fn number(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    /// With a number of 64 bits.
+    /// Adds a 64-bit number.
     #[must_use]
     pub fn long(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    /// With a text, which ends with a zero.
+    /// Adds a zero-terminated text.
     #[must_use]
     pub fn text(self, kind: u16, value: &str) -> Self {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    /// With one that consists of others.
+    /// Adds nested attributes.
     #[must_use]
     pub fn nested(self, kind: u16, value: &Attributes) -> Self {
         self.nested_bytes(kind, &value.0)
     }
 
-    /// With one that consists of others, as it was received.
+    /// Adds nested attributes as they were received.
     #[must_use]
     pub fn nested_bytes(self, kind: u16, value: &[u8]) -> Self {
         self.bytes(kind | NESTED, value)
     }
 
-    /// As they are sent.
+    /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The attributes that bytes consist of, by kind; a broken one ends them.
+/// Decodes attributes up to the first malformed one.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(array(bytes, 0)?));
@@ -104,17 +104,17 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of a kind.
+/// The value of the first attribute of a type.
 pub fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
-/// A number among attributes.
+/// A 32-bit number among attributes.
 pub fn number(bytes: &[u8], kind: u16) -> Option<u32> {
     Some(u32::from_be_bytes(array(find(bytes, kind)?, 0)?))
 }
 
-/// A number of 64 bits among attributes.
+/// A 64-bit number among attributes.
 pub fn long(bytes: &[u8], kind: u16) -> Option<u64> {
     Some(u64::from_be_bytes(array(find(bytes, kind)?, 0)?))
 }
@@ -126,35 +126,34 @@ pub fn text(bytes: &[u8], kind: u16) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// A message to netfilter, except for its number.
+/// A netfilter message without its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it asks for, with the subsystem in the upper byte.
+    /// The message type, with the subsystem in the upper byte.
     pub kind: u16,
-    /// Flags beside [`REQUEST`].
+    /// Flags in addition to [`REQUEST`].
     pub flags: u16,
     /// The family, `NFPROTO_*`.
     pub family: u8,
-    /// For batches, their subsystem.
+    /// The subsystem of a batch message.
     pub subsystem: u16,
-    /// What it is about.
     pub attributes: Attributes,
 }
 
 impl Message {
-    /// A message to nf_tables.
+    /// A message of nf_tables.
     pub fn new(kind: u8, flags: u16, family: u8, attributes: Attributes) -> Self {
         Self { kind: (NF_TABLES << 8) | u16::from(kind), flags, family, subsystem: 0, attributes }
     }
 
-    /// Appends it to what is sent.
+    /// Encodes the message.
     pub fn write(&self, sequence: u32, into: &mut Vec<u8>) {
         let length = HEADER + NETFILTER_HEADER + self.attributes.0.len();
         into.extend((length as u32).to_ne_bytes());
         into.extend(self.kind.to_ne_bytes());
         into.extend((REQUEST | self.flags).to_ne_bytes());
         into.extend(sequence.to_ne_bytes());
-        // The kernel fills in the port.
+        // The kernel fills in the port ID.
         into.extend(0u32.to_ne_bytes());
         into.extend([self.family, 0]);
         into.extend(self.subsystem.to_be_bytes());
@@ -162,10 +161,10 @@ impl Message {
     }
 }
 
-/// Messages that are carried out together or not at all, with the first number of theirs; the next has the number one higher.
+/// Encodes an atomic batch whose messages have consecutive sequence numbers from `first` on.
 ///
-/// The kernel refuses them all when the rules are not those of `generation` any more. It answers those it refuses, and the
-/// last one if all went well.
+/// The kernel rejects the batch if the rules have another generation than `generation`. It answers rejected messages,
+/// and the last one on success.
 pub fn batch(messages: &[Message], generation: u32, first: u32) -> Vec<u8> {
     /// `NFNL_BATCH_GENID`.
     const GENERATION: u16 = 1;
@@ -185,17 +184,16 @@ pub fn batch(messages: &[Message], generation: u32, first: u32) -> Vec<u8> {
 /// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// What it is, with the subsystem in the upper byte.
+    /// The message type, with the subsystem in the upper byte.
     pub kind: u16,
-    /// Its flags.
     pub flags: u16,
-    /// The number of the message that it answers.
+    /// The sequence number of the request.
     pub sequence: u32,
     body: &'a [u8],
 }
 
 impl<'a> Received<'a> {
-    /// The errno that an answer or the end of a list tells, 0 if there is none.
+    /// The errno of an answer or of the end of a dump; 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self.kind {
             ERROR | DONE => array(self.body, 0).map_or(0, |bytes| i32::from_ne_bytes(bytes).saturating_neg()),
@@ -208,13 +206,12 @@ impl<'a> Received<'a> {
         self.body.first().copied().unwrap_or_default()
     }
 
-    /// What it tells.
     pub fn attributes(&self) -> &'a [u8] {
         self.body.get(NETFILTER_HEADER..).unwrap_or_default()
     }
 }
 
-/// The messages that were received together; a broken one ends them.
+/// Decodes received messages up to the first malformed one.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(u32::from_ne_bytes(array(bytes, 0)?)).ok()?;

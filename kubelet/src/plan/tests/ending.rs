@@ -1,4 +1,4 @@
-//! One line a case: how a pod is ended.
+//! Termination of pods, one case per line.
 
 use super::*;
 
@@ -20,8 +20,8 @@ fn containers_are_asked_together_then_everything_goes() {
     assert_eq!(ended(up(), 100, 0).says(), "stop db0 0s PodEnds, stop web0 0s PodEnds");
     let half = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, exited(0, 99));
     assert_eq!(ended(half, 100, 20).says(), "stop web0 20s PodEnds");
-    let quiet = Moment::of(WEB).up().with("web", 0, State::Created).with("db", 0, exited(0, 99));
-    assert_eq!(ended(quiet, 100, 20).says(), "remove db0, remove web0, remove sb");
+    let stop_all = Moment::of(WEB).up().with("web", 0, State::Created).with("db", 0, exited(0, 99));
+    assert_eq!(ended(stop_all, 100, 20).says(), "remove db0, remove web0, remove sb");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn an_ephemeral_container_ends_with_its_pod() {
         "stop debug0 20s PodEnds, stop web0 20s PodEnds"
     );
     assert_eq!(ended(up().with("debug", 0, State::Created), 100, 20).says(), "stop web0 20s PodEnds");
-    // While its image is pulled nothing goes; that pull is cut off.
+    // While its image is being pulled nothing is removed; the pull is aborted.
     let key = Key::Container("debug".to_owned());
     assert_eq!(ended(debugged().busy(key.clone()), 100, 20).says(), "");
     assert!(hashes(&debugged().pod).of(&key).is_some());
@@ -66,8 +66,8 @@ fn an_evicted_pod_ends_fast_and_gives_back_what_it_took() {
     };
     let up = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
     assert_eq!(evicted(up).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
-    let quiet =
+    let stop_all =
         || evicted(Moment::of(WEB).up().with("web", 0, exited(137, 99)).with("db", 0, exited(137, 99)));
-    assert_eq!(quiet().says(), "empty, remove sb");
-    assert_eq!(quiet().tune(|m| m.history.emptied = true).says(), "remove sb");
+    assert_eq!(stop_all().says(), "empty, remove sb");
+    assert_eq!(stop_all().tune(|m| m.history.emptied = true).says(), "remove sb");
 }

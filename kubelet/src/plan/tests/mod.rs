@@ -1,4 +1,4 @@
-//! Tables: what is wanted and what is there, and what is to be done. Then whole histories, by seed.
+//! Pod actions: tables of desired and observed state, and seeded simulations.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod ending;
@@ -12,16 +12,19 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 
-use super::{Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, Terminal, plan};
+use super::{
+    Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, RefusedEdit, Terminal,
+    compute_pod_actions,
+};
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
 
-/// Seconds after the beginning of the tests' time.
+/// Seconds after the start of the test clock.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).unwrap()
 }
 
-/// A pod of this spec, in YAML.
+/// A pod with this spec in YAML.
 fn pod(spec: &str) -> Pod {
     let indented: String = spec.lines().map(|line| format!("  {line}\n")).collect();
     let manifest = format!(
@@ -35,7 +38,7 @@ fn pod(spec: &str) -> Pod {
     }
 }
 
-/// The pod with ephemeral containers of these names, which no manifest may have.
+/// The pod with ephemeral containers of these names.
 fn debugged(spec: &str, names: &[&str]) -> Pod {
     let mut pod = pod(spec);
     let ephemeral = |name: &&str| EphemeralContainer {
@@ -47,7 +50,7 @@ fn debugged(spec: &str, names: &[&str]) -> Pod {
     pod
 }
 
-/// Hashes that follow image and name alone, but for that of the spec.
+/// Hashes derived from image and name only, except the spec hash.
 fn hashes(pod: &Pod) -> Hashes {
     let containers = super::spec(pod).containers.iter().chain(super::inits(pod));
     let hash = |c: &k8s_openapi::api::core::v1::Container| {
@@ -64,15 +67,16 @@ fn hashes(pod: &Pod) -> Hashes {
     }
 }
 
-/// One moment of a pod, to be told in a few words.
+/// The state of a pod at one moment.
 struct Moment {
     pod: Pod,
     observed: observed::Pod,
     history: History,
     verdicts: Verdicts,
-    under_way: BTreeSet<Key>,
+    in_progress: BTreeSet<Key>,
     needs_address: BTreeSet<String>,
     ending: Option<Ending>,
+    refused_edit: Option<RefusedEdit>,
     now: Timestamp,
 }
 
@@ -84,15 +88,16 @@ impl Moment {
             observed: observed::Pod::default(),
             history,
             verdicts: Verdicts::default(),
-            under_way: BTreeSet::new(),
+            in_progress: BTreeSet::new(),
             needs_address: BTreeSet::new(),
             ending: None,
+            refused_edit: None,
             now: at(100),
         }
     }
 
     fn sandbox(mut self, state: State) -> Self {
-        // The engine tells the address of what runs; the kubelet's own network knows it before.
+        // The engine reports an address only for running sandboxes; the native pod network knows it earlier.
         let ips = if state.is_running() { vec!["10.0.0.2".parse().unwrap()] } else { Vec::new() };
         self.observed.put_sandbox(Sandbox {
             id: "sb".to_owned(),
@@ -135,13 +140,13 @@ impl Moment {
         self
     }
 
-    /// Everything could be made as it is wanted now.
+    /// All next versions of containers can be created.
     fn prepared(mut self) -> Self {
         self.history.prepared = hashes(&self.pod).containers;
         self
     }
 
-    /// That has failed and is tried again at that second.
+    /// An action with this key has failed and is retried at that second.
     fn failed(mut self, key: Key, retry_at: i64) -> Self {
         let failure = Failure {
             reason: "ErrImagePull".to_owned(),
@@ -154,7 +159,7 @@ impl Moment {
     }
 
     fn busy(mut self, key: Key) -> Self {
-        self.under_way.insert(key);
+        self.in_progress.insert(key);
         self
     }
 
@@ -164,7 +169,7 @@ impl Moment {
     }
 
     fn plan(&self) -> Plan {
-        self.look(plan)
+        self.look(compute_pod_actions)
     }
 
     fn look<T>(&self, look: impl FnOnce(&Input<'_>) -> T) -> T {
@@ -172,17 +177,18 @@ impl Moment {
             pod: &self.pod,
             hashes: &hashes(&self.pod),
             ending: self.ending.as_ref(),
+            refused_edit: self.refused_edit.as_ref(),
             observed: &self.observed,
             verdicts: &self.verdicts,
             history: &self.history,
             needs_address: &self.needs_address,
-            under_way: &self.under_way,
+            in_progress: &self.in_progress,
             back_off: BackOff::default(),
             now: self.now,
         })
     }
 
-    /// The plan's actions in the words of [`brief`], joined by commas.
+    /// The planned actions in the format of [`brief`], separated by commas.
     fn says(&self) -> String {
         self.plan().actions.iter().map(brief).collect::<Vec<_>>().join(", ")
     }
@@ -202,7 +208,7 @@ fn exited(code: i32, finished: i64) -> State {
     })
 }
 
-/// An action in a few words.
+/// An action in a short notation.
 fn brief(action: &Action) -> String {
     match action {
         Action::MountVolumes => "mount".to_owned(),

@@ -1,11 +1,11 @@
-//! A small world for one pod: an engine, a kubelet that may crash between any two steps, and the faults of both.
+//! A model of one pod: an engine, a kubelet that may crash between any two steps, and faults of both.
 //!
-//! The engine's truth and what the kubelet has seen of it are two things here, as they are in life. Actions
-//! go step by step, so that a crash or an edit can come between making a container and hearing of it.
+//! The engine's state and the observed state are separate. Actions proceed in steps, so that a crash or an edit can occur
+//! between creating a container and observing it.
 
 use super::*;
 
-/// Chance that repeats itself from its seed.
+/// A seeded random generator.
 pub struct Chance(fastrand::Rng);
 
 impl Chance {
@@ -13,45 +13,45 @@ impl Chance {
         Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// A number below `limit`.
+    /// A random number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0.usize(..limit.max(1))
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 }
 
-/// An action under way.
+/// An action in progress.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub action: Action,
-    /// How far it has come.
+    /// Number of completed steps.
     pub step: u32,
-    /// When its container was asked to end.
+    /// Time at which its container received the stop signal.
     pub asked_at: Option<Timestamp>,
-    /// Hashes and address it was begun with.
+    /// Hashes and addresses at its start.
     hashes: Hashes,
 }
 
-/// Done without the engine.
+/// Whether the action does not involve the engine.
 fn is_of_disk(action: &Action) -> bool {
     matches!(action, Action::MountVolumes | Action::EmptyVolumes | Action::CleanUp)
 }
 
-/// Needs an image first.
+/// Whether the action needs an image first.
 fn pulls(action: &Action) -> bool {
     matches!(action, Action::CreateContainer { .. } | Action::PrepareContainer { .. })
 }
 
-/// The world.
+/// The modelled node.
 pub struct World {
     pub truth: observed::Pod,
     pub seen: Option<observed::Pod>,
     pub engine_up: bool,
-    /// Images come; otherwise who pulls one waits until that is cut off.
+    /// Whether pulls complete; otherwise they wait until they are aborted.
     pub registry_up: bool,
     pub pod: usize,
     pub ending: Option<Ending>,
@@ -59,9 +59,9 @@ pub struct World {
     pub saved: (History, Option<Ending>),
     pub verdicts: Verdicts,
     pub tasks: Vec<Task>,
-    /// What was cut off and may have reached the engine.
+    /// Aborted actions whose requests may have reached the engine.
     pub late: Vec<Task>,
-    /// Somebody has removed something that only the kubelet's memory knew of.
+    /// Another user removed a container that only unsaved history knew of.
     pub meddled: bool,
     pub now: i64,
     pub gone: bool,
@@ -89,36 +89,36 @@ impl World {
         }
     }
 
-    /// A successful look, if the engine answers.
+    /// Updates the observed state, if the engine answers.
     pub fn look(&mut self) {
         if self.engine_up {
             self.seen = Some(self.truth.clone());
         }
     }
 
-    /// The kubelet dies and starts again: what it was doing and had not written down is lost.
+    /// The kubelet crashes and restarts: actions and unsaved state are lost.
     pub fn crash(&mut self) {
         self.tasks.clear();
         self.late.clear();
         self.seen = None;
         self.verdicts = Verdicts::default();
-        // Nothing was left on disk or wanted: the next kubelet does not even know of the pod.
+        // Nothing on disk and not desired: the next kubelet does not know the pod.
         self.gone |= self.history.cleaned_up;
         (self.history, self.ending) = self.saved.clone();
     }
 
-    /// As a worker does before it acts: what the next kubelet cannot find out by itself is written down at once.
-    pub fn save_decisions(&mut self, seen: &observed::Pod, under_way: &BTreeSet<Key>) {
+    /// Saves decisions that the next kubelet cannot derive, as a worker does before it acts.
+    pub fn save_decisions(&mut self, seen: &observed::Pod, in_progress: &BTreeSet<Key>) {
         let decided = |history: &History| (history.terminal.clone(), history.revived_at);
         if self.ending.is_none()
             && (decided(&self.history) != decided(&self.saved.0)
-                || self.history.is_alone(&self.saved.0, seen, under_way))
+                || self.history.has_unsaved_runs(&self.saved.0, seen, in_progress))
         {
             self.save();
         }
     }
 
-    /// An edit cuts off what is being begun for something else, and an end all that is; the engine may have been asked already.
+    /// An edit aborts creations for other hashes, and a termination aborts all; the engine may have received the requests.
     pub fn abandon(&mut self, wanted: Option<&Hashes>) {
         let is_cut_off = |task: &mut Task| {
             let key = task.action.key();
@@ -128,7 +128,7 @@ impl World {
         self.late.extend(self.tasks.extract_if(.., is_cut_off));
     }
 
-    /// The engine does what it was asked for before that was cut off.
+    /// The engine completes the request of an aborted action.
     pub fn come_late(&mut self) {
         let now = at(self.now);
         for task in std::mem::take(&mut self.late) {
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// The kubelet writes down what it knows.
+    /// Saves the checkpoint.
     pub fn save(&mut self) {
         let mut history = self.history.clone();
         history.failures.clear();
@@ -152,7 +152,7 @@ impl World {
         self.meddled = false;
     }
 
-    /// The engine's own end: everything that runs dies with it.
+    /// The engine restarts, which kills all containers.
     pub fn engine_restarts(&mut self) {
         let now = at(self.now);
         let exit = |state: &mut State| {
@@ -185,7 +185,7 @@ impl World {
         self.tasks.push(Task { action, step: 0, asked_at: None, hashes });
     }
 
-    /// Takes one task one step further; true when it has ended.
+    /// Advances a task by one step; true if it has ended.
     pub fn advance(&mut self, index: usize, fails: bool) {
         let task = self.tasks[index].clone();
         if !self.registry_up && task.step == 0 && pulls(&task.action) {
@@ -225,14 +225,14 @@ impl World {
         }
     }
 
-    /// `None` while it goes on, else whether it succeeded.
+    /// `None` while the task continues, otherwise whether it succeeded.
     fn advance_one(&mut self, index: usize, task: &Task, fails: bool) -> Option<bool> {
         self.tasks[index].step += 1;
         let now = at(self.now);
         match (&task.action, task.step) {
             (action, _) if is_of_disk(action) => Some(!fails),
             (Action::PrepareContainer { .. }, _) => Some(!fails),
-            // Every action first does its work, then hears of it: a crash may come between.
+            // Each action first performs its work and then observes it, so that a crash may occur in between.
             (_, 0) if fails => Some(false),
             (Action::CreateSandbox { attempt }, 0) => {
                 self.create_sandbox(*attempt, &task.hashes.sandbox, now);
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// The kubelet learns what became of its own action.
+    /// The kubelet observes the result of its action.
     fn hear(&mut self) {
         if self.seen.is_some() {
             self.look();
@@ -317,7 +317,7 @@ impl World {
         });
     }
 
-    /// Names are unique in an engine: one of the same attempt is found again or replaced.
+    /// Names are unique in an engine: a container of the same attempt is reused or replaced.
     fn create_container(
         &mut self,
         name: &str,

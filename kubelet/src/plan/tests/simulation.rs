@@ -1,6 +1,6 @@
-//! Thousands of histories of one pod: edits, exits, failing engines, crashes between any two steps.
+//! Simulates thousands of pod histories: edits, exits, engine failures, and crashes between any two steps.
 //!
-//! `CORACLE_SEEDS=100000` says how many, `CORACLE_SEED=n` replays one and prints its history.
+//! `CORACLE_SEEDS=100000` sets their number; `CORACLE_SEED=n` replays one and prints its history.
 
 use std::sync::LazyLock;
 
@@ -11,17 +11,17 @@ use crate::plan::{StopReason, ephemerals, inits, is_sidecar, spec, status};
 /// Seeds of an ordinary test run; a full run is `make simulate`.
 const SEEDS: u64 = 3_000;
 
-/// Steps with faults, then at most so many without: what is wanted has to be there at the end.
+/// Steps with faults, and most steps without faults after which the desired state must be reached.
 const STORMY: usize = 120;
 const CALM: usize = 900;
 
-/// What somebody looks into.
+/// The target container of ephemeral containers.
 const DEBUGGED: &str =
     "terminationGracePeriodSeconds: 3\ncontainers: [{name: web, image: a}, {name: db, image: a}]";
 const JOB: &str =
     "terminationGracePeriodSeconds: 3\nrestartPolicy: Never\ncontainers: [{name: web, image: a}]";
 
-/// Families of pods: within one, an edit leads from any to any.
+/// Families of pods: an edit leads from any pod of a family to any other.
 static FAMILIES: LazyLock<Vec<Vec<Pod>>> = LazyLock::new(|| {
     let family = |specs: &[&str]| specs.iter().map(|spec| pod(spec)).collect();
     vec![
@@ -86,7 +86,7 @@ struct Run {
     world: World,
     /// Highest attempt seen in a status, by container.
     counted: std::collections::BTreeMap<String, i32>,
-    /// Terminal phase told, with the hashes it was told for.
+    /// Reported terminal phase, with the hashes at that time.
     told: Option<(String, String)>,
     previous: Option<k8s_openapi::api::core::v1::PodStatus>,
     nothing_to_do: bool,
@@ -119,14 +119,14 @@ impl Run {
                 self.turn(log, true)?;
             }
             if self.world.gone && !self.adopt_orphan() {
-                return self.rest();
+                return self.remaining_grace();
             }
         }
         self.world.engine_up = true;
         if self.chance.once_in(2) && self.world.ending.is_none() {
             self.end(log);
         }
-        // What nobody wants any more needs no registry to end.
+        // Termination needs no registry.
         self.world.registry_up |= !self.is_over();
         for _ in 0..CALM {
             self.world.look();
@@ -135,15 +135,15 @@ impl Run {
                 break;
             }
             if self.is_idle() {
-                // Nothing happens until the pod wants to be looked at again, if ever.
+                // Nothing happens until the next planned time, if there is one.
                 let Some(wake_at) = self.wake_at else { break };
                 self.world.now = self.world.now.max(wake_at.duration_since(at(0)).as_secs());
             }
         }
-        self.rest()
+        self.remaining_grace()
     }
 
-    /// Something came late to a pod that was gone: it gets a worker that ends it, as the pool sees to.
+    /// An aborted action completed after the pod was gone: the pool starts a worker that terminates it.
     fn adopt_orphan(&mut self) -> bool {
         let is_orphan = !self.world.truth.is_gone();
         if is_orphan {
@@ -155,7 +155,7 @@ impl Run {
         is_orphan
     }
 
-    /// The last plan, made of the truth, named nothing to do, and nothing is being done.
+    /// Whether the last plan was based on the actual state, had no actions, and none is in progress.
     fn is_idle(&self) -> bool {
         self.world.tasks.is_empty()
             && self.nothing_to_do
@@ -166,10 +166,10 @@ impl Run {
         &self.family[self.world.pod]
     }
 
-    /// The pod is to be ended, or has come to its end.
+    /// Whether the pod is terminating or has reached a terminal phase.
     fn is_over(&self) -> bool {
-        let stands = |terminal: &Terminal| terminal.stands(&hashes(self.pod()));
-        self.world.ending.is_some() || self.world.history.terminal.as_ref().is_some_and(stands)
+        let still_applies = |terminal: &Terminal| terminal.still_applies(&hashes(self.pod()));
+        self.world.ending.is_some() || self.world.history.terminal.as_ref().is_some_and(still_applies)
     }
 
     fn end(&mut self, log: &mut Vec<String>) {
@@ -179,7 +179,7 @@ impl Run {
         self.world.ending = Some(Ending { since: at(self.world.now), grace_seconds });
     }
 
-    /// Something happens that nobody asked for.
+    /// Injects a fault.
     fn fault(&mut self, log: &mut Vec<String>) {
         let world = &mut self.world;
         let before = world.now;
@@ -209,7 +209,7 @@ impl Run {
                 let index = self.chance.below(world.truth.containers.len());
                 let id = world.truth.containers[index].id.clone();
                 world.truth.remove(&id);
-                // Before anybody could see it, or write it down: nobody knows of it any more.
+                // It was neither observed nor saved, so it is forgotten.
                 world.meddled = true;
                 if world.seen.is_none() {
                     self.counted.clear();
@@ -257,7 +257,7 @@ impl Run {
         log.push(format!("{before:>4} {event}"));
     }
 
-    /// The kubelet has a turn: it may look, it plans, it begins, and its tasks go on.
+    /// One turn of the kubelet: it may observe, it plans and starts actions, and its tasks advance.
     fn turn(&mut self, log: &mut Vec<String>, stormy: bool) -> Result<(), String> {
         if self.world.seen.is_none() || self.chance.once_in(2) {
             self.world.look();
@@ -292,20 +292,21 @@ impl Run {
         self.world.history.remember(seen, now);
         let ids: Vec<&str> = seen.containers.iter().map(|c| c.id.as_str()).collect();
         self.world.verdicts.keep(&ids);
-        let under_way: BTreeSet<Key> = self.world.tasks.iter().map(|t| t.action.key()).collect();
+        let in_progress: BTreeSet<Key> = self.world.tasks.iter().map(|t| t.action.key()).collect();
         let input = Input {
             pod,
             hashes: &hashes,
             ending: self.world.ending.as_ref(),
+            refused_edit: None,
             observed: seen,
             verdicts: &self.world.verdicts,
             history: &self.world.history,
             needs_address: &BTreeSet::new(),
-            under_way: &under_way,
+            in_progress: &in_progress,
             back_off: BackOff::default(),
             now,
         };
-        let plan = plan(&input);
+        let plan = compute_pod_actions(&input);
         let status = status(&input, &plan, &[], &[]);
         for action in &plan.actions {
             self.is_justified(&input, &plan, action)?;
@@ -314,7 +315,7 @@ impl Run {
         if self.previous.as_ref().is_none_or(|p| p.phase != status.phase) {
             log.push(format!("{:>4}   phase {}", self.world.now, status.phase.as_deref().unwrap()));
         }
-        self.world.save_decisions(seen, &under_way);
+        self.world.save_decisions(seen, &in_progress);
         self.phase_never_goes_back(&status, &hashes)?;
         self.counts_never_go_back(&status)?;
         self.previous = Some(status);
@@ -325,9 +326,9 @@ impl Run {
         if plan.initialized_in.is_some() {
             self.world.history.initialized_in.clone_from(&plan.initialized_in);
         }
-        self.world.save_decisions(seen, &under_way);
+        self.world.save_decisions(seen, &in_progress);
         self.world.gone |= plan.gone;
-        self.nothing_to_do = plan.actions.is_empty() && under_way.is_empty();
+        self.nothing_to_do = plan.actions.is_empty() && in_progress.is_empty();
         self.wake_at = plan.wake_at;
         for action in plan.actions {
             self.world.begin(action, hashes.clone());
@@ -335,7 +336,7 @@ impl Run {
         Ok(())
     }
 
-    /// Never two copies of a container.
+    /// At most one container of each name runs.
     fn only_one_runs(&self) -> Result<(), String> {
         for container in &self.world.truth.containers {
             let twins = self.world.truth.attempts(&container.name).filter(|c| c.state.is_running()).count();
@@ -346,7 +347,7 @@ impl Run {
         Ok(())
     }
 
-    /// Every step has a cause that an eye-witness could name.
+    /// Every action has a justification in the observed state.
     fn is_justified(&self, input: &Input<'_>, plan: &Plan, action: &Action) -> Result<(), String> {
         let observed = input.observed;
         match action {
@@ -426,7 +427,7 @@ impl Run {
         Ok(())
     }
 
-    /// That container, or each that is not there as it is wanted, could be made.
+    /// Whether the next version of that container, or of all outdated containers, can be created.
     fn is_prepared(&self, input: &Input<'_>, only: Option<&String>) -> bool {
         input.hashes.containers.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).all(
             |(name, hash)| {
@@ -475,8 +476,8 @@ impl Run {
             return Err(format!("the phase went from {told} to {phase}"));
         }
         let is_terminal = phase == "Succeeded" || phase == "Failed";
-        // What was told but not yet written down may be told again after a crash, never otherwise.
-        let is_known = self.world.saved.0.terminal.as_ref().is_some_and(|t| t.stands(hashes));
+        // A terminal phase that was reported but not saved may be reported again after a crash, never otherwise.
+        let is_known = self.world.saved.0.terminal.as_ref().is_some_and(|t| t.still_applies(hashes));
         self.told = (is_terminal && is_known).then(|| (phase, hashes.all()));
         Ok(())
     }
@@ -484,7 +485,7 @@ impl Run {
     fn counts_never_go_back(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) -> Result<(), String> {
         if self.world.ending.is_some() {
             self.counted.clear();
-            return Ok(()); // Should it come again, it begins with none.
+            return Ok(()); // If the pod appears again, its restart counts start at zero.
         }
         for container in status.container_statuses.iter().flatten() {
             let counted = self.counted.entry(container.name.clone()).or_default();
@@ -499,8 +500,8 @@ impl Run {
         Ok(())
     }
 
-    /// Once faults have stopped, what is wanted is there and nothing more is to be done.
-    fn rest(&mut self) -> Result<(), String> {
+    /// After the faults have stopped, the desired state is reached and no action remains.
+    fn remaining_grace(&mut self) -> Result<(), String> {
         let world = &self.world;
         if world.ending.is_some() {
             return if world.gone && world.truth.is_gone() {

@@ -1,6 +1,9 @@
-//! What the world is told: phase, conditions and container states, one line a case.
+//! Pod status: phase, conditions and container states, one case per line.
 
 use super::*;
+use k8s_openapi::api::core::v1::PodCondition;
+
+use crate::observed::EDIT_PENDING;
 use crate::plan::status;
 
 const WEB: &str = "containers: [{name: web, image: a}]";
@@ -68,7 +71,7 @@ fn a_pod_that_is_ended_has_succeeded_when_its_containers_have() {
         ending(Moment::of(once).up().with("web", 0, exited(0, 95))),
         "Succeeded; web=Completed(0)x0; PodReadyToStartContainers Initialized PodScheduled",
     );
-    // Nobody knows which containers it had.
+    // Its containers are unknown.
     let unknown = ending(Moment::of(WEB).up().with("web", 0, running(2)));
     let unknown = unknown.tune(|m| m.pod.spec.as_mut().unwrap().containers.clear());
     assert!(tell(&unknown).starts_with("Running;"), "{}", tell(&unknown));
@@ -88,7 +91,7 @@ fn readiness_follows_the_probe() {
 #[test]
 fn a_container_that_was_never_started_is_no_restart() {
     let counts = |moment: Moment| {
-        let status = moment.look(|input| status(input, &plan(input), &[], &[]));
+        let status = moment.look(|input| status(input, &compute_pod_actions(input), &[], &[]));
         status.container_statuses.unwrap_or_default().iter().map(|c| c.restart_count).collect::<Vec<_>>()
     };
     let made = || Moment::of(WEB).up().with("web", 1, exited(1, 90));
@@ -126,7 +129,7 @@ fn init_containers_hold_back() {
     );
     check(
         Moment::of(spec).up().with("one", 0, exited(0, 9)),
-        "Pending; one=Completed(0)x0 web=PodInitializingx0; PodReadyToStartContainers PodScheduled",
+        "Pending; one=Completed(0)x0 web=PodInitializingx0; PodReadyToStartContainers Initialized PodScheduled",
     );
     check(
         Moment::of(spec).up().with("one", 0, exited(0, 9)).with("web", 0, running(10)),
@@ -145,4 +148,104 @@ fn failures_are_named() {
     assert_eq!(failed(109).plan().wake_at, Some(at(101)), "two seconds after it failed");
     check(failed(108), "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
     assert_eq!(failed(108).plan().wake_at, Some(at(108)));
+}
+
+/// A condition that is not simply True, as `type=status reason: message`.
+fn conditions(moment: &Moment, before: &[(&str, &str)]) -> Vec<String> {
+    let plan = moment.plan();
+    let before: Vec<PodCondition> = before
+        .iter()
+        .map(|(kind, status)| PodCondition {
+            type_: (*kind).to_owned(),
+            status: (*status).to_owned(),
+            ..PodCondition::default()
+        })
+        .collect();
+    let status = moment.look(|input| status(input, &plan, &before, &["192.0.2.1".parse().unwrap()]));
+    let all = status.conditions.unwrap().into_iter().filter(|c| c.status != "True" || c.reason.is_some());
+    all.map(|c| {
+        let (reason, message) = (c.reason.unwrap_or_default(), c.message.unwrap_or_default());
+        format!("{}={} {reason}: {message}", c.type_, c.status)
+    })
+    .collect()
+}
+
+#[test]
+fn conditions_have_the_stock_reasons_and_messages() {
+    let init =
+        "initContainers: [{name: one, image: a}, {name: two, image: a}]\ncontainers: [{name: web, image: a}]";
+    let side = "initContainers: [{name: side, image: a, restartPolicy: Always}]\ncontainers: [{name: web, image: a}]";
+    let never = |spec: &str| format!("restartPolicy: Never\n{spec}");
+    let gated = format!(
+        "readinessGates: [{{conditionType: example.com/a}}, {{conditionType: example.com/b}}]\n{WEB}"
+    );
+    let down = "PodReadyToStartContainers=False : ";
+    let both = |reason: &str| [format!("Ready=False {reason}"), format!("ContainersReady=False {reason}")];
+    let case = |first: &[&str], reason: &str| -> Vec<String> {
+        first.iter().map(|text| (*text).to_owned()).chain(both(reason)).collect()
+    };
+    let init_fails = Moment::of(&never(init)).with("one", 0, exited(1, 9));
+    assert_eq!(
+        conditions(&init_fails, &[]),
+        case(
+            &[
+                down,
+                "Initialized=False ContainersNotInitialized: containers with incomplete status: [one two]"
+            ],
+            "PodFailed: "
+        ),
+    );
+    let second = Moment::of(init).up().with("one", 0, exited(0, 3)).with("two", 0, running(4));
+    assert_eq!(
+        conditions(&second, &[]),
+        case(
+            &["Initialized=False ContainersNotInitialized: containers with incomplete status: [two]"],
+            "ContainersNotReady: containers with unready status: [web]"
+        ),
+    );
+    let starts = Moment::of(side).up();
+    assert_eq!(
+        conditions(&starts, &[]),
+        case(
+            &["Initialized=False ContainersNotInitialized: containers with incomplete status: [side]"],
+            "ContainersNotReady: containers with unready status: [side web]"
+        ),
+    );
+    let done = Moment::of(&never(WEB)).with("web", 0, exited(0, 9));
+    assert_eq!(conditions(&done, &[]), case(&[down, "Initialized=True PodCompleted: "], "PodCompleted: "));
+    let failed = Moment::of(&never(WEB)).with("web", 0, exited(3, 9));
+    assert_eq!(conditions(&failed, &[]), case(&[down], "PodFailed: "));
+    let runs = Moment::of(&gated).up().with("web", 0, running(2));
+    for (before, message) in [
+        (
+            &[][..],
+            "corresponding condition of pod readiness gate \"example.com/a\" does not exist., corresponding condition of pod \
+             readiness gate \"example.com/b\" does not exist.",
+        ),
+        (
+            &[("example.com/a", "True"), ("example.com/b", "False")][..],
+            "the status of pod readiness gate \"example.com/b\" is not \"True\", but False",
+        ),
+    ] {
+        assert_eq!(conditions(&runs, before), [format!("Ready=False ReadinessGatesNotReady: {message}")]);
+    }
+}
+
+#[test]
+fn an_edit_that_does_not_replace_what_runs_is_a_condition() {
+    let condition = |moment: &Moment, previous: &[PodCondition]| {
+        let status = moment.look(|input| status(input, &moment.plan(), previous, &[]));
+        status.conditions.unwrap().into_iter().find(|condition| condition.type_ == EDIT_PENDING)
+    };
+    let runs = || Moment::of(WEB).up().with("web", 0, running(2));
+    assert_eq!(condition(&runs(), &[]), None);
+    let edit = RefusedEdit { reason: "UnsupportedField".to_owned(), message: "leave it out".to_owned() };
+    let refused = condition(&runs().tune(|m| m.refused_edit = Some(edit)), &[]).unwrap();
+    let part = |condition: &PodCondition| (condition.status.clone(), condition.reason.clone().unwrap());
+    assert_eq!(part(&refused), ("True".to_owned(), "UnsupportedField".to_owned()));
+    assert_eq!(refused.message.as_deref(), Some("leave it out"));
+    let waits = condition(&runs().failed(Key::Replacement("web".to_owned()), 110), &[]).unwrap();
+    assert_eq!(part(&waits), ("True".to_owned(), "ErrImagePull".to_owned()));
+    let over = condition(&runs(), &[refused]).unwrap();
+    assert_eq!(part(&over).0, "False", "a merge patch takes no condition away");
 }

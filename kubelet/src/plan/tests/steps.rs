@@ -1,4 +1,4 @@
-//! One line a case: how a pod comes up, is kept up, and is changed.
+//! Start, restart and edits of pods, one case per line.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn backs_off() {
     assert_eq!(crashed(20, 90).plan().wake_at, Some(at(110)));
     check(crashed(20, 80), "create web 4 (40s)");
     check(crashed(300, -400), "create web 4 (300s)");
-    // It ran ten minutes: the past is forgiven.
+    // It ran for ten minutes, which resets the back-off.
     check(crashed(300, 700).tune(|m| m.now = at(701)), "create web 4 (10s)");
 }
 
@@ -80,7 +80,7 @@ fn runs_init_containers_in_order() {
     let done = || Moment::of(INIT).up().with("one", 0, exited(0, 90)).with("two", 0, exited(0, 91));
     check(done(), "create web 0 (0s)");
     check(done().with("web", 0, running(92)), "");
-    // Their remains were pruned by someone: they have done their work all the same.
+    // The exited init containers were pruned; they have completed nevertheless.
     check(Moment::of(INIT).up().with("web", 0, running(92)), "");
     check(
         Moment::of(INIT).up().tune(|m| m.history.initialized_in = Some("sb".to_owned())),
@@ -112,7 +112,7 @@ fn an_ephemeral_container_begins_once_and_weighs_nothing() {
     check(up().with("debug", 0, running(9)), "");
     check(up().with("debug", 0, exited(1, 90)), "");
     check(up().with("debug", 0, running(9)).tune(|m| m.pod = pod(WEB)), "stop debug0 30s Dropped");
-    // It keeps no pod from its end, and a finished one runs no more because of it.
+    // It does not keep the pod from completing, and does not restart a finished pod.
     check(of(JOB).up().with("web", 0, exited(0, 90)).with("debug", 0, running(9)), "stop debug0 30s PodEnds");
     let done = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
         m.history.terminal = m.plan().terminal;
@@ -120,7 +120,7 @@ fn an_ephemeral_container_begins_once_and_weighs_nothing() {
         m.history.revive(&hashes(&m.pod), at(100));
     });
     check(done, "");
-    // Its sandbox is remade: the pull for the old one holds that up until it is cut off, as its hash is another.
+    // Its sandbox is replaced: the pull for the old sandbox delays that until it is aborted, because its hash differs.
     let renamed = debugged(&format!("hostname: new\n{WEB}"), &["debug"]);
     let key = Key::Container("debug".to_owned());
     assert_ne!(hashes(&renamed).of(&key), hashes(&of(WEB).pod).of(&key));
@@ -197,7 +197,7 @@ fn an_edit_restarts_only_what_it_must() {
     );
     let dead = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, exited(0, 9));
     check(dead.tune(|m| m.pod = pod(WEB)), "remove other0");
-    // What cannot change while the sandbox lives takes the whole pod.
+    // Properties that are fixed for a sandbox require a replacement of the whole pod.
     let renamed = Moment::of(WEB).up().with("web", 0, running(2));
     check(
         renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))).prepared(),
@@ -215,16 +215,16 @@ fn an_edit_that_cannot_be_made_stops_nothing() {
     let image = || edited("containers: [{name: web, image: b}]");
     check(image(), "prepare web");
     check(image().tune(|m| m.history.volumes_mounted = false), "mount");
-    check(image().busy(Key::Successor("web".to_owned())), "");
-    let failed = || image().failed(Key::Successor("web".to_owned()), 105);
+    check(image().busy(Key::Replacement("web".to_owned())), "");
+    let failed = || image().failed(Key::Replacement("web".to_owned()), 105);
     check(failed(), "");
     assert_eq!(failed().plan().wake_at, Some(at(105)));
-    // What ends by itself or is ill is made as it is wanted now, if it can be.
+    // A container that exits or is unhealthy is replaced by the desired version, if that can be created.
     check(failed().verdict("web0", Kind::Liveness, false), "stop web0 30s Unhealthy");
     check(failed().tune(|m| m.observed.containers[0].state = exited(1, 90)), "create web 1 (0s)");
     let sandbox = || edited("hostname: new\ncontainers: [{name: web, image: a}]");
     check(sandbox(), "prepare web");
-    check(sandbox().failed(Key::Successor("web".to_owned()), 105), "");
+    check(sandbox().failed(Key::Replacement("web".to_owned()), 105), "");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_pod_that_came_to_its_end_stays_there_unless_an_edit_bears_on_it() {
             m.history.emptied = true;
             let evicted = Terminal::evicted("too much".to_owned(), &hashes(&m.pod));
             m.history.terminal = if is_evicted { Some(evicted) } else { m.plan().terminal };
-            // As it is read by the next kubelet.
+            // As the next kubelet process reads it.
             let kept = serde_json::to_string(&m.history.terminal).unwrap();
             m.history.terminal = serde_json::from_str(&kept).unwrap();
             m.pod = edited;
@@ -298,7 +298,7 @@ fn a_removed_container_keeps_its_count() {
 
 #[test]
 fn what_only_memory_knows_is_written_down() {
-    let is_alone = |there: Moment, written: Option<u32>| {
+    let has_unsaved_runs = |there: Moment, written: Option<u32>| {
         let remembered = |moment: Moment| {
             let mut history = super::super::History::default();
             history.remember(&moment.observed, at(100));
@@ -306,18 +306,21 @@ fn what_only_memory_knows_is_written_down() {
         };
         let written = written.map(|attempt| remembered(Moment::of(WEB).with("web", attempt, exited(1, 90))));
         let memory = remembered(Moment::of(WEB).with("web", 4, exited(1, 95)));
-        memory.is_alone(&written.unwrap_or_default(), &there.observed, &there.under_way)
+        memory.has_unsaved_runs(&written.unwrap_or_default(), &there.observed, &there.in_progress)
     };
     let fourth = || Moment::of(WEB).with("web", 4, exited(1, 95));
-    assert!(!is_alone(fourth(), None), "the engine has it");
-    assert!(!is_alone(Moment::of(WEB).with("web", 5, running(99)), None), "the engine has a later one");
+    assert!(!has_unsaved_runs(fourth(), None), "the engine has it");
     assert!(
-        is_alone(Moment::of(WEB).with("web", 3, exited(1, 90)), Some(3)),
+        !has_unsaved_runs(Moment::of(WEB).with("web", 5, running(99)), None),
+        "the engine has a later one"
+    );
+    assert!(
+        has_unsaved_runs(Moment::of(WEB).with("web", 3, exited(1, 90)), Some(3)),
         "the engine has an earlier one"
     );
-    assert!(is_alone(Moment::of(WEB), None), "the engine has none");
-    assert!(!is_alone(Moment::of(WEB), Some(4)), "it is written down");
-    assert!(is_alone(fourth().busy(Key::Remains("web4".to_owned())), Some(3)), "it is being removed");
+    assert!(has_unsaved_runs(Moment::of(WEB), None), "the engine has none");
+    assert!(!has_unsaved_runs(Moment::of(WEB), Some(4)), "it is written down");
+    assert!(has_unsaved_runs(fourth().busy(Key::Dead("web4".to_owned())), Some(3)), "it is being removed");
 }
 
 #[test]
@@ -329,9 +332,9 @@ fn keeps_one_dead_container_a_name() {
         .with("web", 1, exited(1, 7))
         .with("web", 0, exited(1, 6));
     check(many, "remove web1, remove web0");
-    // The newest was made for what is not wanted any more, and the engine started it while it was being removed.
+    // The newest container has an outdated hash, and the engine started it while it was being removed.
     let late = Moment::of(WEB).up().with("web", 1, exited(1, 90)).with("web", 0, exited(1, 89));
-    check(late.busy(Key::Remains("web1".to_owned())), "create web 2 (10s)");
+    check(late.busy(Key::Dead("web1".to_owned())), "create web 2 (10s)");
     let twins = Moment::of(WEB).up().with("web", 3, running(9)).with("web", 2, running(8));
     check(twins, "stop web2 30s Changed");
 }
@@ -367,7 +370,7 @@ fn nothing_is_tried_again_at_once() {
     check(Moment::of(WEB).sandbox(State::Created).failed(Key::Sandbox, 105), "create web 0 (0s)");
     let unmounted = Moment::of(WEB).tune(|m| m.history.volumes_mounted = false);
     check(unmounted.failed(Key::Volumes, 105), "create sandbox 0");
-    // Neither stopping nor removing: an engine that is away is not asked a thousand times a second.
+    // Neither stop nor remove is repeated rapidly while the engine is unavailable.
     let edited = || {
         Moment::of(WEB)
             .up()
@@ -379,5 +382,5 @@ fn nothing_is_tried_again_at_once() {
     let failed = || edited().failed(Key::Container("web".to_owned()), 105);
     check(failed(), "");
     assert_eq!(failed().plan().wake_at, Some(at(105)));
-    check(Moment::of(WEB).sandbox(exited(1, 2)).failed(Key::Remains("sb".to_owned()), 105), "");
+    check(Moment::of(WEB).sandbox(exited(1, 2)).failed(Key::Dead("sb".to_owned()), 105), "");
 }

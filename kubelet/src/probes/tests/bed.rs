@@ -1,4 +1,4 @@
-//! What probe tests share: a pod, an engine that knows one command, servers, and waiting for verdicts.
+//! Test bed for probes: a pod, an engine with one command, servers, and waiting for results.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -22,10 +22,10 @@ use crate::probes::{Prober, Target};
 use crate::report::Outbox;
 use crate::runtime::*;
 
-/// What the engine's one command does when it is run.
+/// Behaviour of the engine's command.
 #[derive(Clone, Debug)]
 pub enum Does {
-    /// Ends with that code and output.
+    /// Exits with that code and output.
     Ends(i32, &'static str),
     /// Never ends.
     Hangs,
@@ -33,7 +33,7 @@ pub enum Does {
     Fails,
 }
 
-/// An engine in which every command does the next thing of a script, the last of it for ever.
+/// An engine in which each command takes the next behaviour of a script; the last one repeats.
 pub struct Engine {
     script: Mutex<VecDeque<Does>>,
     ran: Mutex<Vec<(Instant, Vec<String>)>>,
@@ -44,7 +44,7 @@ impl Engine {
         Arc::new(Self { script: Mutex::new(script.iter().cloned().collect()), ran: Mutex::default() })
     }
 
-    /// When commands were run, in milliseconds after `start`.
+    /// Start times of commands, in milliseconds after `start`.
     pub fn ran_at(&self, start: Instant) -> Vec<u128> {
         self.ran.lock().unwrap().iter().map(|(at, _)| (*at - start).as_millis()).collect()
     }
@@ -66,7 +66,7 @@ impl Runtime for Engine {
         unreachable!("probes only run commands")
     }
 
-    async fn look(&self, id: &str) -> Result<Seen, Error> {
+    async fn inspect(&self, id: &str) -> Result<Inspected, Error> {
         unreachable!("probes only run commands")
     }
 
@@ -118,9 +118,7 @@ impl Runtime for Engine {
                 let _ = tokio::time::timeout(at_most, std::future::pending::<()>()).await;
                 Ok(ExecOutput { exit_code: None, output: Vec::new() })
             }
-            Does::Fails => {
-                Err(Error::Refused { operation: "run a command", message: "no such container".to_owned() })
-            }
+            Does::Fails => Err(Error::refused("run a command", "no such container")),
         }
     }
 
@@ -169,7 +167,7 @@ impl Runtime for Engine {
     }
 }
 
-/// A pod under its prober.
+/// A pod and its prober.
 pub struct Bed {
     pub prober: Prober,
     pub outbox: Arc<Outbox>,
@@ -178,7 +176,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// A pod whose one container `web` has these fields, running since now.
+    /// A pod whose container `web` has these fields and starts now.
     pub fn new(engine: Arc<Engine>, container: Value) -> Self {
         let outbox = Outbox::new();
         let changed = Arc::new(Notify::new());
@@ -187,7 +185,7 @@ impl Bed {
         Self { prober, outbox, changed, target: target("c1", container) }
     }
 
-    /// The same, started.
+    /// Like [`Self::new`], with its prober started.
     pub fn started(engine: Arc<Engine>, container: Value) -> Self {
         let mut bed = Self::new(engine, container);
         bed.sync();
@@ -198,7 +196,7 @@ impl Bed {
         self.prober.sync(std::slice::from_ref(&self.target));
     }
 
-    /// Waits until that verdict stands, and returns it.
+    /// Waits for that result of a probe, and returns it.
     pub async fn verdict(&self, kind: Kind, success: bool) -> Verdict {
         let stands = async {
             loop {
@@ -212,19 +210,19 @@ impl Bed {
         waited.unwrap_or_else(|_| panic!("{kind:?} never {success}; {:?}", self.prober.verdicts()))
     }
 
-    /// What stands now.
+    /// The current result.
     pub fn stands(&self, kind: Kind) -> Option<bool> {
         self.prober.verdicts().get(&self.target.container_id, kind).map(|verdict| verdict.success)
     }
 
-    /// The events so far, reason and message.
+    /// Recorded events, as reason and message.
     pub async fn events(&self) -> Vec<String> {
         let mail = timeout(Duration::from_millis(1), self.outbox.take()).await.unwrap_or_default();
         mail.notes.into_iter().map(|note| format!("{}: {}", note.reason, note.message)).collect()
     }
 }
 
-/// A container `web` with these fields, running since now on the address 127.0.0.1.
+/// A container `web` with these fields, running from now on at 127.0.0.1.
 pub fn target(id: &str, mut container: Value) -> Target {
     container["name"] = json!("web");
     let pod: Pod = serde_json::from_value(json!({
@@ -241,8 +239,8 @@ pub fn target(id: &str, mut container: Value) -> Target {
     }
 }
 
-/// A server that answers each connection with the next of these bytes, the last of them for ever, and then closes.
-/// What it was asked is kept.
+/// A server that answers each connection with the next of these responses and closes it; the last response repeats. It keeps
+/// the requests.
 pub struct Server {
     pub address: SocketAddr,
     pub asked: Arc<Mutex<Vec<String>>>,

@@ -1,4 +1,4 @@
-//! Commands as probes.
+//! Exec probes.
 
 use serde_json::json;
 use tokio::time::{Duration, sleep};

@@ -1,4 +1,4 @@
-//! grpc health checks, against a server of the same HTTP/2 library.
+//! gRPC probes, against a server built with the same HTTP/2 library.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::probes::check::Outcome;
 use crate::probes::grpc::Health;
 
-/// What the server answers.
+/// Response of the server.
 #[derive(Clone, Copy)]
 enum Says {
     /// A message and `grpc-status: 0`.
@@ -24,7 +24,7 @@ enum Says {
     Nothing,
 }
 
-/// Serves one call, keeping its body.
+/// Serves one call and keeps its body.
 async fn server(says: Says, tls: bool) -> (u16, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

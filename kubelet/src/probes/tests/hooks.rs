@@ -1,4 +1,4 @@
-//! The handlers as hooks use them.
+//! Lifecycle hooks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! httpGet and tcpSocket against real servers.
+//! HTTP and TCP probes against real servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::probes::http::{Get, judge};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Asks once, at most a second.
+/// Runs the probe once, with a timeout of one second.
 async fn get(action: Value) -> Outcome {
     let action: HTTPGetAction = serde_json::from_value(action).unwrap();
     let named =
@@ -27,7 +27,7 @@ async fn get(action: Value) -> Outcome {
     }
 }
 
-/// Asks a server that gives these answers.
+/// Runs the probe against a server with these responses.
 async fn answered(answers: &[&str]) -> (Outcome, Server) {
     let server = Server::start(answers).await;
     (get(json!({"port": server.port(), "path": "/healthz"})).await, server)

@@ -1,4 +1,4 @@
-//! The life of probes on a container, in paused time: only commands are run, so nothing real is waited for.
+//! Probe tasks over the life of a container, on a paused clock; only exec probes are used, so that nothing real is waited for.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ fn exec(more: Value) -> Value {
     probe
 }
 
-/// Lets so many milliseconds of paused time pass.
+/// Advances the paused clock.
 async fn pass(ms: u64) {
     sleep(Duration::from_millis(ms)).await;
 }
 
-/// True when the times are those, but for the grain that looks are aligned to.
+/// Whether the times match, within the alignment of attempts.
 fn near(times: &[u128], expected: &[u128]) -> bool {
     times.len() == expected.len() && times.iter().zip(expected).all(|(t, e)| t.abs_diff(*e) <= 60)
 }

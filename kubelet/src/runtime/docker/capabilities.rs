@@ -1,8 +1,8 @@
-//! Capabilities that an engine on this machine lacks and so cannot give to a container.
+//! Linux capabilities that a local engine lacks and so cannot grant.
 
 use super::Docker;
 
-/// The kernel's capabilities, each at the place of its bit.
+/// Capability names by bit number.
 const ALL: [&str; 41] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -47,7 +47,7 @@ const ALL: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// What the process behind the engine's socket lacks; `None` when it is not on this machine.
+/// Capabilities missing from the bounding set of the engine's process; `None` if the engine is not local.
 pub(super) async fn lacking(docker: &Docker) -> Option<Vec<&'static str>> {
     let pid = docker.transport.engine_pid().await?;
     let status = tokio::fs::read_to_string(format!("/proc/{pid}/status")).await.ok()?;
@@ -61,4 +61,17 @@ fn of_status(status: &str) -> Option<Vec<&'static str>> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Capabilities in `/proc/PID/status`.
+
+    use super::*;
+
+    #[test]
+    fn missing_bits_have_names() {
+        let status = |bounds: &str| format!("Name:\tdockerd\nCapEff:\t0\nCapBnd:\t{bounds}\nCapAmb:\t0\n");
+        assert_eq!(of_status(&status("000001ffffffffff")), Some(vec![]));
+        assert_eq!(of_status(&status("000001fffeffffff")), Some(vec!["SYS_RESOURCE"]));
+        assert_eq!(of_status(&status("000000ffffffffff")), Some(vec!["CHECKPOINT_RESTORE"]));
+        assert_eq!(of_status("Name:\tdockerd\n"), None);
+    }
+}

@@ -1,4 +1,4 @@
-//! Making sandboxes and containers, and finding the one that is there already.
+//! Creates sandboxes and containers, and reuses existing ones.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,103 +9,110 @@ use bollard::models::{
 };
 use bollard::query_parameters::CreateContainerOptions;
 
-use super::errors::{WORK, is_gone, within};
+use super::errors::{WORK_TIMEOUT, is_gone, with_timeout};
 use super::pause::pause_image;
-use super::{Docker, Settings, lifecycle, look};
+use super::{Docker, Settings, inspect, lifecycle};
 use crate::observed;
 use crate::runtime::spec::{ContainerSpec, HostPort, Identity, Mount, Network, SandboxSpec, Security};
-use crate::runtime::{Error, Labels, Seen, labels};
+use crate::runtime::{Error, Inspected, Labels, Refusal, labels};
 
-/// The sandbox's process is the last that the kernel may end for lack of memory; Kubernetes gives it the same.
+/// `oom_score_adj` of a sandbox, so that the kernel kills it last; the same as in stock Kubernetes.
 const SANDBOX_OOM_SCORE_ADJ: i64 = -998;
 
-/// cgroup v1 shares of a process that only waits: the least there is.
+/// cgroup v1 CPU shares of a sandbox: the minimum, because it only waits.
 const SANDBOX_CPU_SHARES: i64 = 2;
 
-/// How long a name is tried for that the engine calls taken though no container bears it: one is being made under it
-/// (for a kubelet that was killed meanwhile) or removed.
-const NAME_SETTLES: Duration = Duration::from_secs(30);
+/// How long creation is retried while the engine reports a name conflict without showing a container. That happens while a
+/// container of a killed kubelet is still being created or removed.
+const NAME_CONFLICT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The engine tells nobody when such a name is settled; it takes it some tens of milliseconds.
-const NAME_LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Interval of these retries. The engine sends no event, and resolves the conflict within some tens of milliseconds.
+const NAME_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) async fn sandbox(docker: &Docker, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
     let mut body = sandbox_body(&docker.node, spec);
-    docker.abilities.adapt(docker, &mut body).await?;
-    match make(docker, &spec.identity, &body).await? {
-        Seen::Sandbox(_, sandbox) => Ok(sandbox),
-        Seen::Container(identity, _) => Err(mislabelled(&identity)),
+    docker.restrictions.adapt(docker, &mut body).await?;
+    match create_or_adopt(docker, &spec.identity, &body).await? {
+        Inspected::Sandbox(_, sandbox) => Ok(sandbox),
+        Inspected::Container(identity, _) => Err(mislabelled(&identity)),
     }
 }
 
 pub(super) async fn container(docker: &Docker, spec: &ContainerSpec) -> Result<observed::Container, Error> {
     let mut body = container_body(&docker.node, &docker.settings, spec);
-    docker.abilities.adapt(docker, &mut body).await?;
-    match make(docker, &spec.identity, &body).await? {
-        Seen::Container(_, container) => Ok(container),
-        Seen::Sandbox(identity, _) => Err(mislabelled(&identity)),
+    docker.restrictions.adapt(docker, &mut body).await?;
+    match create_or_adopt(docker, &spec.identity, &body).await? {
+        Inspected::Container(_, container) => Ok(container),
+        Inspected::Sandbox(identity, _) => Err(mislabelled(&identity)),
     }
 }
 
 fn mislabelled(identity: &Identity) -> Error {
-    let message = format!("{} is labelled as what it is not", identity.engine_name());
-    Error::Refused { operation: "create the container", message }
+    let message = format!("{} has the labels of another kind of container", identity.engine_name());
+    Error::refused("create the container", message)
 }
 
-/// Creates under the identity's name; when a container of that name is there already, it is the one when it was
-/// made from the same, and makes room when not.
-async fn make(docker: &Docker, identity: &Identity, body: &ContainerCreateBody) -> Result<Seen, Error> {
+/// Creates a container under the identity's name. An existing one is returned if it has the same identity, and replaced
+/// otherwise.
+async fn create_or_adopt(
+    docker: &Docker,
+    identity: &Identity,
+    body: &ContainerCreateBody,
+) -> Result<Inspected, Error> {
     let name = identity.engine_name();
-    let give_up = Instant::now() + NAME_SETTLES;
+    let give_up = Instant::now() + NAME_CONFLICT_TIMEOUT;
     loop {
         let error = match create(docker, &name, body).await {
-            Ok(id) => return look::look(docker, &id).await,
+            Ok(id) => return inspect::inspect(docker, &id).await,
             Err(error) if is_conflict(&error) && Instant::now() < give_up => error,
             Err(error) => return Err(error),
         };
-        match look::inspect(docker, &name).await {
+        match inspect::inspect_raw(docker, &name).await {
             Ok(found) => match same(docker, identity, &found) {
-                Some(true) => return look::seen(docker, &name, found).await,
+                Some(true) => return inspect::seen(docker, &name, found).await,
                 Some(false) => lifecycle::remove(docker, &name).await?,
                 None => return Err(error),
             },
-            Err(gone) if is_gone(&gone) => tokio::time::sleep(NAME_LOOK_AGAIN).await,
+            Err(gone) if is_gone(&gone) => tokio::time::sleep(NAME_RETRY_INTERVAL).await,
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Creates under a name that is this node's alone; whatever has it goes, even what is still being made for a kubelet
-/// that was killed meanwhile.
-pub(super) async fn anew(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
-    let give_up = Instant::now() + NAME_SETTLES;
+/// Creates a container under a name reserved for this node, replacing an existing one, even one that is still being created for
+/// a killed kubelet.
+pub(super) async fn create_replacing(
+    docker: &Docker,
+    name: &str,
+    body: &ContainerCreateBody,
+) -> Result<String, Error> {
+    let give_up = Instant::now() + NAME_CONFLICT_TIMEOUT;
     loop {
         lifecycle::remove(docker, name).await?;
         match create(docker, name, body).await {
             Err(error) if is_conflict(&error) && Instant::now() < give_up => {
-                tokio::time::sleep(NAME_LOOK_AGAIN).await;
+                tokio::time::sleep(NAME_RETRY_INTERVAL).await;
             }
             made => return made,
         }
     }
 }
 
-/// Whether a container that bears our name is what we were about to make; `None` when it is not ours to judge.
+/// Whether an existing container has the wanted identity; `None` if it belongs to another node.
 fn same(docker: &Docker, identity: &Identity, found: &ContainerInspectResponse) -> Option<bool> {
     let all = found.config.as_ref()?.labels.as_ref()?;
     if all.get(labels::NODE) != Some(&docker.node) {
         return None;
     }
     let usable = found.state.as_ref().is_none_or(|state| !state.dead.unwrap_or_default());
-    Some(usable && look::identity(all).as_ref() == Some(identity))
+    Some(usable && inspect::identity(all).as_ref() == Some(identity))
 }
 
 fn is_conflict(error: &Error) -> bool {
-    matches!(error, Error::Refused { message, .. } if message.contains("is already in use by container"))
+    matches!(error, Error::Refused { cause: Refusal::Conflict, .. })
 }
 
-/// One create, for the id. The built-in image is given to the engine when that lacks it, because it is new there or
-/// somebody removed it.
+/// Creates a container and returns its id. Loads the built-in pause image if the engine lacks it.
 pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
     let _turn = docker.creates.acquire().await;
     match create_once(docker, name, body).await {
@@ -120,10 +127,10 @@ pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBo
 async fn create_once(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
     let options = CreateContainerOptions { name: Some(name.to_owned()), ..CreateContainerOptions::default() };
     let request = docker.client().await?.create_container(Some(options), body.clone());
-    within(WORK, "create the container", name, request).await.map(|made| made.id)
+    with_timeout(WORK_TIMEOUT, "create the container", name, request).await.map(|made| made.id)
 }
 
-/// What Docker is told to make of a sandbox.
+/// The Docker API request for a sandbox.
 fn sandbox_body(node: &str, spec: &SandboxSpec) -> ContainerCreateBody {
     let (exposed, bindings) = ports(&spec.host_ports);
     let (security, masked, read_only) = security_options(&spec.security_options);
@@ -166,7 +173,7 @@ fn sandbox_body(node: &str, spec: &SandboxSpec) -> ContainerCreateBody {
     }
 }
 
-/// What Docker is told to make of a container.
+/// The Docker API request for a container.
 fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> ContainerCreateBody {
     let sandbox = format!("container:{}", spec.sandbox_id);
     let Security { user, groups, privileged, add, drop, read_only_root, options } = &spec.security;
@@ -184,10 +191,10 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
         open_stdin: Some(spec.stdin),
         stdin_once: Some(spec.stdin_once),
         tty: Some(spec.tty),
-        // Health is the pod's business: an image's own check would run beside the pod's probes.
+        // The pod's probes replace the image's health check.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(HostConfig {
-            // On the host's network too, where the sandbox still has the pod's /etc/hosts and resolv.conf.
+            // With host network too, because the sandbox has the pod's /etc/hosts and resolv.conf.
             network_mode: Some(sandbox.clone()),
             uts_mode: uts(spec.network == Network::Host),
             ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox }),
@@ -220,7 +227,7 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
     }
 }
 
-/// Whose host name: with the host's network the host's own, as it changes.
+/// UTS namespace mode: the host's with host network.
 fn uts(host: bool) -> Option<String> {
     host.then(|| "host".to_owned())
 }
@@ -236,7 +243,7 @@ fn container_labels(spec: &ContainerSpec) -> Labels {
     all
 }
 
-/// All labels; the identity goes last, so that nothing from a pod or an image can take its place.
+/// All labels; identity labels are added last, so that no label of the pod or image overrides them.
 fn all_labels(node: &str, identity: &Identity, more: Labels) -> HashMap<String, String> {
     let mut all: HashMap<String, String> = more.into_iter().collect();
     let mut put = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
@@ -260,13 +267,14 @@ fn log_config(settings: &Settings) -> HostConfigLogConfig {
     }
 }
 
-/// A bind mount. As `Mounts`, not `Binds`: with those the engine would make a missing source, as root, unasked.
+/// A bind mount. `Mounts` is used, because with `Binds` the engine creates a missing source as root.
 fn mount(mount: &Mount) -> EngineMount {
     use MountBindOptionsPropagationEnum as Propagation;
     let propagation = match mount.propagation.as_str() {
         "rslave" => Some(Propagation::RSLAVE),
         "rshared" => Some(Propagation::RSHARED),
-        // The engine's own choice: it refuses private ones of directories that its own lie in, and makes them slaves unasked.
+        // The engine's default. It rejects private mounts of directories that contain its own, and makes them slaves by
+        // default.
         _ => None,
     };
     EngineMount {
@@ -296,14 +304,14 @@ fn ports(ports: &[HostPort]) -> (Vec<String>, Bindings) {
     (exposed, bindings)
 }
 
-/// Splits off `systempaths=unconfined`, which Docker's API says by two empty lists.
+/// Splits off `systempaths=unconfined`, which Docker's API expresses as two empty lists.
 fn security_options(options: &[String]) -> (Vec<String>, Option<Vec<String>>, Option<Vec<String>>) {
     let rest: Vec<_> = options.iter().filter(|option| *option != "systempaths=unconfined").cloned().collect();
     let open = (rest.len() < options.len()).then(Vec::new);
     (rest, open.clone(), open)
 }
 
-/// `None` for what is empty, which is how Docker says "as the image or the engine has it".
+/// `None` for an empty value, which the API reads as the default of image or engine.
 fn filled<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }

@@ -1,7 +1,7 @@
-//! A connection to a port as something inside the pod would make it: on the pod's own loopback.
+//! Connects to a port on the loopback interface of a pod, for port forwarding.
 //!
-//! The engine cannot do that. On its own machine we can: a thread of its own enters the network of the pod's sandbox for as
-//! long as it takes to connect, and what it has connected stays there.
+//! The engine has no API for that. For a local engine, a dedicated thread enters the network namespace of the sandbox and
+//! connects; the socket stays in that namespace.
 
 use std::fs;
 use std::io;
@@ -11,35 +11,36 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters::ListContainersOptions;
 use tokio::sync::oneshot;
 
-use super::errors::{ASK, within};
-use super::turns::WITHIN;
-use super::{Docker, look};
+use super::dial_limits::DIAL_TIMEOUT;
+use super::errors::{QUERY_TIMEOUT, with_timeout};
+use super::{Docker, inspect};
 use crate::observed::PodUid;
 use crate::runtime::netns::Namespace;
 use crate::runtime::{Duplex, Error, labels};
 
-/// Room for a thread that calls a handful of functions.
+/// Stack size of the thread, which calls few functions.
 const STACK_BYTES: usize = 256 * 1024;
 
 const OPERATION: &str = "connect to a port of the pod";
 
 pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
-    let refused = |message: String| Error::Refused { operation: OPERATION, message };
+    let refused = |message: String| Error::refused(OPERATION, message);
     let sandbox =
-        sandbox(docker, pod).await?.ok_or_else(|| refused("it has no sandbox that runs".to_owned()))?;
-    let found = look::inspect(docker, &sandbox).await?;
+        sandbox(docker, pod).await?.ok_or_else(|| refused("the pod has no running sandbox".to_owned()))?;
+    let found = inspect::inspect_raw(docker, &sandbox).await?;
     let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok()).filter(|pid| *pid > 0);
-    let pid = pid.ok_or_else(|| refused("its sandbox does not run".to_owned()))?;
-    let turn = docker.turns.take(pod).await.map_err(|why| refused(format!("localhost:{port}: {why}")))?;
+    let pid = pid.ok_or_else(|| refused("the pod's sandbox is not running".to_owned()))?;
+    let turn =
+        docker.dial_limits.take(pod).await.map_err(|why| refused(format!("localhost:{port}: {why}")))?;
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK_BYTES);
-    // Not one of the runtime's threads: it would be in the pod's network for whoever gets it next.
+    // Not a thread of the async runtime, because the thread stays in the pod's network namespace.
     let spawned = thread.spawn(move || {
         let _ = tell.send(connect(pid, &sandbox, port));
         drop(turn);
     });
     spawned.map_err(|error| refused(error.to_string()))?;
-    let connected = told.await.map_err(|_| refused("the attempt was given up".to_owned()))?;
+    let connected = told.await.map_err(|_| refused("the attempt was aborted".to_owned()))?;
     let stream = connected.and_then(|stream| {
         stream.set_nonblocking(true)?;
         tokio::net::TcpStream::from_std(stream)
@@ -53,7 +54,7 @@ pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box
     }
 }
 
-/// The engine id of the pod's sandbox that runs, the newest of several.
+/// Engine id of the pod's newest running sandbox.
 async fn sandbox(docker: &Docker, pod: &PodUid) -> Result<Option<String>, Error> {
     let mut filters = docker.node_filter();
     filters.entry("label".to_owned()).or_default().extend([
@@ -62,20 +63,19 @@ async fn sandbox(docker: &Docker, pod: &PodUid) -> Result<Option<String>, Error>
     ]);
     let options = ListContainersOptions { filters: Some(filters), ..ListContainersOptions::default() };
     let request = docker.client().await?.list_containers(Some(options));
-    let found = within(ASK, "find the pod's sandbox", "the sandbox", request).await?;
+    let found = with_timeout(QUERY_TIMEOUT, "find the pod's sandbox", "the sandbox", request).await?;
     Ok(found.into_iter().find_map(|sandbox| sandbox.id))
 }
 
-/// Connects from within the network of that process, which this thread never leaves again.
+/// Connects from the network namespace of that process. The thread cannot leave the namespace afterwards.
 fn connect(pid: u32, container: &str, port: u16) -> io::Result<TcpStream> {
     let network = Namespace::of(pid)?;
-    // The number means this process only where it is in the container's cgroup: else the engine is on another machine or
-    // sees other numbers than we do.
+    // The pid is valid only if its cgroup names the container. Otherwise the engine is remote or in another pid namespace.
     if !fs::read_to_string(format!("/proc/{pid}/cgroup"))?.contains(container) {
         return Err(io::Error::other("the engine is not on this machine"));
     }
     network.enter()?;
-    let due = Instant::now() + WITHIN;
+    let due = Instant::now() + DIAL_TIMEOUT;
     let at = |ip: IpAddr| match due.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
         left => TcpStream::connect_timeout(&SocketAddr::new(ip, port), left),

@@ -1,21 +1,20 @@
-//! What the engine's errors mean to a caller.
+//! Classifies errors of the Docker engine.
 
 use std::future::Future;
 use std::time::Duration;
 
 use bollard::errors::Error as Engine;
 
-use crate::runtime::Error;
+use crate::runtime::{Error, Refusal};
 
-/// Questions that the engine answers from memory. A healthy one needs milliseconds; a busy one with hundreds of
-/// containers has been seen to need seconds.
-pub(super) const ASK: Duration = Duration::from_secs(15);
+/// Timeout of queries. A healthy engine answers in milliseconds; a busy one with hundreds of containers took seconds.
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Requests that make the engine work (create, start, remove): under load they queue inside it.
-pub(super) const WORK: Duration = Duration::from_secs(120);
+/// Timeout of operations such as create, start and remove, which queue inside a loaded engine.
+pub(super) const WORK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Waits for a request at most so long and says what its failure means; `what` names the container or image.
-pub(super) async fn within<T>(
+/// Runs a request with a timeout and classifies its error; `what` names the container or image.
+pub(super) async fn with_timeout<T>(
     limit: Duration,
     operation: &'static str,
     what: &str,
@@ -23,46 +22,72 @@ pub(super) async fn within<T>(
 ) -> Result<T, Error> {
     match tokio::time::timeout(limit, request).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(meaning(operation, what, error)),
-        Err(_) => Err(late(operation, limit)),
+        Ok(Err(error)) => Err(classify(operation, what, error)),
+        Err(_) => Err(timed_out(operation, limit)),
     }
 }
 
-/// The engine took too long.
-pub(super) fn late(operation: &'static str, limit: Duration) -> Error {
+/// The error for a timeout.
+pub(super) fn timed_out(operation: &'static str, limit: Duration) -> Error {
     Error::Unreachable { operation, message: format!("no answer within {} seconds", limit.as_secs()) }
 }
 
-/// Sorts an error by what a caller may do.
-pub(super) fn meaning(operation: &'static str, what: &str, error: Engine) -> Error {
+/// Classifies an error by what the caller can do.
+pub(super) fn classify(operation: &'static str, what: &str, error: Engine) -> Error {
     match error {
         Engine::DockerResponseServerError { status_code, message } => {
-            answer(operation, what, status_code, &message)
+            classify_status(operation, what, status_code, &message)
         }
-        Engine::DockerStreamError { error } => Error::Refused { operation, message: clean(&error) },
-        Engine::RequestTimeoutError => late(operation, ASK),
+        Engine::DockerStreamError { error } => {
+            Error::Refused { operation, message: clean(&error), cause: cause(&error) }
+        }
+        Engine::RequestTimeoutError => timed_out(operation, QUERY_TIMEOUT),
         other => Error::Unreachable { operation, message: chain(&other) },
     }
 }
 
-/// Sorts a response that is not a success.
-pub(super) fn answer(operation: &'static str, what: &str, status: u16, message: &str) -> Error {
+/// Classifies an HTTP error status.
+pub(super) fn classify_status(operation: &'static str, what: &str, status: u16, message: &str) -> Error {
     match status {
         404 => Error::NotFound { what: if message.is_empty() { what.to_owned() } else { clean(message) } },
         502..=504 => Error::Unreachable { operation, message: clean(message) },
         _ if engine_is_down(message) => Error::Unreachable { operation, message: clean(message) },
-        _ => Error::Refused { operation, message: clean(message) },
+        409 => Error::Refused { operation, message: clean(message), cause: Refusal::Conflict },
+        _ => Error::Refused { operation, message: clean(message), cause: cause(message) },
     }
 }
 
-/// dockerd answers 500 while the containerd behind it is away: that passes and is nobody's fault.
+/// Texts of causes that the engine reports without a status of their own: runc's, and those of registries. The first match
+/// decides.
+const CAUSES: [(&str, Refusal); 11] = [
+    ("oom_score_adj", Refusal::OomScore),
+    ("can't get final child's PID from pipe", Refusal::ChildDied),
+    ("unable to apply caps", Refusal::Capabilities),
+    ("unable to apply bounding set", Refusal::Capabilities),
+    ("unauthorized", Refusal::AccessDenied),
+    ("authentication required", Refusal::AccessDenied),
+    ("no basic auth", Refusal::AccessDenied),
+    ("access denied", Refusal::AccessDenied),
+    ("\": denied", Refusal::AccessDenied),
+    ("forbidden", Refusal::AccessDenied),
+    ("toomanyrequests", Refusal::AccessDenied),
+];
+
+/// The cause of a rejection by its text. Nothing else in the kubelet reads messages of the engine.
+fn cause(message: &str) -> Refusal {
+    let message = message.to_lowercase();
+    let found = CAUSES.iter().find(|(text, _)| message.contains(&text.to_lowercase()));
+    found.map_or(Refusal::Other, |(_, cause)| *cause)
+}
+
+/// Whether dockerd reports that its containerd is unavailable, which is temporary.
 fn engine_is_down(message: &str) -> bool {
     message.contains("containerd.sock") && message.contains("connect")
         || message.contains("transport is closing")
         || message.contains("ttrpc: closed")
 }
 
-/// The message without the layers it passed through, which say nothing to whoever reads it.
+/// The message without prefixes of intermediate layers.
 pub(super) fn clean(message: &str) -> String {
     const LAYERS: [&str; 6] = [
         "Error response from daemon: ",
@@ -79,7 +104,7 @@ pub(super) fn clean(message: &str) -> String {
     rest.strip_suffix(": unknown").unwrap_or(rest).to_owned()
 }
 
-/// True when a container of that name or id is not there, which whoever wanted it gone is glad to hear.
+/// Whether the container does not exist.
 pub(super) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotFound { .. })
 }

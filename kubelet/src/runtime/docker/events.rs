@@ -1,4 +1,4 @@
-//! The engine's stream of events, reduced to "look at this container again".
+//! Subscribes to the engine's event stream and reduces it to "inspect this container".
 
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -12,8 +12,8 @@ use super::stream::{self, lines};
 use crate::observed::PodUid;
 use crate::runtime::{Error, Event, labels};
 
-/// What changes a container behind our back. The engine tells of every exec and health check as well, which on a node
-/// with many exec probes is thousands of lines a second: it is asked to keep those. Who creates one knows it.
+/// Actions that change a container without a request of the kubelet. The filter excludes exec and health-check events, which
+/// can be thousands per second. Creations are excluded because the creator knows of them.
 const ACTIONS: [&str; 6] = ["start", "die", "oom", "pause", "unpause", "destroy"];
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ pub(super) async fn events(docker: &Docker) -> Result<BoxStream<'static, Result<
     let mut filters = docker.node_filter();
     filters.insert("type".to_owned(), vec!["container".to_owned()]);
     filters.insert("event".to_owned(), ACTIONS.map(str::to_owned).to_vec());
-    // The engine answers a moment before it subscribes us; with a time it also sends what happened in between.
+    // The engine answers before it has subscribed the client; `since` includes the events in between.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let filters = serde_json::to_string(&filters).unwrap_or_default();
     let since = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
@@ -59,4 +59,25 @@ fn event(line: &[u8]) -> Option<Event> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Events of a real engine.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn an_event_names_the_container_and_its_pod() {
+        let line = br#"{"status":"die","id":"abc","from":"busybox","Type":"container","Action":"die","Actor":{"ID":"abc",
+        "Attributes":{"exitCode":"0","io.kubernetes.pod.uid":"u1","name":"k8s_app"}},"scope":"local","time":1}"#;
+        assert_eq!(event(line), Some(Event { id: "abc".to_owned(), uid: PodUid::new("u1"), removed: false }));
+        let line =
+            br#"{"Action":"destroy","Actor":{"ID":"abc","Attributes":{"io.kubernetes.pod.uid":"u1"}}}"#;
+        assert!(event(line).unwrap().removed);
+    }
+
+    #[test]
+    fn what_is_of_no_pod_is_not_ours() {
+        assert_eq!(event(br#"{"Action":"die","Actor":{"ID":"abc","Attributes":{"name":"x"}}}"#), None);
+        assert_eq!(event(b"not json"), None);
+    }
+}

@@ -1,4 +1,4 @@
-//! Commands inside a container, and its own streams.
+//! Runs commands in containers and attaches to container streams.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,12 @@ use futures_util::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncWrite, WriteHalf};
 
-use super::errors::{ASK, WORK, within};
-use super::{Docker, look, stream};
+use super::errors::{QUERY_TIMEOUT, timed_out, with_timeout};
+use super::{Docker, inspect, stream};
 use crate::runtime::{Error, ExecOutput, ExecRequest, ExecSession};
+
+/// Operation name in errors.
+const START: &str = "start the command";
 
 pub(super) async fn run(
     docker: &Docker,
@@ -30,7 +33,7 @@ pub(super) async fn run(
             let room = limit.saturating_sub(output.len());
             output.extend_from_slice(&piece[..piece.len().min(room)]);
         }
-        // The streams end with the process, whose code the engine learns a moment later.
+        // The streams end with the process; the engine records the exit code a moment later.
         ended(docker, &session.id).await
     };
     let exit_code = tokio::time::timeout(at_most, run).await.ok().transpose()?;
@@ -40,17 +43,17 @@ pub(super) async fn run(
     Ok(ExecOutput { exit_code, output })
 }
 
-/// Ends a command that took too long. Docker cannot, so that a probe that hangs would leave a process behind each
-/// time; on the engine's own machine we can.
+/// Kills a command that exceeded its timeout, which Docker has no API for. Otherwise each hung probe would leave a process
+/// behind. Works for local engines only.
 async fn kill(docker: &Docker, container: &str, session: &str) {
     let Ok(client) = docker.client().await else { return };
-    let inspect = within(ASK, "inspect the command", session, client.inspect_exec(session)).await;
-    let Some(pid) = inspect.ok().and_then(|found| i32::try_from(found.pid?).ok()).and_then(Pid::from_raw)
+    let inspect_raw =
+        with_timeout(QUERY_TIMEOUT, "inspect the command", session, client.inspect_exec(session)).await;
+    let Some(pid) = inspect_raw.ok().and_then(|found| i32::try_from(found.pid?).ok()).and_then(Pid::from_raw)
     else {
         return;
     };
-    // The number means this process only where it is in the container's cgroup: else the engine is on another
-    // machine or sees other numbers than we do.
+    // The pid is valid only if its cgroup names the container. Otherwise the engine is remote or in another pid namespace.
     let cgroup = tokio::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).await;
     if cgroup.is_ok_and(|cgroup| cgroup.contains(container)) {
         let _ = kill_process(pid, Signal::KILL);
@@ -66,8 +69,13 @@ async fn ended(docker: &Docker, session: &str) -> Result<i32, Error> {
     }
 }
 
+/// Starts a command, with the timeout of a query.
 pub(super) async fn start(docker: &Docker, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
-    const OPERATION: &str = "start the command";
+    let started = tokio::time::timeout(QUERY_TIMEOUT, start_session(docker, id, request)).await;
+    started.unwrap_or_else(|_| Err(timed_out(START, QUERY_TIMEOUT)))
+}
+
+async fn start_session(docker: &Docker, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
     let options = CreateExecOptions {
         cmd: Some(request.command.clone()),
         attach_stdin: Some(request.stdin),
@@ -77,16 +85,16 @@ pub(super) async fn start(docker: &Docker, id: &str, request: &ExecRequest) -> R
         ..CreateExecOptions::default()
     };
     let create = docker.client().await?.create_exec(id, options);
-    let session = within(WORK, OPERATION, id, create).await?.id;
+    let session = with_timeout(QUERY_TIMEOUT, START, id, create).await?.id;
     let path = format!("/exec/{session}/start");
     let body = serde_json::json!({ "Detach": false, "Tty": request.tty }).to_string();
-    let pipe = stream::hijack(docker, OPERATION, id, &path, body).await?;
-    Ok(joined(session, pipe, request.tty, OPERATION))
+    let pipe = stream::hijack(docker, START, id, &path, body).await?;
+    Ok(joined(session, pipe, request.tty, START))
 }
 
 pub(super) async fn attach(docker: &Docker, id: &str, stdin: bool) -> Result<ExecSession, Error> {
     const OPERATION: &str = "attach to the container";
-    let found = look::inspect(docker, id).await?;
+    let found = inspect::inspect_raw(docker, id).await?;
     let terminal = found.config.and_then(|config| config.tty).unwrap_or_default();
     let path = stream::query(
         &format!("/containers/{id}/attach"),
@@ -105,7 +113,7 @@ fn joined(id: String, pipe: stream::Pipe, terminal: bool, operation: &'static st
     }
 }
 
-/// The way into a process; dropping it tells the process that its input has ended, while its output goes on.
+/// Standard input of a process. Dropping it closes the input; the output continues.
 struct Input(WriteHalf<stream::Pipe>);
 
 impl AsyncWrite for Input {
@@ -124,24 +132,41 @@ impl AsyncWrite for Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        // Closing one direction of a socket does not wait for anything.
+        // Shutting down one direction of a socket does not block.
         let _ = Pin::new(&mut self.0).poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 }
 
 pub(super) async fn resize(docker: &Docker, session: &str, width: u16, height: u16) -> Result<(), Error> {
     let size = ResizeExecOptions { w: i32::from(width), h: i32::from(height) };
-    within(ASK, "resize the terminal", session, docker.client().await?.resize_exec(session, size)).await
+    with_timeout(
+        QUERY_TIMEOUT,
+        "resize the terminal",
+        session,
+        docker.client().await?.resize_exec(session, size),
+    )
+    .await
 }
 
 pub(super) async fn attach_resize(docker: &Docker, id: &str, width: u16, height: u16) -> Result<(), Error> {
     let size = ResizeContainerTTYOptions { w: i32::from(width), h: i32::from(height) };
-    within(ASK, "resize the terminal", id, docker.client().await?.resize_container_tty(id, size)).await
+    with_timeout(
+        QUERY_TIMEOUT,
+        "resize the terminal",
+        id,
+        docker.client().await?.resize_container_tty(id, size),
+    )
+    .await
 }
 
 pub(super) async fn exit_code(docker: &Docker, session: &str) -> Result<Option<i32>, Error> {
-    let found =
-        within(ASK, "inspect the command", session, docker.client().await?.inspect_exec(session)).await?;
+    let found = with_timeout(
+        QUERY_TIMEOUT,
+        "inspect the command",
+        session,
+        docker.client().await?.inspect_exec(session),
+    )
+    .await?;
     if found.running.unwrap_or_default() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Images: what the engine holds, and getting more.
+//! Inspects and pulls images.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use futures_util::stream::{self, BoxStream};
 use http::HeaderValue;
 
 use super::Docker;
-use super::errors::{ASK, late, meaning, within};
+use super::errors::{QUERY_TIMEOUT, classify, timed_out, with_timeout};
 use crate::runtime::{Credentials, Error, Image, PullStep};
 
-/// A pull that has shown no progress for so long is given up. Checking a layer of some GiB is silent for minutes.
+/// A pull without progress for this long is aborted. Verifying a layer of some GiB takes minutes without progress messages.
 const PULL_STANDSTILL: Duration = Duration::from_secs(300);
 
 pub(super) async fn image(docker: &Docker, name: &str) -> Result<Option<Image>, Error> {
     let request = docker.client().await?.inspect_image(name);
-    match within(ASK, "inspect the image", name, request).await {
-        Ok(found) => Ok(Some(sort(found))),
+    match with_timeout(QUERY_TIMEOUT, "inspect the image", name, request).await {
+        Ok(found) => Ok(Some(convert(found))),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn sort(found: ImageInspect) -> Image {
+fn convert(found: ImageInspect) -> Image {
     Image {
         id: found.id.unwrap_or_default(),
         repo_digest: found.repo_digests.and_then(|digests| digests.into_iter().next()),
@@ -43,30 +43,31 @@ pub(super) async fn pull(
 ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
     const OPERATION: &str = "pull the image";
     let options = CreateImageOptions { from_image: Some(with_tag(name)), ..CreateImageOptions::default() };
-    let progress = docker.client().await?.create_image(Some(options), None, credentials.map(told)).boxed();
+    let progress =
+        docker.client().await?.create_image(Some(options), None, credentials.map(docker_credentials)).boxed();
     let name = name.to_owned();
     let steps = stream::unfold(Some(progress), move |state| {
         let name = name.clone();
         async move {
             let mut progress = state?;
             match tokio::time::timeout(PULL_STANDSTILL, progress.next()).await {
-                Ok(Some(Ok(step))) => Some((Ok(sort_step(step)), Some(progress))),
-                Ok(Some(Err(error))) => Some((Err(meaning(OPERATION, &name, error)), None)),
+                Ok(Some(Ok(step))) => Some((Ok(convert_step(step)), Some(progress))),
+                Ok(Some(Err(error))) => Some((Err(classify(OPERATION, &name, error)), None)),
                 Ok(None) => None,
-                Err(_) => Some((Err(late(OPERATION, PULL_STANDSTILL)), None)),
+                Err(_) => Some((Err(timed_out(OPERATION, PULL_STANDSTILL)), None)),
             }
         }
     });
     Ok(steps.boxed())
 }
 
-/// Without a tag the engine would pull every tag there is.
+/// Adds the tag `latest`; without a tag, the engine would pull all tags.
 fn with_tag(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
 }
 
-fn sort_step(step: CreateImageInfo) -> PullStep {
+fn convert_step(step: CreateImageInfo) -> PullStep {
     let bytes = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
     let detail = step.progress_detail.unwrap_or_default();
     PullStep {
@@ -77,7 +78,7 @@ fn sort_step(step: CreateImageInfo) -> PullStep {
     }
 }
 
-fn told(credentials: &Credentials) -> DockerCredentials {
+fn docker_credentials(credentials: &Credentials) -> DockerCredentials {
     let filled = |text: &String| Some(text).filter(|text| !text.is_empty()).cloned();
     DockerCredentials {
         username: filled(&credentials.username),
@@ -88,8 +89,8 @@ fn told(credentials: &Credentials) -> DockerCredentials {
     }
 }
 
-/// bollard writes credentials in the standard base64 alphabet, dockerd reads the URL-safe one and silently takes
-/// what it cannot read for no credentials at all.
+/// Converts the credential header to URL-safe base64. bollard uses the standard alphabet, and dockerd silently ignores what it
+/// cannot decode.
 pub(super) fn url_safe_credentials(mut request: BollardRequest) -> BollardRequest {
     if let Some(value) = request.headers_mut().get_mut("X-Registry-Auth") {
         let safe: Vec<u8> = value
@@ -109,4 +110,29 @@ pub(super) fn url_safe_credentials(mut request: BollardRequest) -> BollardReques
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Image names and credentials.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_pull_is_of_one_tag() {
+        for (name, pulled) in [
+            ("busybox", "busybox:latest"),
+            ("localhost:5000/busybox", "localhost:5000/busybox:latest"),
+            ("localhost:5000/busybox:1", "localhost:5000/busybox:1"),
+            ("busybox@sha256:12", "busybox@sha256:12"),
+        ] {
+            assert_eq!(with_tag(name), pulled);
+        }
+    }
+
+    #[test]
+    fn credentials_travel_in_the_alphabet_that_dockerd_reads() {
+        let body = http_body_util::Either::Left(http_body_util::Full::default());
+        let request =
+            http::Request::post("/images/create").header("X-Registry-Auth", "ab+/cd==").body(body).unwrap();
+        assert_eq!(url_safe_credentials(request).headers()["X-Registry-Auth"], "ab-_cd==");
+    }
+}

@@ -1,4 +1,4 @@
-//! Starting, signalling, waiting for and removing containers.
+//! Starts, signals, waits for and removes containers.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use bollard::query_parameters::{KillContainerOptions, RemoveContainerOptions};
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
-use super::errors::{WORK, is_gone, within};
-use super::{Docker, create, look, without};
-use crate::runtime::{Error, Started, labels};
+use super::errors::{WORK_TIMEOUT, is_gone, with_timeout};
+use super::{Docker, create, inspect, omitted};
+use crate::runtime::{Error, Refusal, Started, labels};
 
-/// A start meets each part that the engine may refuse at most once.
+/// Attempts to start a container: each feature that the engine may refuse costs one at most.
 const TRIES: usize = 4;
 
 pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
@@ -21,31 +21,38 @@ pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match within(WORK, "start the container", &id, client.start_container(&id, None)).await {
+            match with_timeout(WORK_TIMEOUT, "start the container", &id, client.start_container(&id, None))
+                .await
+            {
                 Ok(()) => break,
-                Err(Error::Refused { operation, message }) if tries < TRIES => {
-                    let refused = Error::Refused { operation, message: message.clone() };
-                    id = again(docker, &id, &message).await?.ok_or(refused)?;
+                Err(error) => {
+                    let Error::Refused { cause, .. } = error else { return Err(error) };
+                    if tries == TRIES {
+                        return Err(error);
+                    }
+                    id = recreate_without(docker, &id, cause).await?.ok_or(error)?;
                 }
-                Err(error) => return Err(error),
             }
         }
     }
-    let found = look::inspect(docker, &id).await?;
-    let label = found.config.as_ref().and_then(|config| config.labels.as_ref()?.get(labels::DONE_WITHOUT));
-    let without = without::done_without(label);
-    Ok(Started { seen: look::seen(docker, &id, found).await?, without })
+    let found = inspect::inspect_raw(docker, &id).await?;
+    let label = found.config.as_ref().and_then(|config| config.labels.as_ref()?.get(labels::OMITTED_PARTS));
+    let omitted = omitted::omitted_parts(label);
+    Ok(Started { seen: inspect::seen(docker, &id, found).await?, omitted })
 }
 
-/// Makes the container again, under the same name, without what the engine refused to start it with; `None` when
-/// its refusal was about something else.
-async fn again(docker: &Docker, id: &str, message: &str) -> Result<Option<String>, Error> {
-    let found = look::inspect(docker, id).await?;
-    let Some(part) = without::refused_part(message, found.host_config.as_ref()) else { return Ok(None) };
-    docker.abilities.learn(part);
+/// Recreates a container under the same name without the feature that the engine refused; `None` if the refusal has another
+/// cause.
+async fn recreate_without(docker: &Docker, id: &str, cause: Refusal) -> Result<Option<String>, Error> {
+    let found = inspect::inspect_raw(docker, id).await?;
+    let Some(part) = omitted::refused_part(cause, found.host_config.as_ref()) else { return Ok(None) };
+    if cause == Refusal::ChildDied && !docker.restrictions.refuses_scores(docker).await.unwrap_or_default() {
+        return Ok(None);
+    }
+    docker.restrictions.learn(part);
     let name = found.name.clone().unwrap_or_default();
-    let lacking = docker.abilities.lacking(docker).await;
-    let Some(body) = without::again_without(found, part, lacking) else { return Ok(None) };
+    let lacking = docker.restrictions.lacking(docker).await;
+    let Some(body) = omitted::body_without(found, part, lacking) else { return Ok(None) };
     remove(docker, id).await?;
     create::create(docker, name.trim_start_matches('/'), &body).await.map(Some)
 }
@@ -53,28 +60,28 @@ async fn again(docker: &Docker, id: &str, message: &str) -> Result<Option<String
 pub(super) async fn signal(docker: &Docker, id: &str, signal: &str) -> Result<(), Error> {
     let options = KillContainerOptions { signal: signal.to_owned() };
     let request = docker.client().await?.kill_container(id, Some(options));
-    match within(WORK, "signal the container", id, request).await {
-        Err(Error::Refused { message, .. }) if message.contains("is not running") => Ok(()),
+    match with_timeout(WORK_TIMEOUT, "signal the container", id, request).await {
+        Err(Error::Refused { cause: Refusal::Conflict, .. }) => Ok(()),
         done => done,
     }
 }
 
-/// Between two waits for the end of a container when the engine cut the first one off.
+/// Delay before waiting again if the engine ended the wait early.
 const WAIT_AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) async fn wait(docker: &Docker, id: &str, at_most: Duration) -> Result<bool, Error> {
     let deadline = Instant::now() + at_most;
     loop {
         let mut ends = std::pin::pin!(docker.client().await?.wait_container(id, None));
-        // bollard makes an error of every code but 0, and an engine that has gone away ends the wait too: whether the
-        // container has ended is for a look to tell.
+        // bollard reports exit codes other than 0 as errors, and an engine failure also ends the wait. Only an inspection shows
+        // whether the container has exited.
         let waited = tokio::time::timeout_at(deadline, ends.next()).await;
-        match look::inspect(docker, id).await {
+        match inspect::inspect_raw(docker, id).await {
             Ok(found) if !running(&found) => return Ok(true),
             Err(error) if is_gone(&error) => return Ok(true),
             Ok(_) if waited.is_err() => return Ok(false),
             Err(error) if waited.is_err() => return Err(error),
-            // The wait was cut off before its time: the rest of it is still due.
+            // The wait ended before the container and before the deadline.
             Ok(_) | Err(_) => tokio::time::sleep(WAIT_AGAIN).await,
         }
     }
@@ -85,24 +92,22 @@ fn running(found: &bollard::models::ContainerInspectResponse) -> bool {
 }
 
 pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {
-    // Volumes that an image asked for have no name and are nobody's once the container is gone.
+    // Also removes the anonymous volumes of the image.
     let options = RemoveContainerOptions { force: true, v: true, ..RemoveContainerOptions::default() };
     let request = docker.client().await?.remove_container(id, Some(options));
-    match within(WORK, "remove the container", id, request).await {
+    match with_timeout(WORK_TIMEOUT, "remove the container", id, request).await {
         Err(error) if is_gone(&error) => Ok(()),
-        Err(Error::Refused { message, .. }) if message.contains("is already in progress") => {
-            gone(docker, id).await
-        }
+        Err(Error::Refused { cause: Refusal::Conflict, .. }) => wait_until_removed(docker, id).await,
         done => done,
     }
 }
 
-/// Waits for a removal that somebody else began.
-async fn gone(docker: &Docker, id: &str) -> Result<(), Error> {
+/// Waits for a removal that is in progress.
+async fn wait_until_removed(docker: &Docker, id: &str) -> Result<(), Error> {
     let options = bollard::query_parameters::WaitContainerOptions { condition: "removed".to_owned() };
     let mut removed = std::pin::pin!(docker.client().await?.wait_container(id, Some(options)));
-    match tokio::time::timeout(WORK, removed.next()).await {
+    match tokio::time::timeout(WORK_TIMEOUT, removed.next()).await {
         Ok(_) => Ok(()),
-        Err(_) => Err(super::errors::late("remove the container", WORK)),
+        Err(_) => Err(super::errors::timed_out("remove the container", WORK_TIMEOUT)),
     }
 }

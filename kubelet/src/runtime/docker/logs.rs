@@ -1,14 +1,15 @@
-//! A container's log.
+//! Reads container logs.
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 
-use super::errors::{ASK, is_gone, late};
-use super::{Docker, look, stream};
+use super::errors::{QUERY_TIMEOUT, is_gone, timed_out};
+use super::{Docker, inspect, stream};
+use crate::observed::Timestamp;
 use crate::runtime::{Error, LogOptions, Stream};
 
-/// What stands for a termination message when a failed container left none, as in the Kubernetes API.
+/// Limits of the log tail that replaces a missing termination message, as in the Kubernetes API.
 const LAST_LINES: u64 = 80;
 const LAST_BYTES: usize = 2048;
 
@@ -17,9 +18,10 @@ pub(super) async fn logs(
     id: &str,
     options: &LogOptions,
 ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
-    let config = look::inspect(docker, id).await?.config;
+    let config = inspect::inspect_raw(docker, id).await?.config;
     let terminal = config.and_then(|config| config.tty).unwrap_or_default();
-    let since = options.since.map(|since| format!("{}.{:09}", since.as_second(), since.subsec_nanosecond()));
+    let time = |time: Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
+    let (since, until) = (options.since.map(time), options.until.map(time));
     let tail = options.tail.map(|lines| lines.to_string());
     let flag = |on: bool| if on { "1" } else { "0" };
     let path = stream::query(
@@ -30,33 +32,37 @@ pub(super) async fn logs(
             ("follow", flag(options.follow)),
             ("timestamps", flag(options.timestamps)),
             ("since", since.as_deref().unwrap_or("0")),
+            ("until", until.as_deref().unwrap_or("0")),
             ("tail", tail.as_deref().unwrap_or("all")),
         ],
     );
     Ok(stream::output(stream::get(docker, "read the log", id, &path).await?, terminal))
 }
 
-/// The end of a container's log, `None` when it is empty or the container is gone.
-pub(super) async fn last_words(docker: &Docker, id: &str) -> Result<Option<String>, Error> {
+/// The tail of a container's log; `None` if it is empty or the container is gone.
+pub(super) async fn log_tail(docker: &Docker, id: &str) -> Result<Option<String>, Error> {
     let options = LogOptions { tail: Some(LAST_LINES), ..LogOptions::default() };
     let read = async {
         let mut log = logs(docker, id, &options).await?;
         let mut words = Vec::new();
         while let Some((_, piece)) = log.try_next().await? {
             words.extend_from_slice(&piece);
-            // Lines have no bounds: no more than the end is ever kept.
+            // Lines can be arbitrarily long, so only the tail is kept in memory.
             if words.len() > 2 * LAST_BYTES {
                 words.drain(..words.len() - LAST_BYTES);
             }
         }
         Ok(words)
     };
-    match tokio::time::timeout(ASK, read).await.unwrap_or_else(|_| Err(late("read the log", ASK))) {
+    match tokio::time::timeout(QUERY_TIMEOUT, read)
+        .await
+        .unwrap_or_else(|_| Err(timed_out("read the log", QUERY_TIMEOUT)))
+    {
         Ok(words) if words.is_empty() => Ok(None),
         Ok(words) => {
             Ok(Some(String::from_utf8_lossy(&words[words.len().saturating_sub(LAST_BYTES)..]).into_owned()))
         }
-        // A log that cannot be read (another driver, a lost file) is no reason to know nothing of the container.
+        // An unreadable log (another driver, a lost file) must not hide the container's state.
         Err(Error::Refused { .. }) => Ok(None),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),

@@ -1,24 +1,26 @@
-//! The Docker engine behind the kubelet's door to containers.
+//! Runtime implementation for the Docker engine.
 //!
-//! Requests are bollard's; connections are our own ([`transport`]), and so are the streams (events, logs, exec),
-//! because there we must know when they begin and get their bytes as they are.
+//! Requests are sent through bollard. Connections ([`transport`]) and streams (events, logs, exec) are our own, because the
+//! kubelet must know when a stream starts and needs its raw bytes.
 
-mod abilities;
 mod capabilities;
 mod create;
 mod dial;
+mod dial_limits;
 mod errors;
 mod events;
 mod exec;
 mod image;
+mod inspect;
 mod lifecycle;
 mod logs;
-mod look;
+mod omitted;
 mod pause;
+mod restrictions;
 mod stream;
+#[cfg(test)]
+mod stub;
 mod transport;
-mod turns;
-mod without;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,41 +33,41 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
     ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
-    Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels,
+    Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream, labels,
 };
 use crate::observed::{self, PodUid};
-use errors::within;
+use errors::with_timeout;
 pub use pause::pause_image;
 pub use transport::InvalidEndpoint;
 use transport::{Endpoint, Transport};
 
-/// Starts under way at once. A start is work for the processor (runc, the network's hook), so more at a time only
-/// make each slower: measured on two cores, 2, 4, 8 and 16 at once give 4.6, 5.1, 5.1 and 5.5 pods a second.
+/// Parallel starts. Starting is CPU-bound (runc, network hook): on two cores, 2, 4, 8 and 16 in parallel gave 4.6, 5.1, 5.1 and
+/// 5.5 pods per second.
 const STARTS_AT_ONCE: usize = 4;
 
-/// Creations under way at once; more only wait inside the engine, each with a connection of some 20 KiB.
+/// Parallel creations; further ones would only queue inside the engine, each with a connection of about 20 KiB.
 const CREATES_AT_ONCE: usize = 4;
 
-/// bollard's own limit, which does not cover bodies: ours are shorter and apply first.
+/// Timeout of bollard, in seconds. It does not cover bodies; our timeouts are shorter and apply first.
 const BOLLARD_LIMIT_SECONDS: u64 = 600;
 
-/// How the kubelet wants its containers kept by this engine.
+/// Log settings of containers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A container's log is rotated at this size.
+    /// Size at which a log file is rotated.
     pub log_max_bytes: u64,
-    /// So many log files are kept a container.
+    /// Log files kept per container.
     pub log_max_files: u32,
 }
 
 impl Default for Settings {
-    /// 10 MiB and 5 files, as `containerLogMaxSize` and `containerLogMaxFiles` of a KubeletConfiguration.
+    /// 10 MiB and 5 files, the defaults of `containerLogMaxSize` and `containerLogMaxFiles` in KubeletConfiguration.
     fn default() -> Self {
         Self { log_max_bytes: 10 * 1024 * 1024, log_max_files: 5 }
     }
 }
 
-/// A Docker engine, seen from one node.
+/// A Docker engine, used on behalf of one node.
 pub struct Docker {
     client: bollard::Docker,
     transport: Arc<Transport>,
@@ -74,17 +76,17 @@ pub struct Docker {
     negotiated: OnceCell<()>,
     creates: Semaphore,
     starts: Semaphore,
-    turns: turns::Turns,
-    abilities: abilities::Abilities,
+    dial_limits: dial_limits::DialLimits,
+    restrictions: restrictions::Restrictions,
     pause: pause::Pause,
 }
 
 impl Docker {
-    /// Makes a client of the engine at `unix://PATH` or `tcp://HOST:PORT`. Nothing is sent yet: an engine that is
-    /// away is an error of the first request, not of this one.
+    /// Creates a client of the engine at `unix://PATH` or `tcp://HOST:PORT`. No request is sent yet: an unavailable engine is
+    /// an error of the first request.
     ///
     /// # Errors
-    /// When the endpoint cannot be understood.
+    /// The endpoint is invalid.
     pub fn connect(endpoint: &str, node: &str, settings: Settings) -> Result<Self, InvalidEndpoint> {
         let transport = Arc::new(Transport::new(Endpoint::parse(endpoint)?));
         let sender = transport.clone();
@@ -107,23 +109,25 @@ impl Docker {
             negotiated: OnceCell::new(),
             creates: Semaphore::new(CREATES_AT_ONCE),
             starts: Semaphore::new(STARTS_AT_ONCE),
-            turns: turns::Turns::default(),
-            abilities: abilities::Abilities::default(),
+            dial_limits: dial_limits::DialLimits::default(),
+            restrictions: restrictions::Restrictions::default(),
             pause: pause::Pause::default(),
         })
     }
 
-    /// The client, once it has agreed with the engine on a version of the API.
+    /// The client, after API version negotiation.
     async fn client(&self) -> Result<&bollard::Docker, Error> {
         let negotiate = || async {
             let agreed = self.client.clone().negotiate_version();
-            within(errors::ASK, "agree on an API version", "the engine", agreed).await.map(drop)
+            with_timeout(errors::QUERY_TIMEOUT, "agree on an API version", "the engine", agreed)
+                .await
+                .map(drop)
         };
         self.negotiated.get_or_try_init(negotiate).await?;
         Ok(&self.client)
     }
 
-    /// The filter that every question carries: containers of this node.
+    /// The label filter for containers of this node, part of every query.
     fn node_filter(&self) -> HashMap<String, Vec<String>> {
         HashMap::from([("label".to_owned(), vec![format!("{}={}", labels::NODE, self.node)])])
     }
@@ -132,15 +136,15 @@ impl Docker {
 #[async_trait]
 impl Runtime for Docker {
     async fn info(&self) -> Result<Info, Error> {
-        look::info(self).await
+        inspect::info(self).await
     }
 
     async fn list(&self) -> Result<Vec<Listed>, Error> {
-        look::list(self).await
+        inspect::list(self).await
     }
 
-    async fn look(&self, id: &str) -> Result<Seen, Error> {
-        look::look(self, id).await
+    async fn inspect(&self, id: &str) -> Result<Inspected, Error> {
+        inspect::inspect(self, id).await
     }
 
     async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error> {

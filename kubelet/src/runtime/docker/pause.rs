@@ -1,4 +1,4 @@
-//! The sandbox's image, carried in the kubelet's own binary so that no registry is needed for it.
+//! The built-in pause image, embedded in the binary so that sandboxes need no registry.
 
 use std::io;
 use std::sync::LazyLock;
@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::Docker;
-use super::errors::{ASK, WORK, within};
+use super::errors::{QUERY_TIMEOUT, WORK_TIMEOUT, with_timeout};
 use crate::runtime::Error;
 
-/// The program, from `kubelet/pause/pause.c`.
+/// The executable, from `kubelet/pause/pause.c`.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pause"));
 
-/// An image as `docker load` takes it; the same bytes, and so the same id, from every build.
+/// An image archive for `docker load`; every build produces the same bytes and the same image id.
 struct Archive {
     name: String,
     tar: Bytes,
@@ -25,31 +25,37 @@ struct Archive {
 static ARCHIVE: LazyLock<Archive> =
     LazyLock::new(|| archive(PROGRAM).expect("writing to memory does not fail"));
 
-/// The name of the built-in sandbox image.
+/// The name of the built-in pause image.
 pub fn pause_image() -> &'static str {
     &ARCHIVE.name
 }
 
-/// Loads the built-in image, once at a time.
+/// Loads the pause image, one load at a time.
 #[derive(Default)]
 pub(super) struct Pause {
     loading: Mutex<()>,
 }
 
 impl Pause {
-    /// Gives the image to the engine unless it is there.
+    /// Loads the image unless the engine has it.
     pub(super) async fn load(&self, docker: &Docker) -> Result<(), Error> {
         let _one_at_a_time = self.loading.lock().await;
         let name = pause_image();
         let client = docker.client().await?;
-        match within(ASK, "inspect the image", name, client.inspect_image(name)).await {
+        match with_timeout(QUERY_TIMEOUT, "inspect the image", name, client.inspect_image(name)).await {
             Ok(_) => return Ok(()),
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
         let options = bollard::query_parameters::ImportImageOptions { quiet: true, ..Default::default() };
         let progress = client.import_image(options, bollard::body_full(ARCHIVE.tar.clone()), None);
-        within(WORK, "load the sandbox image", name, progress.try_for_each(|_| async { Ok(()) })).await
+        with_timeout(
+            WORK_TIMEOUT,
+            "load the sandbox image",
+            name,
+            progress.try_for_each(|_| async { Ok(()) }),
+        )
+        .await
     }
 }
 
@@ -95,4 +101,23 @@ fn digest(content: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! The built-in pause image.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_image_is_the_same_every_time() {
+        let (one, two) = (archive(b"program").unwrap(), archive(b"program").unwrap());
+        assert_eq!((&one.name, &one.tar), (&two.name, &two.tar));
+        assert_ne!(one.name, archive(b"another").unwrap().name);
+    }
+
+    #[test]
+    fn the_program_is_there_and_small() {
+        assert!(PROGRAM.starts_with(b"\x7fELF"));
+        assert!(PROGRAM.len() < 8 * 1024, "{} bytes", PROGRAM.len());
+        assert!(ARCHIVE.tar.len() < 32 * 1024);
+    }
+}

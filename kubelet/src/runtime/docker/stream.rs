@@ -1,4 +1,4 @@
-//! Responses that go on: bytes, lines and the frames in which Docker tells standard output from standard error.
+//! Streaming responses: raw bytes, lines, and Docker's multiplexed stdout and stderr frames.
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -10,37 +10,29 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt, ReadHalf};
 
 use super::Docker;
-use super::errors::{ASK, answer, late, meaning};
+use super::errors::{QUERY_TIMEOUT, classify, classify_status, timed_out};
 use super::transport::Body;
 use crate::runtime::{Error, Stream};
 
-/// How much is read at once, and the longest line of JSON waited for.
+/// Read buffer size and the longest accepted JSON line, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
 const LONGEST_LINE_BYTES: usize = 1024 * 1024;
 
-/// Bytes as they come in.
 pub(super) type Chunks = BoxStream<'static, Result<Bytes, Error>>;
 
-/// A path with its query.
+/// Appends a percent-encoded query to a path.
 pub(super) fn query(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut text = path.to_owned();
     for (index, (key, value)) in pairs.iter().enumerate() {
         text.push(if index == 0 { '?' } else { '&' });
         text.push_str(key);
         text.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    text.push(char::from(byte))
-                }
-                other => text.push_str(&format!("%{other:02X}")),
-            }
-        }
+        text.push_str(&client::percent_encoded(value));
     }
     text
 }
 
-/// Sends a GET and returns the body once the response has begun well.
+/// Sends a GET request and returns its body after a success status.
 pub(super) async fn get(
     docker: &Docker,
     operation: &'static str,
@@ -48,17 +40,17 @@ pub(super) async fn get(
     path: &str,
 ) -> Result<Chunks, Error> {
     let request = Request::get(path).body(Either::Left(Full::default()));
-    let body = begin(docker, operation, what, request).await?.into_body();
+    let body = send_checked(docker, operation, what, request).await?.into_body();
     Ok(body
         .into_data_stream()
-        .map(move |chunk| chunk.map_err(|error| meaning(operation, "", error.into())))
+        .map(move |chunk| chunk.map_err(|error| classify(operation, "", error.into())))
         .boxed())
 }
 
-/// A pipe to a process.
+/// A bidirectional connection to a process.
 pub(super) type Pipe = TokioIo<hyper::upgrade::Upgraded>;
 
-/// Sends a POST that turns the connection into a pipe.
+/// Sends a POST request that upgrades the connection.
 pub(super) async fn hijack(
     docker: &Docker,
     operation: &'static str,
@@ -71,18 +63,18 @@ pub(super) async fn hijack(
         .header(http::header::CONNECTION, "Upgrade")
         .header(http::header::UPGRADE, "tcp")
         .body(Either::Left(Full::from(json)));
-    let response = begin(docker, operation, what, request).await?;
+    let response = send_checked(docker, operation, what, request).await?;
     let upgraded = hyper::upgrade::on(response).await;
-    upgraded.map(TokioIo::new).map_err(|error| meaning(operation, what, error.into()))
+    upgraded.map(TokioIo::new).map_err(|error| classify(operation, what, error.into()))
 }
 
-async fn begin(
+async fn send_checked(
     docker: &Docker,
     operation: &'static str,
     what: &str,
     request: Result<Request<Body>, http::Error>,
 ) -> Result<http::Response<Incoming>, Error> {
-    let failed = |error: bollard::errors::Error| meaning(operation, what, error);
+    let failed = |error: bollard::errors::Error| classify(operation, what, error);
     let request = request.map_err(|error| failed(error.into()))?;
     let exchange = async {
         let response = docker.transport.send(request).await.map_err(failed)?;
@@ -91,9 +83,11 @@ async fn begin(
             return Ok(response);
         }
         let body = response.into_body().collect().await.map_err(|error| failed(error.into()))?.to_bytes();
-        Err(answer(operation, what, status.as_u16(), &refusal(&body)))
+        Err(classify_status(operation, what, status.as_u16(), &refusal(&body)))
     };
-    tokio::time::timeout(ASK, exchange).await.unwrap_or_else(|_| Err(late(operation, ASK)))
+    tokio::time::timeout(QUERY_TIMEOUT, exchange)
+        .await
+        .unwrap_or_else(|_| Err(timed_out(operation, QUERY_TIMEOUT)))
 }
 
 fn refusal(body: &[u8]) -> String {
@@ -107,7 +101,7 @@ fn refusal(body: &[u8]) -> String {
     }
 }
 
-/// The lines of a body, without their ends; a last one without an end does not count.
+/// Splits a body into lines without line ends; an unterminated last line is dropped.
 pub(super) fn lines(
     body: Chunks,
     operation: &'static str,
@@ -120,7 +114,10 @@ pub(super) fn lines(
                 return Ok(Some((line, (body, held))));
             }
             if held.len() > LONGEST_LINE_BYTES {
-                return Err(Error::Unreachable { operation, message: "a line without an end".to_owned() });
+                return Err(Error::Unreachable {
+                    operation,
+                    message: "a line exceeds the size limit".to_owned(),
+                });
             }
             match body.next().await {
                 Some(chunk) => held.extend_from_slice(&chunk?),
@@ -130,21 +127,21 @@ pub(super) fn lines(
     })
 }
 
-/// What comes out of a pipe.
+/// The bytes read from an upgraded connection.
 pub(super) fn chunks(read: ReadHalf<Pipe>, operation: &'static str) -> Chunks {
     stream::try_unfold((read, BytesMut::new()), move |(mut read, mut held)| async move {
         held.reserve(CHUNK_BYTES);
         match read.read_buf(&mut held).await {
             Ok(0) => Ok(None),
             Ok(_) => Ok(Some((held.split().freeze(), (read, held)))),
-            Err(error) => Err(meaning(operation, "", error.into())),
+            Err(error) => Err(classify(operation, "", error.into())),
         }
     })
     .boxed()
 }
 
-/// What a process writes: as it is when it has a terminal, else in frames of an eight-byte head and a payload.
-/// A payload is passed on as it comes in, so that a large one is never held.
+/// The output of a process: raw with a terminal, otherwise in frames of an eight-byte header and a payload. Payloads are
+/// forwarded as they arrive, so that a large one is not buffered.
 pub(super) fn output(chunks: Chunks, terminal: bool) -> BoxStream<'static, Result<(Stream, Bytes), Error>> {
     if terminal {
         return chunks.map(|chunk| chunk.map(|chunk| (Stream::Stdout, chunk))).boxed();
@@ -167,7 +164,7 @@ pub(super) fn output(chunks: Chunks, terminal: bool) -> BoxStream<'static, Resul
     .boxed()
 }
 
-/// Where in Docker's frames we are.
+/// Decoder state for Docker's frames.
 #[derive(Debug)]
 struct Frames {
     left: usize,

@@ -1,6 +1,7 @@
-//! Connections to the engine: over its Unix socket or TCP, opened when needed and used again.
+//! HTTP connections to the engine over a Unix socket or TCP, with reuse.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Mutex;
 
@@ -15,27 +16,26 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Connections kept for later requests. A kubelet at work has a handful of requests under way at once; each
-/// kept connection costs both sides a few KiB.
+/// Idle connections kept. The kubelet has only a handful of requests in parallel, and each connection costs both sides a few
+/// KiB.
 const KEPT_CONNECTIONS: usize = 8;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send>>;
 
-/// The body of a request, in the shape that bollard uses.
+/// Request body, in the type that bollard uses.
 pub(super) type Body = Either<Full<Bytes>, StreamBody<Chunks>>;
 
-/// Where the engine listens.
+/// Address of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
-    /// A socket in the file system.
+    /// Path of a Unix socket.
     Unix(PathBuf),
     /// `host:port`, plain HTTP.
     Tcp(String),
 }
 
-/// An endpoint that cannot be understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the Docker endpoint \"{0}\" is not one: write unix:///path/to/docker.sock or tcp://host:port")]
+#[error("invalid Docker endpoint \"{0}\": write unix:///path/to/docker.sock or tcp://host:port")]
 pub struct InvalidEndpoint(String);
 
 impl InvalidEndpoint {
@@ -45,7 +45,7 @@ impl InvalidEndpoint {
 }
 
 impl Endpoint {
-    /// Reads `unix://PATH`, `tcp://HOST:PORT`, `http://HOST:PORT` or a bare absolute path.
+    /// Parses `unix://PATH`, `tcp://HOST:PORT`, `http://HOST:PORT` or an absolute path.
     pub(super) fn parse(text: &str) -> Result<Self, InvalidEndpoint> {
         let invalid = || InvalidEndpoint::of(text);
         if let Some(path) = text.strip_prefix("unix://").or_else(|| text.starts_with('/').then_some(text)) {
@@ -73,12 +73,12 @@ impl Endpoint {
 
 /// Sends requests to one endpoint.
 ///
-/// bollard's own Unix transport wants the socket to exist when the client is made, opens a connection for every
-/// request and offers neither the upgraded stream nor the moment at which a response begins; this one does.
+/// bollard's own Unix transport requires the socket to exist when the client is created, and opens a connection per request. It
+/// offers neither the upgraded stream nor the time at which a response starts.
 pub(super) struct Transport {
     endpoint: Endpoint,
     host: HeaderValue,
-    /// Connections that are idle or still busy with the body of a response.
+    /// Connections that are idle or still deliver a response body.
     kept: Mutex<Vec<SendRequest<Body>>>,
 }
 
@@ -87,7 +87,7 @@ impl Transport {
         Self { host: endpoint.host(), endpoint, kept: Mutex::default() }
     }
 
-    /// Sends a request and returns when the response's head is there; the body follows at its own pace.
+    /// Sends a request; returns when the response head has arrived.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
@@ -99,7 +99,7 @@ impl Transport {
                     self.keep(kept);
                     return Ok(response);
                 }
-                // The engine had closed the connection meanwhile: nothing was sent, a new one will do.
+                // The engine had closed the connection and nothing was sent, so a new connection is opened.
                 Err(mut refused) => match refused.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(refused.into_error().into()),
@@ -112,13 +112,13 @@ impl Transport {
         Ok(response)
     }
 
-    /// The process that listens, as this machine numbers it; `None` when it is on another.
+    /// Pid of the process that listens on the socket; `None` if the engine is remote.
     pub(super) async fn engine_pid(&self) -> Option<i32> {
         let Endpoint::Unix(path) = &self.endpoint else { return None };
         UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
     }
 
-    /// The request as it stands on the wire: path and query alone, and a `Host`.
+    /// The request with a relative URI and a `Host` header.
     fn relative(&self, mut request: Request<Body>) -> Result<Request<Body>, bollard::errors::Error> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse::<Uri>()?;
@@ -128,7 +128,10 @@ impl Transport {
 
     async fn open(&self) -> Result<SendRequest<Body>, bollard::errors::Error> {
         match &self.endpoint {
-            Endpoint::Unix(path) => handshake(UnixStream::connect(path).await?).await,
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| explained(error, path))?;
+                handshake(stream).await
+            }
             Endpoint::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
@@ -152,12 +155,25 @@ impl Transport {
     }
 }
 
+/// Adds a remedy to a permission error: the socket belongs to root and a group.
+fn explained(error: io::Error, socket: &Path) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    let socket = socket.display();
+    let remedy = format!(
+        "{error}: run the kubelet as root, or add its user to the group that owns {socket}, usually docker: \
+         usermod -aG docker USER, then log in again"
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, remedy)
+}
+
 async fn handshake<S>(stream: S) -> Result<SendRequest<Body>, bollard::errors::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The task ends with the connection; what goes wrong on it is told to whoever waits for the response.
+    // The task ends with the connection; its errors are returned to the caller that waits for the response.
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
     });
@@ -165,4 +181,39 @@ where
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Parsing of endpoints.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read() {
+        let unix = |path: &str| Ok(Endpoint::Unix(path.into()));
+        let tcp = |address: &str| Ok(Endpoint::Tcp(address.to_owned()));
+        assert_eq!(Endpoint::parse("unix:///var/run/docker.sock"), unix("/var/run/docker.sock"));
+        assert_eq!(Endpoint::parse("/run/docker.sock"), unix("/run/docker.sock"));
+        assert_eq!(Endpoint::parse("tcp://10.0.0.1:2375"), tcp("10.0.0.1:2375"));
+        assert_eq!(Endpoint::parse("http://[::1]:2375/"), tcp("[::1]:2375"));
+    }
+
+    #[test]
+    fn what_is_no_endpoint_says_what_to_write() {
+        for wrong in
+            ["", "docker", "unix://relative.sock", "tcp://host", "tcp://:1", "tcp://host:http", "ssh://host"]
+        {
+            let error = Endpoint::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains(&format!("\"{wrong}\"")) && error.contains("unix:///"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_may_not_be_used_names_the_group_that_may() {
+        let denied = io::Error::from_raw_os_error(13);
+        let text = explained(denied, Path::new("/run/docker.sock")).to_string();
+        assert!(text.contains("Permission denied") && text.contains("/run/docker.sock"), "{text}");
+        assert!(text.contains("usermod -aG docker"), "{text}");
+        let gone = explained(io::ErrorKind::NotFound.into(), Path::new("/run/docker.sock")).to_string();
+        assert!(!gone.contains("usermod"), "{gone}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Containers of the fake: what is kept of each, and how they run and end.
+//! Containers of the fake engine: their records and simulated execution.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::program::{OnTerm, Program, Step};
 use super::{Engine, Fake};
 use crate::observed::{Container, Exit, Sandbox, State, Timestamp};
 use crate::runtime::spec::{ContainerSpec, Identity};
-use crate::runtime::{Error, Seen, Stream, labels};
+use crate::runtime::{Error, Inspected, Stream, labels};
 
-/// What the fake keeps of a container.
+/// A container of the fake engine.
 pub(super) struct Record {
     pub id: String,
     pub node: String,
@@ -20,9 +20,9 @@ pub(super) struct Record {
     pub state: State,
     pub created_at: Timestamp,
     pub log: watch::Sender<Vec<(Timestamp, Stream, String)>>,
-    /// Ends the task that runs it.
+    /// Handle of the task that runs its program.
     pub running: Option<tokio::task::AbortHandle>,
-    /// True once it does not run any more.
+    /// True if it does not run.
     pub ended: watch::Sender<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Record {
         }
     }
 
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Inspected {
         let Identity { attempt, hash, .. } = self.identity.clone();
         let (id, state, created_at) = (self.id.clone(), self.state.clone(), self.created_at);
         match &self.kind {
@@ -48,14 +48,14 @@ impl Record {
                     std::net::Ipv4Addr::from_bits(0x0a58_0000 + u32::from_str_radix(&id[56..], 16).unwrap())
                 };
                 let ips = if state.is_running() { vec![address().into()] } else { Vec::new() };
-                Seen::Sandbox(
+                Inspected::Sandbox(
                     self.identity.clone(),
                     Sandbox { id, attempt, hash, state, ips, is_bare: false, created_at },
                 )
             }
             Kind::Container(spec) => {
                 let message = match &self.state {
-                    State::Exited(exit) => self.last_words(spec, exit),
+                    State::Exited(exit) => self.termination_message(spec, exit),
                     _ => None,
                 };
                 let mut notes: std::collections::BTreeMap<_, _> = spec
@@ -81,12 +81,12 @@ impl Record {
                     message,
                     stop_signal: spec.stop_signal.clone(),
                 };
-                Seen::Container(self.identity.clone(), container)
+                Inspected::Container(self.identity.clone(), container)
             }
         }
     }
 
-    fn last_words(&self, spec: &ContainerSpec, exit: &Exit) -> Option<String> {
+    fn termination_message(&self, spec: &ContainerSpec, exit: &Exit) -> Option<String> {
         let written = std::fs::read_to_string(&spec.termination.file).unwrap_or_default();
         if !written.is_empty() {
             return Some(written);
@@ -99,7 +99,7 @@ impl Record {
 }
 
 impl Fake {
-    /// The record of that name or id on this node.
+    /// Accesses the container with that id on this node.
     pub(super) fn with<T>(&self, id: &str, use_it: impl FnOnce(&mut Record) -> T) -> Result<T, Error> {
         let mut containers = self.engine.containers();
         match containers.get_mut(id).filter(|record| record.node == self.node) {
@@ -108,8 +108,8 @@ impl Fake {
         }
     }
 
-    /// Makes a container, or gives the one that bears its name and was made from the same.
-    pub(super) fn make(&self, identity: &Identity, kind: Kind) -> Seen {
+    /// Creates a container, or returns the existing one of that name if it has the same identity.
+    pub(super) fn make(&self, identity: &Identity, kind: Kind) -> Inspected {
         let name = identity.engine_name();
         let here = self
             .engine
@@ -138,9 +138,8 @@ impl Fake {
         seen
     }
 
-    /// Starts it.
-    pub(super) fn begin(&self, id: &str) -> Result<(), Error> {
-        let refused = |message: String| Error::Refused { operation: "start the container", message };
+    pub(super) fn start_container(&self, id: &str) -> Result<(), Error> {
+        let refused = |message: String| Error::refused("start the container", message);
         let sandbox = self.with(id, |record| match &record.kind {
             Kind::Container(spec) => Some(spec.sandbox_id.clone()),
             Kind::Sandbox => None,
@@ -173,7 +172,7 @@ impl Fake {
             record.state = State::Running { started_at: now, pid: 1000 };
             record.ended.send_replace(false);
             let id = record.id.clone();
-            engine.tell(record, false);
+            engine.send_event(record, false);
             let log = record.log.clone();
             let engine = engine.clone();
             record.running = Some(tokio::spawn(run(engine, id, program, log)).abort_handle());
@@ -181,8 +180,8 @@ impl Fake {
         })?
     }
 
-    /// Takes a signal as the program does.
-    pub(super) fn hear(&self, id: &str, signal: &str) -> Result<(), Error> {
+    /// Delivers a signal according to the program.
+    pub(super) fn deliver_signal(&self, id: &str, signal: &str) -> Result<(), Error> {
         let on_term =
             self.with(id, |record| record.program().map_or(OnTerm::Ignored, |program| program.on_term))?;
         match (signal.trim_start_matches("SIG"), on_term) {
@@ -215,7 +214,7 @@ async fn run(
 }
 
 impl Engine {
-    /// Ends a container that runs.
+    /// Ends a running container.
     pub(super) fn end(&self, id: &str, code: i32, by_signal: bool) {
         let now = self.now();
         let mut containers = self.containers();
@@ -228,10 +227,10 @@ impl Engine {
             task.abort();
         }
         record.ended.send_replace(true);
-        self.tell(record, false);
+        self.send_event(record, false);
     }
 
-    /// Takes a container out.
+    /// Removes a container.
     pub(super) fn take(&self, id: &str, silently: bool) -> Option<Record> {
         let record = self.containers().remove(id)?;
         if let Some(task) = &record.running {
@@ -239,13 +238,13 @@ impl Engine {
         }
         record.ended.send_replace(true);
         if !silently {
-            self.tell(&record, true);
+            self.send_event(&record, true);
         }
         Some(record)
     }
 }
 
-/// How long a signal or removal takes to be noticed by those who wait.
+/// Waits until the container has ended or the timeout expires.
 pub(super) async fn until_ended(mut ended: watch::Receiver<bool>, at_most: Duration) -> bool {
     tokio::time::timeout(at_most, ended.wait_for(|ended| *ended)).await.is_ok()
 }

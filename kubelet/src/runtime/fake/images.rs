@@ -1,20 +1,20 @@
-//! Images of the fake: what it holds, and what a registry would give it.
+//! Images of the fake engine, and the images of its registry.
 
 use std::collections::BTreeMap;
 
-use crate::runtime::{Credentials, Error, Image, PullStep};
+use crate::runtime::{Credentials, Error, Image, PullStep, Refusal};
 
-/// Who may pull: a user and the password, or anyone.
+/// Required user and password; `None` for anonymous access.
 type Rights = Option<(String, String)>;
 
 #[derive(Default)]
-pub(super) struct Shelf {
-    here: BTreeMap<String, Image>,
+pub(super) struct ImageStore {
+    local: BTreeMap<String, Image>,
     published: BTreeMap<String, Rights>,
     pub pulls: Vec<String>,
 }
 
-impl Shelf {
+impl ImageStore {
     pub fn with(names: &[&str]) -> Self {
         let mut shelf = Self::default();
         for name in names {
@@ -26,7 +26,7 @@ impl Shelf {
     fn put(&mut self, name: &str) {
         let id = format!("sha256:{}", hex::encode(name));
         let name = short(name).to_owned();
-        self.here
+        self.local
             .insert(name.clone(), Image { id, tags: vec![name], size_bytes: 1 << 20, ..Image::default() });
     }
 
@@ -36,27 +36,33 @@ impl Shelf {
     }
 
     pub fn find(&self, name: &str) -> Option<Image> {
-        let by_name = self.here.get(short(name));
-        by_name.or_else(|| self.here.values().find(|image| image.id == name)).cloned()
+        let by_name = self.local.get(short(name));
+        by_name.or_else(|| self.local.values().find(|image| image.id == name)).cloned()
     }
 
-    /// What a pull goes through.
-    pub fn pull(&mut self, name: &str, who: Option<&Credentials>) -> Vec<Result<PullStep, Error>> {
+    /// The progress messages of a pull.
+    pub fn pull(&mut self, name: &str, credentials: Option<&Credentials>) -> Vec<Result<PullStep, Error>> {
         let name = short(name).to_owned();
-        self.pulls.push(who.map_or(name.clone(), |who| format!("{name} as {}", who.username)));
+        self.pulls.push(
+            credentials.map_or(name.clone(), |credentials| format!("{name} as {}", credentials.username)),
+        );
         let step = |status: &str| {
             let (layer, status) = ("layer".to_owned(), status.to_owned());
             Ok(PullStep { layer, status, done_bytes: Some(1 << 20), total_bytes: Some(1 << 20) })
         };
         let refused = |message: &str| {
-            vec![Err(Error::Refused { operation: "pull the image", message: message.to_owned() })]
+            vec![Err(Error::Refused {
+                operation: "pull the image",
+                message: message.to_owned(),
+                cause: Refusal::AccessDenied,
+            })]
         };
         match self.published.get(&name) {
             None => {
                 vec![step("Pulling fs layer"), Err(Error::NotFound { what: format!("manifest of {name}") })]
             }
-            Some(Some((user, password))) => match who {
-                Some(who) if who.username == *user && who.password == *password => {
+            Some(Some((user, password))) => match credentials {
+                Some(credentials) if credentials.username == *user && credentials.password == *password => {
                     self.put(&name);
                     vec![step("Downloading"), step("Pull complete")]
                 }
@@ -71,7 +77,7 @@ impl Shelf {
     }
 }
 
-/// The name as Docker shows it.
+/// The short name of an image, as Docker shows it.
 fn short(name: &str) -> &str {
     let rest = name.strip_prefix("docker.io/").unwrap_or(name);
     rest.strip_prefix("library/").unwrap_or(rest)

@@ -1,14 +1,15 @@
-//! An engine in memory, for tests and for nodes without an engine: it passes the contract that Docker passes, and fails on command.
+//! A container engine in memory, for tests and for nodes without an engine. It passes the same contract tests as Docker, and
+//! fails on request.
 //!
-//! A container whose command is `sh -c SCRIPT` runs that script as far as [`program`] understands it; any other runs
-//! until it is told to end. Times follow tokio's clock, so that they can be paused.
+//! A container with the command `sh -c SCRIPT` runs that script as far as [`program`] understands it; any other runs until it
+//! is stopped. Times follow tokio's clock, which tests can pause.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod containers;
-mod door;
 mod images;
 mod program;
+mod runtime;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,20 +19,20 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
 use super::contract::Bench;
-use super::{Error, Event, Seen};
+use super::{Error, Event, Inspected};
 use crate::observed::Timestamp;
 use containers::Record;
-use images::Shelf;
+use images::ImageStore;
 
-/// The images it begins with.
+/// Images that exist from the start.
 const SANDBOX_IMAGE: &str = "coracle/pause:fake";
 pub const IMAGE: &str = "coracle/busybox:1";
-/// How long a hung look takes to fail, as Docker's limit does.
+/// How long a hung inspection takes to fail, the same as the Docker timeout.
 pub const HANG: Duration = Duration::from_secs(15);
-/// Events that somebody who is slow has not heard yet; room for all of them is taken at once.
+/// Capacity of the event channel, which is allocated up front.
 const EVENTS: usize = 256;
 
-/// The engine as one node sees it.
+/// The fake engine, used on behalf of one node.
 #[derive(Clone)]
 pub struct Fake {
     engine: Arc<Engine>,
@@ -40,15 +41,15 @@ pub struct Fake {
 
 struct Engine {
     began: Instant,
-    /// The date of that.
+    /// Timestamp that corresponds to `began`.
     first: Timestamp,
     containers: Mutex<BTreeMap<String, Record>>,
-    images: Mutex<Shelf>,
+    images: Mutex<ImageStore>,
     faults: Mutex<Faults>,
-    /// What was asked; of one that is to last, nothing is kept.
+    /// Recorded calls; `None` for a long-running engine.
     asked: Option<Mutex<Vec<String>>>,
     events: broadcast::Sender<(String, Event)>,
-    /// False while nothing answers.
+    /// False while the engine is unavailable.
     up: watch::Sender<bool>,
 }
 
@@ -56,18 +57,18 @@ struct Engine {
 struct Faults {
     next_id: u64,
     hung: BTreeSet<String>,
-    /// By operation, what the next calls of it fail with.
+    /// Errors of the next calls, by method.
     next: BTreeMap<&'static str, Vec<Error>>,
 }
 
 impl Fake {
-    /// An engine with the images that the contract uses.
+    /// An engine with the images of the contract tests.
     pub fn new(node: &str) -> Self {
         Self::of(node, "2026-01-01T00:00:00Z".parse().unwrap(), Some(Mutex::default()))
     }
 
-    /// The same, of one of many nodes that go on for long: its time is that of everybody, and it does not remember what it was asked.
-    pub fn lasting(node: &str) -> Self {
+    /// An engine for a long-running node: it uses real timestamps and records no calls.
+    pub fn long_running(node: &str) -> Self {
         Self::of(node, Timestamp::now(), None)
     }
 
@@ -76,7 +77,7 @@ impl Fake {
             began: Instant::now(),
             first,
             containers: Mutex::default(),
-            images: Mutex::new(Shelf::with(&[SANDBOX_IMAGE, IMAGE])),
+            images: Mutex::new(ImageStore::with(&[SANDBOX_IMAGE, IMAGE])),
             faults: Mutex::default(),
             asked,
             events: broadcast::Sender::new(EVENTS),
@@ -85,12 +86,12 @@ impl Fake {
         Self { engine: Arc::new(engine), node: node.to_owned() }
     }
 
-    /// The same engine as another node sees it.
+    /// The same engine on behalf of another node.
     pub fn neighbour(&self, node: &str) -> Self {
         Self { engine: self.engine.clone(), node: node.to_owned() }
     }
 
-    /// What the contract wants of an engine, of this one.
+    /// The bench for contract tests of this engine.
     pub fn bench(&self) -> Bench {
         Bench {
             runtime: Arc::new(self.clone()),
@@ -100,12 +101,12 @@ impl Fake {
         }
     }
 
-    /// Ends its answers, or lets it answer again. Containers run on; streams end.
+    /// Makes the engine unavailable or available. Containers keep running; streams end.
     pub fn set_up(&self, up: bool) {
         self.engine.up.send_replace(up);
     }
 
-    /// Lets looks at a container hang, or answer again.
+    /// Makes inspections of a container hang or answer.
     pub fn set_hung(&self, id: &str, hung: bool) {
         let mut faults = self.engine.faults.lock().unwrap();
         if hung {
@@ -115,33 +116,33 @@ impl Fake {
         };
     }
 
-    /// The next call of a method of the trait (`"start"`, `"look"`, ...) fails so; later calls queue up.
+    /// Makes the next call of a method (`"start"`, `"inspect"`, ...) fail; several errors are queued.
     pub fn fail_next(&self, method: &'static str, error: Error) {
         self.engine.faults.lock().unwrap().next.entry(method).or_default().push(error);
     }
 
-    /// Methods called so far, with what they were about: `"look abc"`.
+    /// Recorded calls with their subject, such as `"inspect abc"`.
     pub fn asked(&self) -> Vec<String> {
         self.engine.asked.iter().flat_map(|asked| asked.lock().unwrap().clone()).collect()
     }
 
-    /// Ends a container as if its process had ended by itself.
+    /// Ends a container as if its process had exited.
     pub fn exit(&self, id: &str, code: i32) {
         self.engine.end(id, code, false);
     }
 
-    /// Removes a container behind the kubelet's back, without an event when `silently`.
+    /// Removes a container as an external client would; without an event if `silently`.
     pub fn vanish(&self, id: &str, silently: bool) {
         self.engine.take(id, silently);
     }
 
-    /// Everything there is on this node, as a look sees it.
-    pub fn all(&self) -> Vec<Seen> {
+    /// All containers of this node, as an inspection returns them.
+    pub fn all(&self) -> Vec<Inspected> {
         let containers = self.engine.containers();
         containers.values().filter(|record| record.node == self.node).map(Record::seen).collect()
     }
 
-    /// Lets a registry hold an image, for those credentials alone when there are any.
+    /// Publishes an image in the registry, optionally restricted to one user.
     pub fn publish(&self, name: &str, user: Option<(&str, &str)>) {
         self.engine.images.lock().unwrap().publish(name, user);
     }
@@ -157,7 +158,7 @@ impl Engine {
         self.containers.lock().unwrap()
     }
 
-    /// Tokio's time, as a date.
+    /// The timestamp that corresponds to tokio's clock.
     fn now(&self) -> Timestamp {
         self.first + self.began.elapsed()
     }
@@ -168,21 +169,21 @@ impl Engine {
         format!("{:064x}", faults.next_id)
     }
 
-    fn tell(&self, record: &Record, removed: bool) {
+    fn send_event(&self, record: &Record, removed: bool) {
         let event = Event { id: record.id.clone(), uid: record.identity.uid.clone(), removed };
-        // Nobody may be listening.
+        // There may be no subscriber.
         let _ = self.events.send((record.node.clone(), event));
     }
 
-    /// Remembers what it was asked, where it does.
+    /// Records a call, if calls are recorded.
     fn note(&self, what: impl FnOnce() -> String) {
         if let Some(asked) = &self.asked {
             asked.lock().unwrap().push(what());
         }
     }
 
-    /// What every call meets first.
-    fn meet(&self, method: &'static str, what: &str) -> Result<(), Error> {
+    /// Called at the start of each method: records the call and returns a queued error.
+    fn enter(&self, method: &'static str, what: &str) -> Result<(), Error> {
         self.note(|| format!("{method} {what}").trim_end().to_owned());
         if !*self.up.borrow() {
             return Err(Error::Unreachable { operation: method, message: "connection refused".to_owned() });
@@ -196,4 +197,14 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! The fake engine passes the contract tests.
+
+    use super::*;
+
+    async fn bench(test: &str) -> Bench {
+        Fake::new(test).bench()
+    }
+
+    crate::runtime_contract!(bench);
+}

@@ -1,30 +1,29 @@
-//! The few words of shell that a fake container understands.
+//! The subset of shell that fake containers understand.
 
 use std::time::Duration;
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Writes a line.
+    /// Write a line.
     Say(String),
-    /// Waits.
     Sleep(Duration),
-    /// Does nothing until it is told to end.
+    /// Wait until stopped.
     Idle,
-    /// Ends.
+    /// Exit with a code.
     Exit(i32),
 }
 
-/// What SIGTERM does.
+/// Reaction to SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnTerm {
-    /// Ends it with that code.
+    /// Exit with this code.
     Exit(i32),
-    /// Nothing.
+    /// Ignore the signal.
     Ignored,
 }
 
-/// A program: its steps, and how it takes SIGTERM.
+/// A program: its steps and its reaction to SIGTERM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     pub steps: Vec<Step>,
@@ -32,20 +31,20 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// What a command does; `Err` when there is no such command.
+    /// The program of a command; `Err` if there is no such command.
     pub fn of(command: &[String]) -> Result<Self, String> {
         match command {
             [shell, flag, script] if shell == "sh" && flag == "-c" => Ok(Self::script(script)),
             [command, ..] if command.contains("no/such") => {
                 Err(format!("exec: \"{command}\": stat {command}: no such file or directory"))
             }
-            // A well-behaved server.
+            // A server that handles SIGTERM.
             _ => Ok(Self { steps: vec![Step::Idle], on_term: OnTerm::Exit(0) }),
         }
     }
 
     fn script(script: &str) -> Self {
-        // A shell that is process 1 does not hear a signal it has no trap for.
+        // The kernel ignores signals without a handler for process 1.
         let mut program = Self { steps: Vec::new(), on_term: OnTerm::Ignored };
         for line in script.split(';').map(str::trim) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));

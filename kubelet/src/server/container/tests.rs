@@ -1,16 +1,16 @@
-//! Containers that are meant, in the words the stock kubelet has for those that are not there.
+//! Resolution of containers, with the stock kubelet's error messages.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 
-use super::ShownPod;
+use super::ServedPod;
 
-fn pod(object: Value) -> ShownPod {
+fn pod(object: Value) -> ServedPod {
     let Value::Object(object) = object else { unreachable!() };
-    ShownPod { name: "web".to_owned(), object }
+    ServedPod { name: "web".to_owned(), object }
 }
 
-fn with_status(status: Value) -> ShownPod {
+fn with_status(status: Value) -> ServedPod {
     pod(json!({
         "spec": {"containers": [{"name": "c"}]},
         "status": {"phase": "Running", "containerStatuses": [status]},

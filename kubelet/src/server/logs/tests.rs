@@ -1,16 +1,16 @@
-//! Queries for logs, and the cutting of their bytes.
+//! Log queries, and limits on log bytes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 
-use super::{Asked, pieces};
+use super::{LogQuery, pieces};
 use crate::runtime::Stream;
 
-fn read(query: &[(&str, &str)]) -> Result<Asked, apiserver::Status> {
+fn read(query: &[(&str, &str)]) -> Result<LogQuery, apiserver::Status> {
     let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Asked::read(&query, "2026-01-01T00:01:00Z".parse().unwrap())
+    LogQuery::read(&query, "2026-01-01T00:01:00Z".parse().unwrap())
 }
 
 #[test]
@@ -25,16 +25,26 @@ fn everything_kubectl_sends() {
         ("limitBytes", "9"),
     ])
     .unwrap();
-    let expected = Asked {
+    let expected = LogQuery {
         container: Some("web".to_owned()),
         follow: true,
         tail: Some(5),
         since: Some("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()),
         timestamps: true,
         limit_bytes: Some(9),
-        ..Asked::default()
+        ..LogQuery::default()
     };
     assert_eq!(asked, expected);
+}
+
+#[test]
+fn switches_are_read_as_a_stock_server_reads_them() {
+    for (value, expected) in
+        [("", true), ("1", true), ("True", true), ("yes", true), ("0", false), ("False", false)]
+    {
+        let asked = read(&[("follow", value), ("tailLines", "")]).unwrap();
+        assert_eq!(asked, LogQuery { follow: expected, ..LogQuery::default() }, "follow={value}");
+    }
 }
 
 #[test]
@@ -44,7 +54,6 @@ fn what_makes_no_sense_is_named() {
         &[("limitBytes", "0")],
         &[("sinceSeconds", "0")],
         &[("sinceTime", "yesterday")],
-        &[("follow", "maybe")],
         &[("stream", "Stdin")],
         &[("stream", "Stdout"), ("tailLines", "1")],
         &[("sinceTime", "2026-01-01T00:00:00Z"), ("sinceSeconds", "1")],

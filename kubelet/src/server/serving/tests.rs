@@ -1,12 +1,12 @@
-//! Files that are there, that come, that change and that are damaged.
+//! Certificate files that exist, appear, change and are invalid.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
 
-use super::{Files, Serving};
+use super::{Files, ServingCertificates};
 
-/// A certificate of that name and its key, PEM.
+/// A certificate with that name and its key, as PEM.
 fn pair(name: &str) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem())
@@ -16,8 +16,33 @@ fn files(folder: &Path) -> Files {
     Files { current: folder.join("current.pem"), ..Files::default() }
 }
 
-async fn open(files: Files) -> Result<Serving, String> {
-    let opened = Serving::open(files, "n1", &["10.0.0.1".parse().unwrap()]).await;
+#[tokio::test]
+async fn a_replaced_file_is_in_use_without_waiting_for_the_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    // As in a mounted Secret: the file is a symlink through `..data`, which is swapped.
+    let publish = |version: &str, (certificate, key): (String, String)| {
+        let data = folder.path().join(version);
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("current.pem"), format!("{certificate}{key}")).unwrap();
+        std::os::unix::fs::symlink(version, folder.path().join("..tmp")).unwrap();
+        fs::rename(folder.path().join("..tmp"), folder.path().join("..data")).unwrap();
+    };
+    let link = folder.path().join("current.pem");
+    std::os::unix::fs::symlink("..data/current.pem", link).unwrap();
+    let (serving, config) = ServingCertificates::open(files(folder.path()), "n1", &[]).await.unwrap();
+    let (swap, mut config) = tokio::sync::watch::channel(config);
+    let task = tokio::spawn(serving.follow(swap));
+    for version in ["..1", "..2"] {
+        publish(version, pair(version));
+        let in_time = tokio::time::timeout(super::RELOAD_INTERVAL / 2, config.changed());
+        in_time.await.expect("an event, not the interval").unwrap();
+    }
+    drop(config);
+    tokio::time::timeout(super::RELOAD_INTERVAL / 2, task).await.unwrap().unwrap();
+}
+
+async fn open(files: Files) -> Result<ServingCertificates, String> {
+    let opened = ServingCertificates::open(files, "n1", &["10.0.0.1".parse().unwrap()]).await;
     opened.map(|(serving, _)| serving).map_err(|error| error.to_string())
 }
 
@@ -34,7 +59,7 @@ async fn what_changes_is_taken_up_and_what_is_damaged_is_not() {
     assert!(serving.changed().await.unwrap().is_none(), "it is the same");
     write(&certificate);
     let said = serving.changed().await.unwrap_err().to_string();
-    assert!(said.contains("current.pem holds no key"), "{said}");
+    assert!(said.contains("current.pem contains no readable private key"), "{said}");
     let (_, foreign) = pair("second");
     write(&format!("{certificate}{foreign}"));
     let said = serving.changed().await.unwrap_err().to_string();
@@ -54,17 +79,17 @@ async fn a_file_that_somebody_named_must_be_there() {
     };
     let (crt, pem, junk) = (path("a.crt", &certificate), path("a.key", &key), path("junk", "no"));
     let absent = folder.path().join("absent");
-    for (given, authorities, expected) in [
+    for (configured, authorities, expected) in [
         (Some((&crt, &pem)), Some(&crt), None),
         (Some((&absent, &pem)), None, Some("absent: No such file")),
         (Some((&crt, &absent)), None, Some("absent: No such file")),
-        (Some((&junk, &pem)), None, Some("junk holds no certificate")),
-        (Some((&crt, &junk)), None, Some("junk holds no key")),
+        (Some((&junk, &pem)), None, Some("junk contains no certificate")),
+        (Some((&crt, &junk)), None, Some("junk contains no readable private key")),
         (None, Some(&absent), Some("absent: No such file")),
-        (None, Some(&junk), Some("junk holds no certificate")),
+        (None, Some(&junk), Some("junk contains no certificate")),
     ] {
         let files = Files {
-            given: given.map(|(certificate, key)| (certificate.clone(), key.clone())),
+            configured: configured.map(|(certificate, key)| (certificate.clone(), key.clone())),
             client_authorities: authorities.cloned(),
             ..files(folder.path())
         };

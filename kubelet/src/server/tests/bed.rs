@@ -1,10 +1,11 @@
-//! A kubelet's API with one pod behind it.
+//! Test bed: a kubelet server with one pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -24,18 +25,19 @@ use crate::observed::PodUid;
 use crate::report::{Mail, Report};
 use crate::runtime::contract::identity;
 use crate::runtime::fake::Fake;
+use crate::runtime::{LogOptions, Runtime as _};
 use crate::server::{Context, RootDir, VERSION, serve_socket};
-use crate::stats::Meter;
-use crate::status::Board;
+use crate::stats::StatsProvider;
+use crate::status::StatusManager;
 
-/// How long anything may take.
+/// Timeout of all operations.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Bed {
     pub fake: Fake,
     pub health: Arc<Health>,
     pub dir: TempDir,
-    /// The engine id of container `c` of pod `shop/web`, which says `one`, `two`, and runs on.
+    /// Engine id of container `c` of pod `shop/web`, which prints `one` and `two` and keeps running.
     pub id: String,
     _stop: watch::Sender<bool>,
 }
@@ -45,19 +47,19 @@ impl Bed {
         Self::idle_after(Duration::from_secs(4 * 60 * 60)).await
     }
 
-    /// One whose sessions end when nothing moves for so long.
+    /// A test bed with this idle timeout.
     pub async fn idle_after(streaming_idle: Duration) -> Self {
         let fake = Fake::new("n1");
         let id = fake.bench().running("web", "echo one; echo two; while").await.id;
-        let board = Board::new("n1");
-        board.post(pod(&id), Timestamp::now());
+        let status_manager = StatusManager::new("n1");
+        status_manager.apply(pod(&id), Timestamp::now());
         let health = Health::new();
         let context = Context {
-            board,
+            status_manager,
             runtime: Arc::new(fake.clone()),
             health: health.clone(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
-            stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
+            stats: StatsProvider::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::new(json!({"maxPods": 110})),
             streaming_idle,
         };
@@ -66,6 +68,20 @@ impl Bed {
         let root_dir = RootDir::take(dir.path()).unwrap();
         tokio::spawn(async move { serve_socket(&root_dir, &context, stopped).await.unwrap() });
         Self { fake, health, dir, id, _stop: stop }
+    }
+
+    /// Waits until the container's log contains both lines.
+    pub async fn says_both_lines(&self) {
+        let written = async {
+            loop {
+                let log = self.fake.logs(&self.id, &LogOptions::default()).await.unwrap();
+                if log.count().await == 2 {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, written).await.unwrap();
     }
 
     /// A connection to the socket.
@@ -82,7 +98,7 @@ impl Bed {
         tokio::time::timeout(DEADLINE, connected).await.unwrap()
     }
 
-    /// The answer to a GET, its body still to come.
+    /// The response to a GET request, without its body.
     pub async fn get(&self, path: &str) -> Response<Incoming> {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await)).await.unwrap();
@@ -91,7 +107,7 @@ impl Bed {
         tokio::time::timeout(DEADLINE, sender.send_request(request)).await.unwrap().unwrap()
     }
 
-    /// Code and body of the answer to a GET.
+    /// Status code and body of the response to a GET request.
     pub async fn text(&self, path: &str) -> (u16, String) {
         let answer = self.get(path).await;
         let code = answer.status().as_u16();
@@ -99,7 +115,7 @@ impl Bed {
         (code, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// Code and message of an answer that says no.
+    /// Status code and message of an error response.
     pub async fn refusal(&self, path: &str) -> (u16, String) {
         let (code, body) = self.text(path).await;
         let status: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: {body}"));
@@ -107,7 +123,7 @@ impl Bed {
         (code, status["message"].as_str().unwrap().to_owned())
     }
 
-    /// A WebSocket, and the protocol that was agreed on; the code of a refusal.
+    /// A WebSocket and its subprotocol, or the status code of the rejection.
     pub async fn websocket(
         &self,
         path: &str,
@@ -126,7 +142,6 @@ impl Bed {
     }
 }
 
-/// A frame of a channel.
 pub fn frame(channel: u8, bytes: &[u8]) -> Message {
     let mut frame = vec![channel];
     frame.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Commands in a container, frame by frame.
+//! Exec sessions, frame by frame.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::runtime::Error;
 const EXEC: &str = "/api/v1/namespaces/shop/pods/web/exec";
 const V5: &str = "v5.channel.k8s.io";
 
-/// What came of standard output, and the status at the end.
+/// Standard output and the final status.
 async fn rest(mut socket: impl futures_util::Stream<Item = Message> + Unpin) -> (Vec<u8>, Value) {
     let mut output = Vec::new();
     let mut status = Value::Null;
@@ -46,7 +46,7 @@ async fn more_than_fits_anywhere_goes_in_and_comes_out() {
     let sent: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
     let (mut sink, stream) = socket.split();
     let input = sent.clone();
-    // Written from end to end before the end is sent: the process must be read meanwhile.
+    // Written completely before the end is sent, so the process must be read meanwhile.
     let writing = tokio::spawn(async move {
         for piece in input.chunks(10_000) {
             sink.send(frame(0, piece)).await.unwrap();
@@ -73,7 +73,7 @@ async fn the_exit_code_is_in_the_status() {
 #[tokio::test]
 async fn why_nothing_begins_is_told_as_its_end() {
     let bed = Bed::new().await;
-    let refused = Error::Refused { operation: "start the command", message: "no such file".to_owned() };
+    let refused = Error::refused("start the command", "no such file");
     bed.fake.fail_next("exec_start", refused);
     let path = format!("{EXEC}?container=c&command=x&stdout=true");
     let (socket, _) = bed.websocket(&path, V5).await.unwrap();
@@ -87,11 +87,11 @@ async fn an_end_is_told_though_input_is_on_its_way() {
     let bed = Bed::new().await;
     for path in [
         &format!("{EXEC}?container=c&command=exit&command=3&stdin=true&stdout=true"),
-        // A port that nobody listens on.
+        // A closed port.
         "/portForward/shop/web?port=9",
     ] {
         let (mut socket, _) = bed.websocket(path, "v4.channel.k8s.io").await.unwrap();
-        // Much more than fits anywhere, which nobody waits for any more.
+        // More data than all buffers hold, which is not read any more.
         for _ in 0..200 {
             socket.send(frame(0, &[7; 10_000])).await.unwrap();
         }
@@ -107,7 +107,7 @@ async fn an_end_is_told_though_input_is_on_its_way() {
 async fn what_was_said_before_a_client_went_is_taken() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=count&stdin=true");
-    // As one does who copies something into a container and knows no other way to say that this was all.
+    // As a client that copies data into a container and signals the end by closing.
     let (mut socket, _) = bed.websocket(&format!("{path}&stdout=true"), "v4.channel.k8s.io").await.unwrap();
     for _ in 0..20 {
         socket.send(frame(0, &[7; 10_000])).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_terminal_is_told_its_size() {
     let (mut socket, _) = bed.websocket(&path, V5).await.unwrap();
     socket.send(frame(4, br#"{"Width":132,"Height":43}"#)).await.unwrap();
     socket.send(frame(0, b"x")).await.unwrap();
-    // What was typed comes back after the size was passed on.
+    // The typed text returns after the size was forwarded.
     while !matches!(socket.next().await.unwrap().unwrap(), Message::Binary(bytes) if bytes[..] == [1, b'x']) {
     }
     assert!(bed.fake.asked().iter().any(|call| call.starts_with("exec_resize")), "{:?}", bed.fake.asked());
@@ -153,6 +153,18 @@ async fn attached_streams_are_those_of_the_container() {
     assert_eq!(rest(messages(socket)).await.1["status"], "Success");
     let (code, message) = bed.refusal(&format!("{path}&stdin=true")).await;
     assert_eq!((code, message.starts_with("container \"c\" takes no input")), (400, true), "{message}");
+}
+
+#[tokio::test]
+async fn attaching_to_a_container_that_has_just_ended_ends() {
+    let bed = Bed::new().await;
+    bed.says_both_lines().await;
+    // The pod's status still shows it as running.
+    bed.fake.exit(&bed.id, 0);
+    let path = "/api/v1/namespaces/shop/pods/web/attach?container=c&stdout=true";
+    let (socket, _) = bed.websocket(path, V5).await.unwrap();
+    let (output, status) = rest(messages(socket)).await;
+    assert_eq!((&*output, &status["status"]), (&b""[..], &json!("Failure")));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Ports of a pod, frame by frame.
+//! Port forwarding, frame by frame.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::bed::{Bed, DEADLINE, frame};
 use crate::runtime::contract::identity;
 use crate::runtime::fake::Fake;
 use crate::server::channels::Connection;
-use crate::server::forward::{To, carry};
+use crate::server::forward::{Destination, forward_port};
 
 const V4: &str = "v4.channel.k8s.io";
 const FORWARD: &str = "/portForward/shop/web";
 
-/// What comes on a channel until so many bytes of it have come, or nothing more comes at all.
+/// Data on a channel, until this many bytes or the end.
 async fn on(socket: &mut WebSocketStream<UnixStream>, channel: u8, bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
     while all.len() < bytes {
@@ -37,7 +37,7 @@ async fn on(socket: &mut WebSocketStream<UnixStream>, channel: u8, bytes: usize)
 #[tokio::test]
 async fn each_port_has_two_channels_that_begin_with_its_number() {
     let bed = Bed::new().await;
-    // The fake says back what port 7 is told; nobody listens on 9.
+    // Port 7 of the fake echoes; port 9 is closed.
     let (mut socket, agreed) = bed.websocket(&format!("{FORWARD}?port=9,7"), V4).await.unwrap();
     assert_eq!(agreed, V4);
     socket.send(frame(2, b"said to the first")).await.unwrap();
@@ -54,16 +54,29 @@ async fn each_port_has_two_channels_that_begin_with_its_number() {
     );
 }
 
-/// How long a connection to a port that says nothing goes on, when its client does that before.
+#[tokio::test]
+async fn of_each_port_the_data_channel_opens_before_the_error_channel() {
+    let bed = Bed::new().await;
+    // Repeated, because the order of two tasks could differ.
+    for _ in 0..20 {
+        let (mut socket, _) = bed.websocket(&format!("{FORWARD}?port=9,7,8"), V4).await.unwrap();
+        for (channel, port) in [(0, 9), (1, 9), (2, 7), (3, 7), (4, 8), (5, 8)] {
+            let message = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap().unwrap().unwrap();
+            assert_eq!(message, frame(channel, &[port, 0]));
+        }
+    }
+}
+
+/// Duration of a connection to a silent port after its client has performed `first`.
 async fn silence(first: impl AsyncFnOnce(&mut DuplexStream)) -> Duration {
     let fake = Fake::new("n1");
     fake.bench().running("web", "while").await;
     let idle = Duration::from_secs(4 * 60 * 60);
-    let to = To { runtime: Arc::new(fake), pod: identity("web", "c").uid, idle };
+    let to = Destination { runtime: Arc::new(fake), pod: identity("web", "c").uid, idle };
     let (mut client, data) = tokio::io::duplex(1024);
     let began = Instant::now();
     let connection = Connection { port: 8, data: Box::new(data), error: Box::new(tokio::io::sink()) };
-    let carried = tokio::spawn(carry(connection, to));
+    let carried = tokio::spawn(forward_port(connection, to));
     first(&mut client).await;
     carried.await.unwrap();
     began.elapsed()

@@ -1,9 +1,11 @@
-//! What can be read of a node.
+//! Read-only endpoints.
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::bed::{Bed, DEADLINE};
 
@@ -24,6 +26,8 @@ async fn objects_and_classic_endpoints() {
     assert_eq!(running["items"][0]["spec"]["containers"].as_array().unwrap().len(), 1);
     assert_eq!(json(&bed, "/configz").await["kubeletconfig"]["maxPods"], 110);
     assert_eq!(json(&bed, "/version").await["minor"], "36");
+    let answer = bed.get("/metrics").await;
+    assert_eq!(answer.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     let (_, metrics) = bed.text("/metrics").await;
     for line in [
         "kubelet_running_pods 1",
@@ -39,6 +43,43 @@ async fn objects_and_classic_endpoints() {
             .any(|line| line.starts_with("process_resident_memory_bytes ") && !line.ends_with(" 0"))
     );
     assert!(metrics.lines().any(|line| line.starts_with("process_cpu_seconds_total ")));
+}
+
+/// The messages of a WebSocket until it closes.
+async fn messages(bed: &Bed, path: &str, protocol: &'static str) -> Vec<Message> {
+    let (mut socket, agreed) = bed.websocket(path, protocol).await.unwrap();
+    assert_eq!(agreed, protocol);
+    let mut messages = Vec::new();
+    while let Some(message) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
+        match message.unwrap() {
+            Message::Close(close) => {
+                assert_eq!(u16::from(close.unwrap().code), 1000);
+                break;
+            }
+            message => messages.push(message),
+        }
+    }
+    messages
+}
+
+#[tokio::test]
+async fn logs_and_watches_come_over_a_websocket() {
+    let bed = Bed::new().await;
+    bed.says_both_lines().await;
+    let path = format!("{LOG}?container=c");
+    // Like a stock server: an empty message first, then the data.
+    let binary = messages(&bed, &path, "binary.k8s.io").await;
+    assert_eq!(binary, ["", "one\n", "two\n"].map(|text| Message::Binary(text.into())));
+    let base64 = messages(&bed, &path, "base64.binary.k8s.io").await;
+    assert_eq!(base64, ["", "b25lCg==", "dHdvCg=="].map(|text| Message::Text(text.into())));
+    assert_eq!(bed.websocket(&path, "v4.channel.k8s.io").await.err(), Some(403));
+    let missing = bed.websocket("/api/v1/namespaces/shop/pods/none/log", "binary.k8s.io").await;
+    assert_eq!(missing.err(), Some(404), "a failure is not upgraded");
+
+    let events = messages(&bed, "/api/v1/pods?watch=true&timeoutSeconds=1", "json").await;
+    let [Message::Text(event)] = &events[..] else { panic!("{events:?}") };
+    let event: Value = serde_json::from_str(event).unwrap();
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&"ADDED".into(), &"web".into()));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One kubelet a directory, one socket, one owner.
+//! Lock and socket of the root directory.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
@@ -44,7 +44,7 @@ async fn a_socket_that_was_left_behind_is_replaced() {
 async fn a_directory_in_which_no_socket_can_be_is_refused_before_it_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let of_length = |length: usize| dir.path().join("r".repeat(length - dir.path().as_os_str().len() - 1));
-    // With `/kubelet.sock` it has 107 bytes.
+    // With `/kubelet.sock` the path has 107 bytes.
     let root_dir = RootDir::take(&of_length(94)).unwrap();
     drop(root_dir.listen().unwrap());
     let refusal = RootDir::take(&of_length(95)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A command over SPDY, frame by frame.
+//! Exec over SPDY, frame by frame.
 
 use apiserver::spdy::frame::{Decoder, Encoder, Frame};
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ struct Client {
 }
 
 impl Client {
-    /// One whose request was answered.
+    /// A client with an accepted upgrade.
     async fn upgraded(bed: &Bed, path: &str) -> Self {
         let mut stream = bed.connect().await;
         let request = format!(
@@ -38,7 +38,6 @@ impl Client {
         self.stream.write_all(&bytes).await.unwrap();
     }
 
-    /// The next frame.
     async fn next(&mut self) -> Frame {
         loop {
             if let Some(frame) = self.decoder.next(&mut self.come).unwrap() {
@@ -49,7 +48,7 @@ impl Client {
         }
     }
 
-    /// Begins a stream, which is taken.
+    /// Opens a stream, which is accepted.
     async fn begin(&mut self, stream: u32, kind: &'static str) {
         let headers = HeaderMap::from_iter([(
             http::HeaderName::from_static("streamtype"),

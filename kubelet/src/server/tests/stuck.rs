@@ -1,4 +1,4 @@
-//! Clients that take nothing of what they are sent, and sessions in which nobody says anything.
+//! Clients that do not read, and idle sessions.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -20,14 +20,14 @@ use super::bed::{Bed, DEADLINE, frame};
 use crate::runtime::fake::Fake;
 use crate::runtime::{ExecRequest, Runtime as _};
 use crate::server::channels::{Gone, Process};
-use crate::server::session::{Of, Session, Wanted};
-use crate::server::websocket::tell;
+use crate::server::session::{ProcessKind, RequestedStreams, Session};
+use crate::server::websocket::send_all;
 
 const IDLE: Duration = Duration::from_secs(1);
 const CAT: &str = "/api/v1/namespaces/shop/pods/web/exec?container=c&command=cat&stdin=true&stdout=true";
 const FORWARD: &str = "/portForward/shop/web?port=7";
 
-/// Says that again and again to somebody who answers, and reads nothing, until the connection is closed.
+/// Sends this message repeatedly without reading the answers, until the connection is closed.
 async fn floods(mut socket: WebSocketStream<UnixStream>, message: Message) {
     let flood = async { while socket.send(message.clone()).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, flood).await.unwrap();
@@ -74,7 +74,7 @@ async fn to_ask_a_client_whether_it_is_there_moves_nothing() {
     let telling = activity.clone();
     tokio::spawn(async move {
         let mut client = sink::drain().sink_map_err(|never: Infallible| never);
-        tell(&mut client, told, telling, 4 * IDLE).await
+        send_all(&mut client, told, telling, 4 * IDLE).await
     });
     let asking = async {
         let mut asks = interval(IDLE);
@@ -84,7 +84,7 @@ async fn to_ask_a_client_whether_it_is_there_moves_nothing() {
         }
     };
     tokio::select! {
-        () = activity.ceased(4 * IDLE) => {}
+        () = activity.idle_for(4 * IDLE) => {}
         _ = tokio::time::timeout(DEADLINE, asking) => {}
     }
     assert_eq!(begun.elapsed(), 4 * IDLE);
@@ -98,11 +98,11 @@ async fn the_last_word_waits_for_nobody_who_is_gone() {
         let client = Process {
             stdin: Box::new(tokio::io::empty()),
             sizes: stream::pending().boxed(),
-            told: Box::pin(sink::unfold((), |(), _| pending::<Result<(), Gone>>())),
-            gone: Box::pin(async { Activity::begin().ceased(IDLE).await }),
+            output_sink: Box::pin(sink::unfold((), |(), _| pending::<Result<(), Gone>>())),
+            gone: Box::pin(async { Activity::begin().idle_for(IDLE).await }),
         };
-        let wanted = Wanted { stdout: true, ..Wanted::default() };
-        let session = Session { runtime: Arc::new(fake.clone()), of: Of::Command, wanted };
+        let wanted = RequestedStreams { stdout: true, ..RequestedStreams::default() };
+        let session = Session { runtime: Arc::new(fake.clone()), kind: ProcessKind::Command, wanted };
         let request =
             ExecRequest { command: vec![command.to_owned(), "3".to_owned()], stdin: false, tty: false };
         let id = if command == "exit" { &*id } else { "none" };

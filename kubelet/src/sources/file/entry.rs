@@ -1,4 +1,4 @@
-//! One manifest file: whether it has changed, and its bytes, whatever kind of thing bears its name.
+//! Detects changes of a manifest file and reads it.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use super::Text;
 use crate::sources::identity::problem;
 
-/// What changes when a file does.
+/// Metadata that changes when a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -33,24 +33,29 @@ impl Stamp {
         }
     }
 
-    /// True for a file without anything in it.
+    /// Whether both are the same file content; a rename changes only ctime.
+    pub fn is_same_content(&self, other: &Self) -> bool {
+        Self { changed: other.changed, ..*self } == *other
+    }
+
+    /// Whether the file is empty.
     pub fn is_empty(&self) -> bool {
         self.size_bytes == 0
     }
 }
 
-/// What bears the name of a manifest.
+/// What a manifest path refers to.
 pub(super) enum Entry {
-    /// Nothing, or a link that leads nowhere.
+    /// Nothing, or a dangling symlink.
     Absent,
-    /// A file.
+    /// A regular file.
     File(Stamp),
-    /// Something that is not read.
+    /// Not readable as a manifest.
     Refused(Problem),
 }
 
-/// Looks, without opening: to open a device may do something to it.
-pub(super) fn look(path: &Path) -> Entry {
+/// Checks the path without opening it, because opening a device can have side effects.
+pub(super) fn stat(path: &Path) -> Entry {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Entry::File(Stamp::of(&metadata)),
         Ok(metadata) => Entry::Refused(Problem {
@@ -63,7 +68,7 @@ pub(super) fn look(path: &Path) -> Entry {
     }
 }
 
-/// Reads the file as it is now; `None` when it is gone.
+/// Reads the file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
     match open_and_read(path) {
         Ok(Ok(read)) => Some(Ok(read)),
@@ -73,27 +78,27 @@ pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
     }
 }
 
-/// Looks and reads in one go; `None` when nothing is there.
+/// Checks and reads the path; `None` if nothing is there.
 pub(super) fn once(path: &Path) -> Option<Text> {
-    match look(path) {
+    match stat(path) {
         Entry::Absent => None,
         Entry::Refused(problem) => Some(Err(Box::new(problem))),
         Entry::File(_) => read(path).map(|read| read.map(|(_, bytes)| bytes).map_err(Box::new)),
     }
 }
 
-/// What was read, unless it is longer than a manifest may be.
+/// The bytes, or an error if they exceed the size limit.
 pub(super) fn bounded(bytes: Vec<u8>) -> Text {
     if bytes.len() > MAX_MANIFEST_BYTES { Err(Box::new(too_long(bytes.len() as u64))) } else { Ok(bytes) }
 }
 
 fn open_and_read(path: &Path) -> io::Result<Result<(Stamp, Vec<u8>), Problem>> {
-    // Were it a FIFO by now, opening it would wait for a writer.
+    // Opening must not block if the path is a FIFO by now.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
     let mut file: File = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it stopped being a file"));
+        return Err(io::Error::other("it is no longer a file"));
     }
     let stamp = Stamp::of(&metadata);
     if metadata.len() > MAX_MANIFEST_BYTES as u64 {
@@ -107,13 +112,13 @@ fn open_and_read(path: &Path) -> io::Result<Result<(Stamp, Vec<u8>), Problem>> {
 
 fn too_long(bytes: u64) -> Problem {
     Problem {
-        what: format!("the file is {bytes} bytes long; {MAX_MANIFEST_BYTES} are the most that is read"),
+        what: format!("the file is {bytes} bytes long; the limit is {MAX_MANIFEST_BYTES}"),
         remedy: "split it into several files".to_owned(),
         ..problem()
     }
 }
 
-/// What is told of a file or directory that cannot be read.
+/// The problem for a file or directory that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> Problem {
     let remedy = match error.kind() {
         io::ErrorKind::PermissionDenied => "let the user that runs the kubelet read it",

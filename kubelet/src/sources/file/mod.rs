@@ -1,14 +1,10 @@
-//! A directory or file of manifests, read again whenever something there has changed.
+//! Static pod source for a directory or file, re-read when it changes.
 
 mod entry;
-mod holders;
-mod links;
-mod notice;
+mod owners;
 mod pending;
 mod scan;
-
-#[cfg(test)]
-mod tests;
+mod skipped;
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -19,67 +15,71 @@ use std::time::Duration;
 use api::decode::MAX_MANIFEST_BYTES;
 use api::problem::Problem;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use self::notice::Notice;
-use self::pending::Pending;
-use self::scan::{Scan, Scanner, Sights};
+use self::pending::PendingEvents;
+use self::scan::{Scan, Scanner};
+pub use self::skipped::SkippedEntry;
 use crate::desired::Snapshot;
 use crate::disk;
+use crate::file_watch::FileWatcher;
 use crate::observed::Timestamp;
 
-/// Pause between looks while nothing tells of changes.
-const POLL: Duration = Duration::from_secs(1);
-/// Longest wait for a burst of changes to end.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Longest delay of a scan during a burst of events.
+const MAX_BURST: Duration = Duration::from_millis(50);
 
-/// What to read, and for whom.
+/// Settings of the file source.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// File or directory; need not be there yet.
+    /// File or directory; it may not exist yet.
     pub path: PathBuf,
     /// The node's name.
     pub node: String,
-    /// Time between looks without an event, for file systems that send none.
+    /// Interval of scans without events, for file systems that send none.
     pub every: Duration,
-    /// State on disk.
+    /// The kubelet's root directory.
     pub root_dir: PathBuf,
 }
 
-/// Sends a snapshot of the path at once and whenever it changes, until dropped or until nobody listens.
+/// Sends a snapshot at once and after each change, until the receiver is dropped.
 pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
-    let mut eyes = Eyes::default();
-    let mut pending = Pending::default();
-    let mut scanner = begin(&settings, &mut eyes).await;
+    follow(settings, FileWatcher::default(), snapshots).await;
+}
+
+async fn follow(settings: Settings, mut watcher: FileWatcher, snapshots: mpsc::Sender<Arc<Snapshot>>) {
+    let mut pending = PendingEvents::default();
+    let mut scanner = start(&settings, &mut watcher).await;
     loop {
-        let hints = pending.take(Instant::now());
+        let changed_files = pending.take(Instant::now());
         let looked = disk::run(move || {
-            let scan = scanner.scan(&hints, Timestamp::now());
+            let scan = scanner.scan(&changed_files, Timestamp::now(), Instant::now().into_std());
             (scanner, scan)
         });
-        let (looked, Scan { snapshot, sights, unsaved }) = looked.await;
+        let (looked, Scan { snapshot, watch_set, unsaved, next }) = looked.await;
         if let Some(snapshot) = snapshot
             && snapshots.send(snapshot).await.is_err()
         {
             return;
         }
         scanner = if unsaved.is_empty() { looked } else { save(looked, unsaved).await };
-        if !eyes.open(&sights) {
-            eyes.wait(&mut pending, settings.every).await;
+        if !watcher.watch(&watch_set) {
+            let rescan = Instant::now() + settings.every;
+            let rescan = next.map_or(rescan, |next| rescan.min(Instant::from_std(next)));
+            wait(&mut watcher, &mut pending, rescan).await;
         }
     }
 }
 
-/// A scanner that begins with what is on disk, and everything it will look at under watch.
-async fn begin(settings: &Settings, eyes: &mut Eyes) -> Scanner {
+/// Creates a scanner with the saved manifests, and starts watching everything it will read.
+async fn start(settings: &Settings, watcher: &mut FileWatcher) -> Scanner {
     let Settings { path, node, root_dir, .. } = settings.clone();
-    let begun = disk::run(move || {
+    let started = disk::run(move || {
         let mut scanner = Scanner::new(&path, &node, &root_dir);
-        let sights = scanner.survey();
-        (scanner, sights)
+        let watch_set = scanner.initial_watch_set();
+        (scanner, watch_set)
     });
-    let (scanner, sights) = begun.await;
-    eyes.open(&sights);
+    let (scanner, watch_set) = started.await;
+    watcher.watch(&watch_set);
     scanner
 }
 
@@ -91,83 +91,69 @@ async fn save(scanner: Scanner, unsaved: Vec<PathBuf>) -> Scanner {
     saved.await
 }
 
-/// The bytes of a manifest, or why they are not read.
+/// Content of a manifest, or why it is not read.
 pub type Text = Result<Vec<u8>, Box<Problem>>;
 
-/// Reads the manifests of a path once, in the order in which they count: those of a directory, or whatever the path names.
+/// Content of a path.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Manifests of a directory in order of precedence, or the single file.
+    pub manifests: Vec<(PathBuf, Text)>,
+    /// Skipped entries of a directory.
+    pub skipped: Vec<SkippedEntry>,
+    /// Whether the path is a directory.
+    pub is_directory: bool,
+}
+
+/// Reads a path once.
 ///
 /// # Errors
-/// When the path itself cannot be read.
-pub fn read(path: &Path) -> io::Result<Vec<(PathBuf, Text)>> {
+/// The path itself cannot be read.
+pub fn read(path: &Path) -> io::Result<Contents> {
     if !fs::metadata(path)?.is_dir() {
         let mut bytes = Vec::new();
         fs::File::open(path)?.take(MAX_MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-        return Ok(vec![(path.to_owned(), entry::bounded(bytes))]);
+        let manifests = vec![(path.to_owned(), entry::bounded(bytes))];
+        return Ok(Contents { manifests, ..Contents::default() });
     }
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
-    let names = entries.iter().map(fs::DirEntry::file_name).filter(|name| scan::is_manifest(name));
-    let mut paths: Vec<PathBuf> = names.map(|name| path.join(name)).collect();
-    paths.sort();
-    Ok(paths.into_iter().filter_map(|path| Some((path.clone(), entry::once(&path)?))).collect())
-}
-
-/// How changes come to be known.
-#[derive(Default)]
-struct Eyes {
-    notice: Option<Notice>,
-    is_told: bool,
-}
-
-impl Eyes {
-    /// Watches these; true when something may have changed before it was watched.
-    fn open(&mut self, sights: &Sights) -> bool {
-        let mut open = || {
-            let notice = match &mut self.notice {
-                Some(notice) => notice,
-                none => none.insert(Notice::new()?),
-            };
-            notice.watch(sights)
-        };
-        match open() {
-            Ok(is_news) => {
-                self.is_told = false;
-                is_news
-            }
-            Err(error) => {
-                self.notice = None;
-                if !std::mem::replace(&mut self.is_told, true) {
-                    let remedy = "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches";
-                    tracing::warn!(%error, "cannot watch for changes, looking every second instead; {remedy}");
-                }
-                false
-            }
+    let mut names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
+    names.sort();
+    let mut contents = Contents { is_directory: true, ..Contents::default() };
+    for name in names {
+        let path = path.join(&name);
+        contents.skipped.extend(skipped::of(&name, &path));
+        if scan::is_manifest(&name)
+            && let Some(text) = entry::once(&path)
+        {
+            contents.manifests.push((path, text));
         }
     }
+    Ok(contents)
+}
 
-    /// Waits until there is something to look at again.
-    async fn wait(&mut self, pending: &mut Pending, every: Duration) {
-        let Some(notice) = &mut self.notice else {
-            return sleep_until(Instant::now() + POLL.min(every)).await;
-        };
-        let rescan = Instant::now() + every;
-        let mut until = rescan;
-        let mut first = None;
-        loop {
-            match timeout_at(until, notice.next()).await {
-                Err(_) => return,
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "inotify failed; starting it again");
-                    self.notice = None;
-                    return;
-                }
-                Ok(Ok(events)) => {
-                    let now = Instant::now();
-                    let Some(quiet) = pending.note(events, now) else { continue };
-                    let last = *first.get_or_insert(now) + PATIENCE.max(quiet);
-                    let quiet = if until == rescan { now + quiet } else { until.max(now + quiet) };
-                    until = quiet.min(last);
-                }
-            }
-        }
+/// Waits for events and the end of their burst, at most until `rescan`.
+async fn wait(watcher: &mut FileWatcher, pending: &mut PendingEvents, rescan: Instant) {
+    let mut until = rescan;
+    let mut first = None;
+    while let Ok(events) = timeout_at(until, watcher.next()).await {
+        let now = Instant::now();
+        let Some(settle_time) = pending.note(events, now) else { continue };
+        let last = *first.get_or_insert(now) + MAX_BURST.max(settle_time);
+        let settle_time = if until == rescan { now + settle_time } else { until.max(now + settle_time) };
+        until = settle_time.min(last);
     }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The file source with real directories and events.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    mod bed;
+    mod changes;
+    mod names;
+    mod restart;
+    mod strange;
+    mod symlinks;
 }

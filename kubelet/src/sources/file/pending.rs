@@ -1,4 +1,4 @@
-//! What events have said since the last look, and how long to wait for more.
+//! Collects file events between scans, and decides how long to wait for more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::notice::Event;
-use super::scan::Hints;
+use super::scan::ChangedFiles;
+use crate::file_watch::Event;
 
-/// After a file was written: those that are written together are read together.
-const QUIET: Duration = Duration::from_millis(2);
-/// After something went: editors move a file away before they write its successor.
-const QUIET_GONE: Duration = Duration::from_millis(10);
-/// After a whole directory went: another one may be on its way to its place.
-const QUIET_DIRECTORY_GONE: Duration = Duration::from_millis(100);
-/// A file that was last written so long ago is read even though nobody closed it.
+/// Wait after a file was written, so that files written together are read together.
+const SETTLE_TIME: Duration = Duration::from_millis(2);
+/// Wait after a removal: editors move a file away before they write its replacement.
+const SETTLE_TIME_REMOVED: Duration = Duration::from_millis(10);
+/// Wait after a directory was removed: a replacement may follow.
+const SETTLE_TIME_DIRECTORY_REMOVED: Duration = Duration::from_millis(100);
+/// A file that was not written to for this long is read even though it was not closed.
 const UNFINISHED: Duration = Duration::from_secs(30);
 
-/// Events since the last look.
+/// Events since the last scan.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    /// Files someone writes to, and when that was last seen.
+pub(super) struct PendingEvents {
+    /// Files being written, with the time of the last write.
     writing: BTreeMap<PathBuf, Instant>,
     created: BTreeMap<PathBuf, Instant>,
     written: BTreeSet<PathBuf>,
 }
 
-impl Pending {
-    /// Takes note; `Some` when it is time for a look after so long without further events.
+impl PendingEvents {
+    /// Adds events; returns how long to wait for more before the next scan, or `None` if no scan is needed.
     pub fn note(&mut self, events: Vec<Event>, now: Instant) -> Option<Duration> {
-        let mut quiet = None;
+        let mut settle_time = None;
         for event in events {
             let wait = match event {
                 Event::BeingWritten(path) => {
@@ -40,35 +40,35 @@ impl Pending {
                 }
                 Event::Created(path) => {
                     self.created.insert(path, now);
-                    QUIET
+                    SETTLE_TIME
                 }
                 Event::Written(path) => {
                     self.forget(&path);
                     self.written.insert(path);
-                    QUIET
+                    SETTLE_TIME
                 }
-                Event::Touched => QUIET,
+                Event::Touched(_) => SETTLE_TIME,
                 Event::Gone(path) => {
                     self.forget(&path);
-                    QUIET_GONE
+                    SETTLE_TIME_REMOVED
                 }
-                Event::DirectoryGone => QUIET_DIRECTORY_GONE,
+                Event::DirectoryGone => SETTLE_TIME_DIRECTORY_REMOVED,
                 Event::Lost => {
                     *self = Self::default();
-                    QUIET
+                    SETTLE_TIME
                 }
             };
-            quiet = quiet.max(Some(wait));
+            settle_time = settle_time.max(Some(wait));
         }
-        quiet
+        settle_time
     }
 
-    /// What the next look should know.
-    pub fn take(&mut self, now: Instant) -> Hints {
+    /// The changed files for the next scan.
+    pub fn take(&mut self, now: Instant) -> ChangedFiles {
         let is_fresh = |_: &PathBuf, since: &mut Instant| now.duration_since(*since) < UNFINISHED;
         self.writing.retain(is_fresh);
         self.created.retain(is_fresh);
-        Hints {
+        ChangedFiles {
             being_written: self.writing.keys().cloned().collect(),
             created: self.created.keys().cloned().collect(),
             written: std::mem::take(&mut self.written),

@@ -1,147 +1,151 @@
-//! One look at a path: which manifests are there, which of them have changed, and what they all hold.
+//! Scans a path: lists manifests, reads the changed ones, and builds a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use api::problem::Problem;
+use api::problem::{ObjectName, Problem};
 
 use super::entry::{self, Entry, Stamp};
-use super::holders::{self, Holders};
-use super::links::{self, Place};
+use super::owners::{self, Owners};
+use super::skipped::{self, SkippedEntry};
 use crate::desired::{Completeness, FoundProblem, Snapshot, SourceKind};
+use crate::file_watch::{self, WatchSet, WatchedDirectory};
 use crate::observed::Timestamp;
 use crate::sources::identity::problem;
 use crate::sources::last_good::LastGood;
 use crate::sources::manifest::{self, Known, Manifest, Named};
 
-/// The path of a source and what was found there so far.
+/// Grace period before the pods of a removed file end. Tools that remove and rewrite a file take well below a second, and a
+/// terminated pod loses its emptyDirs.
+pub(super) const VANISHED_FILE_GRACE: Duration = Duration::from_secs(2);
+
+/// The path of a source and the state of its manifests.
 pub(super) struct Scanner {
     path: PathBuf,
-    place: manifest::Place,
+    place: manifest::ManifestContext,
     store: LastGood,
     files: BTreeMap<PathBuf, File>,
-    /// Which of them each object is of, where several have one of its name.
-    holders: Holders,
-    /// Their objects by name.
+    /// The owning file of each object that several files define.
+    owners: Owners,
+    /// All objects by name.
     known: Known,
-    ignored: BTreeSet<OsString>,
+    /// Skipped directory entries.
+    skipped: BTreeSet<SkippedEntry>,
     was_listed: bool,
-    told: Option<Arc<Snapshot>>,
+    sent: Option<Arc<Snapshot>>,
 }
 
-/// A manifest that is there: its path under the source's own, and where that really leads.
+/// A listed manifest: its path below the source's path, and the resolved path.
 struct Listed {
     path: PathBuf,
     real: PathBuf,
 }
 
-/// One manifest.
+/// State of one manifest file.
 struct File {
     origin: Arc<str>,
-    /// Of the version that was read; `None` when it has to be read again.
+    /// Stamp of the version that was read; `None` if it must be read again.
     stamp: Option<Stamp>,
     manifest: Manifest,
+    /// Time at which a scan first found it missing; its objects stay for [`VANISHED_FILE_GRACE`].
+    gone_since: Option<Instant>,
 }
 
-/// What is known of files from events, beyond what a look can tell.
+/// What events say about files, beyond what a scan can detect.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hints {
-    /// Someone writes to them: half a manifest may be a valid one, so they are not read before they are closed.
+pub(super) struct ChangedFiles {
+    /// Files being written. They are read after they are closed, because half a manifest may be valid.
     pub being_written: BTreeSet<PathBuf>,
-    /// Just made: if empty they are about to be written to.
+    /// Files just created; an empty one is probably about to be written.
     pub created: BTreeSet<PathBuf>,
-    /// Written, whatever their stamp says: two writes may fall into one tick of the file system's clock.
+    /// Files written, regardless of their stamp: two writes may have the same timestamp.
     pub written: BTreeSet<PathBuf>,
 }
 
-/// What to watch.
-#[derive(Debug, Default)]
-pub(super) struct Sights {
-    /// The directory of manifests: any name in it.
-    pub directory: Option<PathBuf>,
-    /// Other names.
-    pub places: BTreeSet<Place>,
-}
-
-/// What a look found.
+/// Result of a scan.
 pub(super) struct Scan {
-    /// The snapshot, when it differs from the last one.
+    /// The snapshot, if it differs from the previous one.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// What can change it.
-    pub sights: Sights,
-    /// Manifests whose last good version has changed, to be [`Scanner::save`]d.
+    /// Names whose changes affect the result.
+    pub watch_set: WatchSet,
+    /// Manifests whose saved version is outdated, for [`Scanner::save`].
     pub unsaved: Vec<PathBuf>,
+    /// Time of the next scan, if a removed file is in its grace period.
+    pub next: Option<Instant>,
 }
 
 impl Scanner {
-    /// Begins with what the manifests held when they were last good.
+    /// A scanner with the saved versions of all manifests.
     pub fn new(path: &Path, node: &str, root_dir: &Path) -> Self {
-        let place = manifest::Place { node: node.to_owned(), source: SourceKind::File };
+        let place = manifest::ManifestContext { node: node.to_owned(), source: SourceKind::File };
         let store = LastGood::new(root_dir, SourceKind::File);
         let files = store.load().into_iter().map(|(origin, objects)| {
             let manifest = Manifest { objects, problems: Vec::new() };
-            (PathBuf::from(&origin), File { origin: Arc::from(origin), stamp: None, manifest })
+            (PathBuf::from(&origin), File { manifest, ..File::new(Path::new(&origin)) })
         });
         let mut scanner = Self {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             place,
             files: files.collect(),
-            holders: Holders::new(),
+            owners: Owners::new(),
             known: Known::new(),
             store,
-            ignored: BTreeSet::new(),
+            skipped: BTreeSet::new(),
             was_listed: false,
-            told: None,
+            sent: None,
         };
-        scanner.settle();
-        scanner.know();
+        scanner.resolve_owners();
+        scanner.update_known();
         scanner
     }
 
-    /// What to watch before the first look, so that nothing happens unnoticed between the two.
-    pub fn survey(&mut self) -> Sights {
-        let mut sights = Sights::default();
-        // The look that follows tells what went wrong.
-        let _ = self.list(&mut sights);
-        sights
+    /// The names to watch before the first scan, so that no change is missed.
+    pub fn initial_watch_set(&mut self) -> WatchSet {
+        let mut watch_set = WatchSet::default();
+        // The scan that follows reports errors.
+        let _ = self.list(&mut watch_set);
+        watch_set
     }
 
-    /// Looks once.
-    pub fn scan(&mut self, hints: &Hints, now: Timestamp) -> Scan {
-        let mut scan = Scan { snapshot: None, sights: Sights::default(), unsaved: Vec::new() };
-        let trouble = match self.list(&mut scan.sights) {
+    /// Scans the path; `clock` is the monotonic time of `now`.
+    pub fn scan(&mut self, changed_files: &ChangedFiles, now: Timestamp, clock: Instant) -> Scan {
+        let mut scan =
+            Scan { snapshot: None, watch_set: WatchSet::default(), unsaved: Vec::new(), next: None };
+        let trouble = match self.list(&mut scan.watch_set) {
             Ok(listed) => {
                 self.was_listed = true;
-                scan.unsaved = self.read_all(listed, hints, now);
+                scan.unsaved = self.read_all(listed, changed_files, now, clock);
+                let gone = self.files.values().filter_map(|file| file.gone_since);
+                scan.next = gone.min().map(|since| since + VANISHED_FILE_GRACE);
                 if !scan.unsaved.is_empty() {
-                    scan.unsaved.extend(self.settle());
-                    self.know();
+                    scan.unsaved.extend(self.resolve_owners());
+                    self.update_known();
                 }
-                scan.sights.directory.is_none().then(|| self.absence()).flatten()
+                scan.watch_set.directory.is_none().then(|| self.absence()).flatten()
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Problem {
                 what: "the directory is gone".to_owned(),
-                remedy: "put it back; to end its pods, empty it".to_owned(),
+                remedy: "restore it; to stop its pods, empty it".to_owned(),
                 ..problem()
             }),
             Err(error) => Some(entry::unreadable(&error)),
         };
         let snapshot = self.snapshot(trouble);
-        if self.told.as_ref().is_none_or(|told| !told.is_same(&snapshot)) {
+        if self.sent.as_ref().is_none_or(|sent| !sent.is_same(&snapshot)) {
             let snapshot = Arc::new(snapshot);
-            self.told = Some(snapshot.clone());
+            self.sent = Some(snapshot.clone());
             scan.snapshot = Some(snapshot);
         }
         scan
     }
 
-    /// Writes down the last good versions of these manifests: the objects they hold, so that the next kubelet knows which
-    /// of several files that was.
+    /// Saves the objects that these manifests own, so that the next kubelet knows the owners.
     pub fn save(&self, paths: &[PathBuf]) {
         for path in paths {
             let objects = self.files.get(path).map(|file| self.held(file).cloned().collect::<Vec<_>>());
@@ -152,11 +156,11 @@ impl Scanner {
         }
     }
 
-    /// The manifests there are, by name.
-    fn list(&mut self, sights: &mut Sights) -> io::Result<Vec<Listed>> {
-        let way = links::follow(&self.path)?;
-        sights.places = way.places;
-        let Some(end) = way.end else { return self.nothing() };
+    /// Lists the manifests, sorted by name.
+    fn list(&mut self, watch_set: &mut WatchSet) -> io::Result<Vec<Listed>> {
+        let resolved = file_watch::resolve(&self.path)?;
+        watch_set.places = resolved.places;
+        let Some(end) = resolved.end else { return self.nothing() };
         let entries = match fs::read_dir(&end) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -166,89 +170,114 @@ impl Scanner {
             Err(error) => return Err(error),
         };
         let mut manifests = Vec::new();
-        let mut others = BTreeSet::new();
+        let mut skipped = BTreeSet::new();
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
+            let path = self.path.join(&name);
+            let mut real = end.join(&name);
+            skipped.extend(skipped::of(&name, &path));
             if !is_manifest(&name) {
-                others.insert(name);
                 continue;
             }
-            let path = self.path.join(&name);
-            let mut real = end.join(name);
             if entry.file_type().is_ok_and(|kind| kind.is_symlink())
-                && let Ok(way) = links::follow(&real)
+                && let Ok(resolved) = file_watch::resolve(&real)
             {
-                sights.places.extend(way.places);
-                real = way.end.unwrap_or(real);
+                watch_set.places.extend(resolved.places);
+                real = resolved.end.unwrap_or(real);
             }
             manifests.push(Listed { path, real });
         }
-        sights.directory = Some(end);
-        self.tell_ignored(others);
+        watch_set.directory = Some(WatchedDirectory { path: end, is_relevant: is_manifest });
+        self.skipped = skipped;
         manifests.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(manifests)
     }
 
-    /// Nothing is there. A file that is gone takes its pods along; a directory that is gone may be a disk that is not
-    /// mounted, and nothing is ended on doubt.
+    /// The path does not exist. For a single file, that removes its pods; a missing directory may be an unmounted disk, so it
+    /// is an error and its pods stay.
     fn nothing(&self) -> io::Result<Vec<Listed>> {
         let was_directory = self.files.keys().any(|path| *path != self.path);
         if was_directory { Err(io::ErrorKind::NotFound.into()) } else { Ok(Vec::new()) }
     }
 
-    /// Names in the log, once, what is not read.
-    fn tell_ignored(&mut self, others: BTreeSet<OsString>) {
-        // `..data` and its like are how Kubernetes mounts a ConfigMap.
-        let news = |name: &&OsString| !name.as_bytes().starts_with(b"..") && !self.ignored.contains(*name);
-        for name in others.iter().filter(news) {
-            let path = self.path.join(name);
-            tracing::info!(path = %path.display(), "not read: manifests end in .json, .yaml or .yml and are not hidden");
-        }
-        self.ignored = others;
-    }
-
-    /// Reads what has changed; the manifests whose objects did.
-    fn read_all(&mut self, listed: Vec<Listed>, hints: &Hints, now: Timestamp) -> Vec<PathBuf> {
+    /// Reads changed manifests; returns those whose objects changed.
+    fn read_all(
+        &mut self,
+        listed: Vec<Listed>,
+        changed_files: &ChangedFiles,
+        now: Timestamp,
+        clock: Instant,
+    ) -> Vec<PathBuf> {
         let mut before = std::mem::take(&mut self.files);
+        let mut renamed = renamed_files(&listed, &before);
         let mut changed = Vec::new();
+        let mut gone = Vec::new();
         for listed in listed {
             let file = before.remove(&listed.path);
-            let old = file.as_ref().and_then(|file| file.stamp);
-            let Some(stamp) = to_be_read(&listed, old, hints) else {
-                self.files.extend(file.map(|file| (listed.path, file)));
+            // A file that was missing is read again, because other files may own its objects by now.
+            let old = file.as_ref().filter(|file| file.gone_since.is_none()).and_then(|file| file.stamp);
+            let Some(stamp) = to_be_read(&listed, old, changed_files) else {
+                self.files
+                    .extend(file.map(|file| (listed.path, File { stamp: old, gone_since: None, ..file })));
                 continue;
             };
-            let Some(manifest) = self.read(&listed.path, stamp, file.as_ref(), now) else {
-                if went(&listed.path) {
-                    // After it was listed, perhaps together with its directory: whoever watches brings the look that knows.
+            let known = file.as_ref().map(|file| &file.manifest).or(renamed.get(&listed.path));
+            let Some(manifest) = self.read(&listed.path, stamp, known, now) else {
+                if is_removed(&listed.path) {
+                    // Removed after it was listed, perhaps with its directory; an event triggers another scan.
                     self.files.extend(file.map(|file| (listed.path, file)));
                 } else {
-                    changed.extend(file.map(|_| listed.path));
+                    gone.extend(file.map(|file| (listed.path, file)));
                 }
                 continue;
             };
+            renamed.remove(&listed.path);
             let mut file = file.unwrap_or_else(|| File::new(&listed.path));
             if manifest.1.objects != file.manifest.objects {
                 changed.push(listed.path.clone());
             }
             (file.stamp, file.manifest) = manifest;
+            file.gone_since = None;
             self.files.insert(listed.path, file);
         }
-        changed.extend(before.into_keys());
+        gone.extend(before);
+        changed.extend(self.keep_gone(gone, clock));
         changed
     }
 
-    /// The manifest as it is now and the stamp of what was read; `None` when it is gone.
+    /// Keeps removed files until their grace period ends, except for objects that other files define; returns the files with
+    /// fewer objects.
+    fn keep_gone(&mut self, gone: Vec<(PathBuf, File)>, clock: Instant) -> Vec<PathBuf> {
+        let there = self.files.values().flat_map(|file| &file.manifest.objects);
+        let there: BTreeSet<Arc<ObjectName>> = there.map(|named| named.name.clone()).collect();
+        let mut changed = Vec::new();
+        for (path, mut file) in gone {
+            let since = *file.gone_since.get_or_insert(clock);
+            let before = file.manifest.objects.len();
+            file.manifest.objects.retain(|named| !there.contains(&named.name));
+            let ends = clock.duration_since(since) >= VANISHED_FILE_GRACE;
+            if ends || file.manifest.objects.len() < before {
+                changed.push(path.clone());
+            }
+            if !ends && !file.manifest.objects.is_empty() {
+                file.manifest.problems.clear();
+                self.files.insert(path, file);
+            }
+        }
+        changed
+    }
+
+    /// The manifest with the stamp of what was read; `None` if the file does not exist.
     fn read(
         &self,
         path: &Path,
         found: Result<(), Problem>,
-        before: Option<&File>,
+        before: Option<&Manifest>,
         now: Timestamp,
     ) -> Option<(Option<Stamp>, Manifest)> {
         let nothing = Manifest::default();
-        let before = before.map_or(&nothing, |file| &file.manifest);
+        let before = before.unwrap_or(&nothing);
         let read = match found {
             Ok(()) => entry::read(path)?,
             Err(problem) => Err(problem),
@@ -259,23 +288,23 @@ impl Scanner {
         })
     }
 
-    /// Finds out anew who holds what; the manifests that hold more than before.
-    fn settle(&mut self) -> Vec<PathBuf> {
+    /// Updates the owners of objects; returns the files that own more objects than before.
+    fn resolve_owners(&mut self) -> Vec<PathBuf> {
         let files = self.files.values().map(|file| (&file.origin, &file.manifest.objects[..]));
-        let now = holders::settle(&self.holders, files);
-        let before = std::mem::replace(&mut self.holders, now);
-        let news = self.holders.iter().filter(|(name, holder)| before.get(*name) != Some(*holder));
-        let news: BTreeSet<&Arc<str>> = news.map(|(_, holder)| holder).collect();
-        let files = self.files.iter().filter(|(_, file)| news.contains(&file.origin));
+        let now = owners::resolve(&self.owners, files);
+        let before = std::mem::replace(&mut self.owners, now);
+        let changed_owners = self.owners.iter().filter(|(name, holder)| before.get(*name) != Some(*holder));
+        let changed_owners: BTreeSet<&Arc<str>> = changed_owners.map(|(_, holder)| holder).collect();
+        let files = self.files.iter().filter(|(_, file)| changed_owners.contains(&file.origin));
         files.map(|(path, _)| path.clone()).collect()
     }
 
-    /// The objects of a file that no other file holds.
+    /// The objects that a file owns.
     fn held<'a>(&'a self, file: &'a File) -> impl Iterator<Item = &'a Named> {
-        file.manifest.objects.iter().filter(|named| self.holders.get(&named.name) == Some(&file.origin))
+        file.manifest.objects.iter().filter(|named| self.owners.get(&named.name) == Some(&file.origin))
     }
 
-    fn know(&mut self) {
+    fn update_known(&mut self) {
         let named = self.files.values().flat_map(|file| self.held(file));
         self.known = named.map(|named| (named.name.clone(), named.object.clone())).collect();
     }
@@ -290,17 +319,25 @@ impl Scanner {
         for file in self.files.values() {
             file.manifest.add_to(&file.origin, &mut objects, &mut problems);
         }
-        // What stands first wins: what is held stands before what another file would like to hold.
-        objects.sort_by_key(|found| self.holders.get(&found.name) != Some(&found.origin));
+        // Earlier objects win in the merge, so owned objects come first.
+        objects.sort_by_key(|found| self.owners.get(&found.name) != Some(&found.origin));
         let completeness = if self.was_listed { Completeness::Complete } else { Completeness::Incomplete };
-        Snapshot { source: SourceKind::File, objects, waiting: BTreeSet::new(), problems, completeness }
+        let skipped = self.skipped.iter().map(ToString::to_string).collect();
+        Snapshot {
+            source: SourceKind::File,
+            objects,
+            waiting: BTreeSet::new(),
+            problems,
+            skipped,
+            completeness,
+        }
     }
 
-    /// What is wrong when there is no directory: nothing, if it is a file that is there.
+    /// The problem of a missing path; `None` if the path is an existing file.
     fn absence(&self) -> Option<Problem> {
         self.files.is_empty().then(|| Problem {
             what: "there is no such file or directory".to_owned(),
-            remedy: "make it; what is put there will run".to_owned(),
+            remedy: "create it; pods in it will run".to_owned(),
             ..problem()
         })
     }
@@ -308,30 +345,58 @@ impl Scanner {
 
 impl File {
     fn new(path: &Path) -> Self {
-        Self { origin: Arc::from(path.to_string_lossy()), stamp: None, manifest: Manifest::default() }
+        let manifest = Manifest::default();
+        Self { origin: Arc::from(path.to_string_lossy()), stamp: None, manifest, gone_since: None }
     }
 }
 
-/// Whether a manifest has to be read, and what is known to be wrong already; `None` when it stays as it is.
-fn to_be_read(listed: &Listed, old: Option<Stamp>, hints: &Hints) -> Option<Result<(), Problem>> {
-    match entry::look(&listed.path) {
+/// Whether a manifest must be read, or the problem that prevents it; `None` if it is unchanged.
+fn to_be_read(
+    listed: &Listed,
+    old: Option<Stamp>,
+    changed_files: &ChangedFiles,
+) -> Option<Result<(), Problem>> {
+    match entry::stat(&listed.path) {
         Entry::Absent => Some(Ok(())),
         Entry::Refused(problem) => Some(Err(problem)),
         Entry::File(stamp) => {
-            let is_unfinished = hints.being_written.contains(&listed.real)
-                || stamp.is_empty() && hints.created.contains(&listed.real);
-            let is_same = old == Some(stamp) && !hints.written.contains(&listed.real);
+            let is_unfinished = changed_files.being_written.contains(&listed.real)
+                || stamp.is_empty() && changed_files.created.contains(&listed.real);
+            let is_same = old == Some(stamp) && !changed_files.written.contains(&listed.real);
             (!is_unfinished && !is_same).then_some(Ok(()))
         }
     }
 }
 
-/// Whether not even a link of that name is there any more.
-fn went(path: &Path) -> bool {
+/// Manifests of renamed files by their new path, so that the last good version stays in use if the new file has an error. A
+/// rename keeps inode, size and mtime.
+fn renamed_files(listed: &[Listed], before: &BTreeMap<PathBuf, File>) -> BTreeMap<PathBuf, Manifest> {
+    let new = listed.iter().filter(|listed| !before.contains_key(&listed.path));
+    let new: Vec<(&PathBuf, Stamp)> = new
+        .filter_map(|listed| match entry::stat(&listed.path) {
+            Entry::File(stamp) => Some((&listed.path, stamp)),
+            Entry::Absent | Entry::Refused(_) => None,
+        })
+        .collect();
+    if new.is_empty() {
+        return BTreeMap::new();
+    }
+    let there: BTreeSet<&PathBuf> = listed.iter().map(|listed| &listed.path).collect();
+    let gone = before.iter().filter(|(path, _)| !there.contains(path));
+    gone.filter_map(|(_, file)| {
+        let stamp = file.stamp?;
+        let (path, _) = new.iter().find(|(_, new)| new.is_same_content(&stamp))?;
+        Some(((*path).clone(), file.manifest.clone()))
+    })
+    .collect()
+}
+
+/// Whether the name no longer exists, not even as a symlink.
+fn is_removed(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// True for the name of a file that is read.
+/// Whether a file name is that of a manifest.
 pub(super) fn is_manifest(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let ends = [&b".json"[..], b".yaml", b".yml"].iter().any(|end| name.ends_with(end));
@@ -340,29 +405,37 @@ pub(super) fn is_manifest(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! What goes between two system calls.
+    //! Changes between two system calls.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
     fn a_directory_that_goes_while_it_is_read_takes_no_pods_along() {
         let folder = tempfile::tempdir().unwrap();
-        let (manifests, hints, now) = (folder.path().join("manifests"), Hints::default(), Timestamp::now());
+        let (manifests, changed_files, now) =
+            (folder.path().join("manifests"), ChangedFiles::default(), Timestamp::now());
+        let clock = Instant::now();
         fs::create_dir(&manifests).unwrap();
         let pod =
             "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: i}]}}";
         fs::write(manifests.join("a.yaml"), pod).unwrap();
         let mut scanner = Scanner::new(&manifests, "node", &folder.path().join("root"));
-        assert_eq!(scanner.scan(&hints, now).snapshot.unwrap().objects.len(), 1);
-        let listed = scanner.list(&mut Sights::default()).unwrap();
+        assert_eq!(scanner.scan(&changed_files, now, clock).snapshot.unwrap().objects.len(), 1);
+        let listed = scanner.list(&mut WatchSet::default()).unwrap();
         fs::rename(&manifests, folder.path().join("away")).unwrap();
-        assert!(scanner.read_all(listed, &hints, now).is_empty());
-        let told = scanner.scan(&hints, now).snapshot.unwrap();
-        assert_eq!((told.objects.len(), told.problems.len()), (1, 1), "it is gone, and its pods stay");
-        // A link that leads nowhere is as good as none.
+        assert!(scanner.read_all(listed, &changed_files, now, clock).is_empty());
+        let sent = scanner.scan(&changed_files, now, clock).snapshot.unwrap();
+        assert_eq!((sent.objects.len(), sent.problems.len()), (1, 1), "it is gone, and its pods stay");
+        // A dangling symlink counts as a missing file.
         fs::rename(folder.path().join("away"), &manifests).unwrap();
         fs::rename(manifests.join("a.yaml"), folder.path().join("a.yaml")).unwrap();
         std::os::unix::fs::symlink("nowhere", manifests.join("a.yaml")).unwrap();
-        assert!(scanner.scan(&hints, now).snapshot.unwrap().objects.is_empty());
+        let scan = scanner.scan(&changed_files, now, clock);
+        assert_eq!(scan.snapshot.unwrap().objects.len(), 1, "the file may come back");
+        let over = scan.next.unwrap();
+        assert_eq!(over, clock + VANISHED_FILE_GRACE);
+        let just_before = over - Duration::from_millis(1);
+        assert!(scanner.scan(&changed_files, now, just_before).snapshot.is_none());
+        assert!(scanner.scan(&changed_files, now, over).snapshot.unwrap().objects.is_empty());
     }
 }

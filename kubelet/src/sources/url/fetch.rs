@@ -1,4 +1,4 @@
-//! One GET: conditional, bounded in time and size.
+//! HTTP client for manifest URLs: conditional GET requests with limits on time and size.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::decode::MAX_MANIFEST_BYTES;
 use api::problem::Problem;
+use client::transport;
 use reqwest::header::{
     ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
@@ -13,24 +14,24 @@ use reqwest::{Response, StatusCode, Url, redirect};
 
 use super::trouble;
 
-/// Longest wait for a whole answer; the stock kubelet's.
+/// Timeout of a request; the stock kubelet's.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Redirects followed before giving up.
+/// Maximum number of redirects.
 const REDIRECT_LIMIT: usize = 10;
 
-/// Names and values.
+/// Header names and values.
 pub type Headers = Vec<(String, String)>;
 
-/// What the server said.
+/// Response to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The same as last time.
+    /// Not modified since the last response.
     Unchanged,
-    /// This.
+    /// New content.
     New(Vec<u8>),
 }
 
-/// Whom to ask, and what is known of the last answer.
+/// An HTTP client for one URL, with the validators of the last response.
 pub(super) struct Client {
     client: reqwest::Client,
     url: Url,
@@ -38,15 +39,16 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Prepares to ask.
+    /// Creates a client.
     ///
     /// # Errors
-    /// A URL or header that makes no sense.
+    /// The URL or a header is invalid.
     pub fn new(url: &str, headers: &Headers) -> Result<Self, Box<Problem>> {
         let remedy = "write http:// or https://, a host and a path";
-        let parsed = Url::parse(url).map_err(|error| trouble(format!("this is no URL: {error}"), remedy))?;
+        let parsed =
+            Url::parse(url).map_err(|error| trouble(format!("this is not a URL: {error}"), remedy))?;
         if !matches!(parsed.scheme(), "http" | "https") {
-            return Err(trouble(format!("{:?} is not spoken here", parsed.scheme()), remedy));
+            return Err(trouble(format!("the scheme {:?} is not supported", parsed.scheme()), remedy));
         }
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -55,42 +57,42 @@ impl Client {
                 let what = format!("{name:?} cannot be sent as an HTTP header");
                 return Err(trouble(what, "correct --manifest-url-header, `Name: value`"));
             };
-            // It may be a token.
+            // The value may be a token.
             value.set_sensitive(true);
             map.append(name, value);
         }
-        let client = reqwest::Client::builder()
+        let client = transport::builder(tls()?)
             .default_headers(map)
             .timeout(TIMEOUT)
             .redirect(redirect::Policy::limited(REDIRECT_LIMIT))
-            // One request every 20 s is not worth a connection that stays open.
+            // Requests are 20 s apart by default, too long to keep a connection open.
             .pool_max_idle_per_host(0)
             .user_agent(concat!("kubelet/", env!("CARGO_PKG_VERSION")));
-        let client = client.tls_backend_preconfigured(tls()?).build().map_err(|error| {
+        let client = client.build().map_err(|error| {
             trouble(format!("cannot make an HTTP client: {}", causes(&error)), "look at the kubelet's log")
         })?;
         Ok(Self { client, url: parsed, last: HeaderMap::new() })
     }
 
-    /// Asks once.
+    /// Sends a request.
     ///
     /// # Errors
-    /// Everything but 200 with something in it, and 304.
-    pub async fn ask(&mut self) -> Result<Answer, Box<Problem>> {
-        let answer = self.ask_once().await;
+    /// Any response except 304 and 200 with a body.
+    pub async fn fetch(&mut self) -> Result<Answer, Box<Problem>> {
+        let answer = self.fetch_once().await;
         if answer.is_err() {
-            // The next answer is to be read whole, so that the trouble is over with it.
+            // After an error, request the full content.
             self.last.clear();
         }
         answer
     }
 
-    async fn ask_once(&mut self) -> Result<Answer, Box<Problem>> {
-        let check_server = "check the server; what it served last stays in force";
+    async fn fetch_once(&mut self) -> Result<Answer, Box<Problem>> {
+        let check_server = "check the server; the last good content stays in use";
         let request = self.client.get(self.url.clone()).headers(self.last.clone());
         let failed = |error: reqwest::Error| {
             let what = if error.is_timeout() {
-                format!("there was no whole answer within {} s", TIMEOUT.as_secs())
+                format!("no complete response within {} s", TIMEOUT.as_secs())
             } else {
                 format!("it cannot be read: {}", causes(&error.without_url()))
             };
@@ -124,7 +126,7 @@ impl Client {
     }
 }
 
-/// What makes the next request a conditional one.
+/// The request headers for the next conditional request.
 fn validators(response: &Response) -> HeaderMap {
     let mut validators = HeaderMap::new();
     for (given, sent) in [(ETAG, IF_NONE_MATCH), (LAST_MODIFIED, IF_MODIFIED_SINCE)] {
@@ -135,8 +137,7 @@ fn validators(response: &Response) -> HeaderMap {
     validators
 }
 
-/// The system's certificate authorities; those of the Mozilla programme where there are none, as in an image made
-/// from scratch.
+/// TLS configuration with the system's CAs; falls back to the Mozilla CAs, for images without any.
 fn tls() -> Result<rustls::ClientConfig, Box<Problem>> {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -147,15 +148,15 @@ fn tls() -> Result<rustls::ClientConfig, Box<Problem>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config
-        .map_err(|error| trouble(format!("TLS cannot be spoken: {error}"), "look at the kubelet's log"))?;
+        .map_err(|error| trouble(format!("TLS is not available: {error}"), "look at the kubelet's log"))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The URL as it may be shown.
+/// The URL with its password masked.
 pub(super) fn without_password(url: &str) -> String {
     match Url::parse(url) {
         Ok(mut parsed) if parsed.password().is_some() => {
-            // Fails only for a URL without a host, which has no password.
+            // Fails only for URLs without a host, which have no password.
             let _ = parsed.set_password(Some("..."));
             parsed.into()
         }
@@ -163,7 +164,7 @@ pub(super) fn without_password(url: &str) -> String {
     }
 }
 
-/// An error with all its causes, each once.
+/// An error with all its distinct causes.
 fn causes(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

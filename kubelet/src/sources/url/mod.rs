@@ -1,4 +1,4 @@
-//! A URL that serves manifests, asked again and again; what it served last stays in force through every trouble.
+//! Static pod source for a URL, polled; the last good content stays in use while requests fail.
 
 mod fetch;
 #[cfg(test)]
@@ -16,28 +16,27 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use self::fetch::{Answer, Client};
 use super::identity::problem;
 use super::last_good::LastGood;
-use super::manifest::{Known, Manifest, Place};
+use super::manifest::{Known, Manifest, ManifestContext};
 use crate::desired::{Completeness, Snapshot, SourceKind};
 use crate::observed::Timestamp;
 
 pub use fetch::Headers;
 
-/// What to ask for, and for whom.
+/// Settings of the URL source.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The URL.
     pub url: String,
-    /// Headers that go with every request.
+    /// Headers of each request.
     pub headers: Headers,
     /// The node's name.
     pub node: String,
-    /// Time between requests.
+    /// Interval between requests.
     pub every: Duration,
-    /// State on disk.
+    /// The kubelet's root directory.
     pub root_dir: PathBuf,
 }
 
-/// Sends a snapshot of the URL at once and whenever it changes, until dropped or until nobody listens.
+/// Sends a snapshot at once and after each change, until the receiver is dropped.
 pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
     let mut served = Served::new(&settings);
     let mut client = Client::new(&settings.url, &settings.headers);
@@ -46,7 +45,7 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
     loop {
         ticks.tick().await;
         let answer = match &mut client {
-            Ok(client) => client.ask().await,
+            Ok(client) => client.fetch().await,
             Err(problem) => Err(problem.clone()),
         };
         if let Some(snapshot) = served.take(answer, Timestamp::now())
@@ -60,24 +59,24 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
 /// Reads a URL once.
 ///
 /// # Errors
-/// Everything but 200 with something in it.
+/// Any response except 200 with a body.
 pub async fn read(url: &str, headers: &Headers) -> Result<Vec<u8>, Box<Problem>> {
-    match Client::new(url, headers)?.ask().await? {
+    match Client::new(url, headers)?.fetch().await? {
         Answer::New(bytes) => Ok(bytes),
         Answer::Unchanged => {
-            Err(trouble("the server answered 304 to a first question".to_owned(), "check the server"))
+            Err(trouble("the server answered 304 to an unconditional request".to_owned(), "check the server"))
         }
     }
 }
 
-/// What the URL served so far.
+/// State of the URL's manifest.
 struct Served {
     origin: Arc<str>,
-    place: Place,
+    place: ManifestContext,
     store: LastGood,
     manifest: Manifest,
     was_read: bool,
-    told: Option<Arc<Snapshot>>,
+    sent: Option<Arc<Snapshot>>,
 }
 
 impl Served {
@@ -87,20 +86,20 @@ impl Served {
         let mut saved = store.load();
         let objects = saved.remove(&origin).unwrap_or_default();
         for other in saved.keys() {
-            // What another URL served while that was this node's is of no use any more.
+            // Saved content of another URL is obsolete.
             save(&store, other, &[]);
         }
         Self {
             origin: Arc::from(origin),
-            place: Place { node: settings.node.clone(), source: SourceKind::Http },
+            place: ManifestContext { node: settings.node.clone(), source: SourceKind::Http },
             store,
             manifest: Manifest { objects, problems: Vec::new() },
             was_read: false,
-            told: None,
+            sent: None,
         }
     }
 
-    /// Takes an answer; the snapshot, when it differs from the last one.
+    /// Processes a response; returns the snapshot if it differs from the previous one.
     fn take(&mut self, answer: Result<Answer, Box<Problem>>, now: Timestamp) -> Option<Arc<Snapshot>> {
         let new = match answer {
             Ok(Answer::Unchanged) => None,
@@ -119,10 +118,10 @@ impl Served {
             self.manifest = new;
         }
         let snapshot = Arc::new(self.snapshot());
-        if self.told.as_ref().is_some_and(|told| told.is_same(&snapshot)) {
+        if self.sent.as_ref().is_some_and(|sent| sent.is_same(&snapshot)) {
             return None;
         }
-        self.told = Some(snapshot.clone());
+        self.sent = Some(snapshot.clone());
         Some(snapshot)
     }
 
@@ -130,7 +129,14 @@ impl Served {
         let (mut objects, mut problems) = (Vec::new(), Vec::new());
         self.manifest.add_to(&self.origin, &mut objects, &mut problems);
         let completeness = if self.was_read { Completeness::Complete } else { Completeness::Incomplete };
-        Snapshot { source: SourceKind::Http, objects, waiting: BTreeSet::new(), problems, completeness }
+        Snapshot {
+            source: SourceKind::Http,
+            objects,
+            waiting: BTreeSet::new(),
+            problems,
+            skipped: Vec::new(),
+            completeness,
+        }
     }
 }
 
@@ -140,7 +146,7 @@ fn save(store: &LastGood, origin: &str, objects: &[super::manifest::Named]) {
     }
 }
 
-/// A problem with the URL itself.
+/// A problem with the URL.
 fn trouble(what: String, remedy: &str) -> Box<Problem> {
     Box::new(Problem { what, remedy: remedy.to_owned(), ..problem() })
 }

@@ -1,4 +1,4 @@
-//! Against a server of the test's own.
+//! The URL source against a test server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use tokio::time::timeout;
 
 use super::fetch::without_password;
 use super::{Settings, watch};
-use crate::desired::{Completeness, Held, Snapshot};
+use crate::desired::{Completeness, Snapshot, SourceObject};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What the server answers, and what it was asked.
+/// Responses of the server, and its requests.
 #[derive(Clone, Debug, Default)]
 struct Script {
     status: u16,
@@ -94,7 +94,7 @@ impl Bed {
         timeout(DEADLINE, self.snapshots.recv()).await.unwrap().unwrap()
     }
 
-    /// Waits for a snapshot that holds exactly these pods and problems that contain these words.
+    /// Waits for a snapshot with exactly these pods, and problems that contain these texts.
     async fn until(&mut self, pods: &str, problems: &[&str]) -> Arc<Snapshot> {
         let mut last = None;
         let wait = async {
@@ -112,7 +112,7 @@ impl Bed {
         timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("wanted {pods:?} {problems:?}, got {last:?}"))
     }
 
-    /// Waits until the server has been asked something of the kind.
+    /// Waits for a matching request.
     async fn asked(&self, wanted: impl Fn(&str, &str) -> bool) {
         let wait = async {
             while !self.script.lock().unwrap().asked.iter().any(|(name, value)| wanted(name, value)) {
@@ -152,11 +152,11 @@ async fn what_is_served_is_wanted() {
     let snapshot = bed.until("a", &[]).await;
     assert_eq!(snapshot.completeness, Completeness::Complete);
     assert_eq!(*snapshot.objects[0].origin, *bed.url);
-    let Held::Pod(found) = &snapshot.objects[0].object else { panic!() };
+    let SourceObject::Pod(found) = &snapshot.objects[0].object else { panic!() };
     assert_eq!(found.metadata.annotations.as_ref().unwrap()["kubernetes.io/config.source"], "http");
     bed.serve(200, &format!("{}---\n{}", pod("a"), pod("b")));
     let next = bed.until("a b", &[]).await;
-    let Held::Pod(again) = &next.objects[0].object else { panic!() };
+    let SourceObject::Pod(again) = &next.objects[0].object else { panic!() };
     assert!(Arc::ptr_eq(found, again));
     bed.serve(200, r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
     bed.until("", &[]).await;
@@ -189,8 +189,8 @@ async fn trouble_changes_nothing_and_is_told() {
         (204, "", "the server answered 204 No Content, not 200 OK"),
         (304, "", "the server answered 304 Not Modified, not 200 OK"),
         (200, "", "the answer is empty; serve a manifest; to end all pods serve an empty List"),
-        (200, "<html>Hello</html>", "(the last good version stays in force)"),
-        (200, "{\"kind\": \"Pod\",", "(the last good version stays in force)"),
+        (200, "<html>Hello</html>", "(the last good version stays in use)"),
+        (200, "{\"kind\": \"Pod\",", "(the last good version stays in use)"),
     ] {
         bed.serve(status, body);
         bed.until("a", &[said]).await;
@@ -251,10 +251,7 @@ async fn a_server_that_hangs_costs_ten_seconds() {
     bed.script(|script| script.hangs = true);
     let start = tokio::time::Instant::now();
     let snapshot = bed.next().await;
-    assert!(
-        snapshot.problems[0].to_string().contains("there was no whole answer within 10 s"),
-        "{snapshot:?}"
-    );
+    assert!(snapshot.problems[0].to_string().contains("no complete response within 10 s"), "{snapshot:?}");
     assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
 }
 
@@ -274,7 +271,7 @@ async fn a_certificate_of_nobody_known_is_refused() {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // The handshake is to fail.
+            // The handshake is expected to fail.
             let _ = acceptor.accept(stream).await;
         }
     });
@@ -287,9 +284,10 @@ async fn a_certificate_of_nobody_known_is_refused() {
 
 #[tokio::test]
 async fn what_is_no_url_is_told() {
-    for (url, said) in
-        [("example.com/pods", "this is no URL"), ("ftp://example.com/", "\"ftp\" is not spoken here")]
-    {
+    for (url, said) in [
+        ("example.com/pods", "this is not a URL"),
+        ("ftp://example.com/", "the scheme \"ftp\" is not supported"),
+    ] {
         let folder = TempDir::new().unwrap();
         let (task, mut snapshots) = spawn(&folder, url);
         let snapshot = timeout(DEADLINE, snapshots.recv()).await.unwrap().unwrap();

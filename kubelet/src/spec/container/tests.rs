@@ -1,4 +1,4 @@
-//! What becomes of a container's fields.
+//! Conversion of container fields.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::runtime::spec::{ContainerSpec, Network};
 use crate::spec::env::Sources;
 use crate::spec::{ConfigError, Environment, Facts};
 
-/// Makes the first container of a pod.
+/// Builds the spec of a pod's first container.
 pub(crate) fn make(spec: Value, facts: &Facts, image: &Image) -> Result<ContainerSpec, ConfigError> {
     let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
     let pod: Pod = serde_json::from_value(pod).unwrap();

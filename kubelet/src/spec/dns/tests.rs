@@ -1,4 +1,4 @@
-//! Each policy, with and without a cluster, and the limits.
+//! DNS policies with and without cluster DNS, and limits.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::Pod;

@@ -1,4 +1,4 @@
-//! Every source of a variable, and everything that can be missing.
+//! All sources of variables, and missing references.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;

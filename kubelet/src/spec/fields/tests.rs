@@ -1,4 +1,4 @@
-//! Every field a container may read, and what it reads.
+//! All supported field references.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::net::IpAddr;

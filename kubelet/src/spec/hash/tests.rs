@@ -1,4 +1,4 @@
-//! One edit a line: what it changes, and what it does not.
+//! Effects of single edits on hashes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::Pod;
@@ -26,7 +26,7 @@ fn hashes(pod: &Value) -> [String; 3] {
     [sandbox(&pod), container(&pod, "a"), container(&pod, "b")]
 }
 
-/// Which of sandbox, a and b an edit changes.
+/// Which hashes an edit changes: sandbox, a, b.
 fn changed(pointer: &str, value: Value) -> [bool; 3] {
     let mut pod = base();
     let before = hashes(&pod);
@@ -43,6 +43,11 @@ fn changed(pointer: &str, value: Value) -> [bool; 3] {
     std::array::from_fn(|i| before[i] != after[i])
 }
 
+/// The annotation of container `a` that names its AppArmor profile.
+fn app_armor(profile: &str) -> Value {
+    json!({"container.apparmor.security.beta.kubernetes.io/a": profile})
+}
+
 const NOTHING: [bool; 3] = [false; 3];
 const SANDBOX: [bool; 3] = [true, false, false];
 const A: [bool; 3] = [false, true, false];
@@ -52,6 +57,8 @@ fn edits_restart_only_what_they_must() {
     for (pointer, value, expected) in [
         ("/metadata/labels", json!({"x": "y"}), NOTHING),
         ("/metadata/annotations", json!({"x": "y"}), NOTHING),
+        ("/metadata/annotations", app_armor("runtime/default"), NOTHING),
+        ("/metadata/annotations", app_armor("unconfined"), A),
         ("/spec/terminationGracePeriodSeconds", json!(5), NOTHING),
         ("/spec/activeDeadlineSeconds", json!(5), NOTHING),
         ("/spec/restartPolicy", json!("Never"), NOTHING),
@@ -115,7 +122,7 @@ fn edits_restart_only_what_they_must() {
     }
 }
 
-/// An upgrade of the kubelet must restart nothing: these values stand for good.
+/// These values must never change, because an upgrade of the kubelet must not restart pods.
 #[test]
 fn frozen() {
     assert_eq!(hashes(&base()), ["e3b0c44298fc1c14", "aaa62e244146b7b5", "215205b67ccbc13e"]);

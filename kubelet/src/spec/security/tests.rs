@@ -1,4 +1,4 @@
-//! Contexts of pod and container, merged.
+//! Merging of pod and container security contexts.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::Pod;

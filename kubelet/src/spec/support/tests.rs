@@ -1,4 +1,4 @@
-//! Refusals: what the page says, and nothing else.
+//! Unsupported fields match the support page.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -63,7 +63,27 @@ fn the_message_says_what_to_do() {
 fn every_refusal_of_the_page_says_what_to_do_instead() {
     let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
     assert!(rows.len() > 20, "the page has not been read: {} rows", rows.len());
-    for ((of, field), instead) in rows {
-        assert!(!instead.is_empty(), "{of}.{field}: the third column says what to write instead");
+    for ((of, field), rule) in rows {
+        assert!(!rule.instead.is_empty(), "{of}.{field}: the third column says what to write instead");
     }
+}
+
+#[test]
+fn a_refused_value_names_the_value_and_other_values_pass() {
+    let pod = |policy: &str| json!({"metadata": {}, "spec": {"containers": [], "securityContext": {"supplementalGroupsPolicy": policy}}});
+    let found = |policy| refusals(&serde_json::from_value(pod(policy)).unwrap());
+    assert!(found("Merge").is_empty());
+    assert_eq!(
+        found("Strict")[0].to_string(),
+        "spec.securityContext.supplementalGroupsPolicy: Strict is not supported on this node: use `Merge`"
+    );
+}
+
+#[test]
+fn every_sentence_of_the_page_about_a_refused_value_is_a_rule() {
+    let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
+    let values = rows.values().filter(|rule| rule.value.is_some()).count();
+    let sentences =
+        PAGE.lines().filter(|line| line.contains("| partly |") && line.contains("refused")).count();
+    assert_eq!(values, sentences, "write `VALUE` is refused: INSTEAD");
 }

@@ -1,17 +1,18 @@
-//! What lies in a volume, a case a line.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Files of volumes, one case per line.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 
 use api::references::{References, TokenKey};
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Volume};
 use serde_json::{Value, json};
 
-use super::{Files, of};
+use super::Files;
 use crate::observed::PodUid;
 use crate::spec::Facts;
-use crate::volumes::Wanted;
+use crate::volumes::VolumeInput;
+use crate::volumes::types::{self, Setup};
 
 fn fill(volume: Value) -> Result<Files, String> {
     let mut references = References::default();
@@ -30,10 +31,17 @@ fn fill(volume: Value) -> Result<Files, String> {
         "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}});
     let pod: Pod = serde_json::from_value(pod).unwrap();
     let (uid, facts) = (PodUid::new("u"), Facts::default());
-    let wanted = Wanted { uid: &uid, pod: &pod, references: &references, facts: &facts };
+    let wanted = VolumeInput { uid: &uid, pod: &pod, references: &references, facts: &facts };
     let mut volume = volume;
     volume["name"] = json!("v");
-    of(&wanted, &serde_json::from_value(volume).unwrap()).unwrap()
+    files_of(&wanted, &serde_json::from_value(volume).unwrap())
+}
+
+fn files_of(input: &VolumeInput<'_>, volume: &Volume) -> Result<Files, String> {
+    match types::of(volume).unwrap().plan(input, None)? {
+        Setup::Files { content, .. } => content,
+        Setup::Custom(_) => panic!("a volume without files"),
+    }
 }
 
 /// `path=content:mode` for each file.
@@ -114,8 +122,8 @@ fn a_token_is_for_whoever_runs_there() {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let (uid, facts) = (PodUid::new("u"), Facts::default());
-        let wanted = Wanted { uid: &uid, pod: &pod, references: &references, facts: &facts };
-        of(&wanted, &asked(seconds, default_user)).unwrap()
+        let wanted = VolumeInput { uid: &uid, pod: &pod, references: &references, facts: &facts };
+        files_of(&wanted, &asked(seconds, default_user))
     };
     let user = |name: &str, user: u32| json!({"name": name, "securityContext": {"runAsUser": user}});
     for (spec, expected) in [
@@ -127,12 +135,12 @@ fn a_token_is_for_whoever_runs_there() {
             json!({"containers": [user("c", 7), {"name": "d"}], "securityContext": {"runAsUser": 7}}),
             "token=t:600@7",
         ),
-        // The group may read it, which the writer sees to.
+        // The atomic writer adds read permission for the group.
         (json!({"containers": [{"name": "c"}], "securityContext": {"fsGroup": 9}}), "token=t:600"),
     ] {
         assert_eq!(show(&fill(spec.clone(), 600, None).unwrap()), expected, "{spec}");
     }
-    // The volume may say whose all in it is, and the token is nobody else's then.
+    // The volume may set the owner of all its files, and then the token belongs to that user.
     let spec = json!({"containers": [user("c", 7)]});
     assert_eq!(show(&fill(spec, 600, Some(5)).unwrap()), "token=t:600@5");
     let spec = json!({"containers": [{"name": "c"}], "serviceAccountName": "robot"});

@@ -1,4 +1,4 @@
-//! Ways out of a volume, all of them closed.
+//! Attempts to leave a volume through a subPath.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use super::super::mounting;
 use super::{SubPath, open_below, open_below_by_name};
 
-/// How long a race is run that nobody wins.
+/// Longest duration of the race test.
 const LONGEST_RACE: Duration = Duration::from_secs(30);
 
 struct Place {
@@ -21,7 +21,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = mounting::detach(&self.place());
+        let _ = mounting::detach(&self.target_path());
     }
 }
 
@@ -30,7 +30,7 @@ impl Place {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("volume")).unwrap();
         std::fs::write(root.path().join("outside"), "outside").unwrap();
-        // Ways out lead here, never to the machine the tests run on.
+        // Target of the escape attempts, so that they never affect the host.
         std::fs::create_dir(root.path().join("away")).unwrap();
         std::fs::write(root.path().join("away/secret"), "outside").unwrap();
         Self { root }
@@ -44,22 +44,28 @@ impl Place {
         self.root.path().join("away")
     }
 
-    fn place(&self) -> PathBuf {
+    fn target_path(&self) -> PathBuf {
         self.root.path().join("pod/part/0")
     }
 
-    fn bind(&self, part: &str, ours: bool) -> Result<PathBuf, String> {
-        SubPath { root: self.volume(), part: part.to_owned(), place: self.place(), ours }.bind()
+    fn bind(&self, part: &str, kubelet_managed: bool) -> Result<PathBuf, String> {
+        SubPath {
+            root: self.volume(),
+            part: part.to_owned(),
+            target_path: self.target_path(),
+            kubelet_managed,
+        }
+        .bind()
     }
 }
 
 #[test]
 fn ways_out_are_closed() {
-    let place = Place::new();
-    let volume = place.volume();
+    let target_path = Place::new();
+    let volume = target_path.volume();
     std::fs::create_dir(volume.join("dir")).unwrap();
     std::fs::write(volume.join("file"), "inside").unwrap();
-    let away = place.away().display().to_string();
+    let away = target_path.away().display().to_string();
     let proc = format!("/proc/self/root{away}");
     for (link, to) in [
         ("absolute", away.as_str()),
@@ -80,32 +86,32 @@ fn ways_out_are_closed() {
         ("up", "leads out of the volume"),
         ("dir/far-up", "leads out of the volume"),
         ("proc/secret", "leads out of the volume"),
-        ("loop", "goes round in circles"),
+        ("loop", "contains a symlink cycle"),
         ("nowhere", "leads nowhere"),
         ("nowhere/new", "leads nowhere"),
         ("file/x", "is a file"),
         ("../outside", "must not contain"),
         ("/away", "must be relative"),
     ] {
-        let error = place.bind(part, false).unwrap_err();
+        let error = target_path.bind(part, false).unwrap_err();
         assert!(error.contains(words), "{part}: {error}");
     }
-    assert!(!place.place().exists());
+    assert!(!target_path.target_path().exists());
     for (part, expected) in
         [("in", None), ("in/back", Some("inside")), ("dir/back", Some("inside")), ("./file", Some("inside"))]
     {
-        let bound = place.bind(part, false).unwrap();
+        let bound = target_path.bind(part, false).unwrap();
         assert_eq!(std::fs::read_to_string(bound).ok().as_deref(), expected, "{part}");
     }
 }
 
 #[test]
 fn older_kernels_get_the_same_answers() {
-    let place = Place::new();
-    let volume = place.volume();
+    let target_path = Place::new();
+    let volume = target_path.volume();
     std::fs::create_dir(volume.join("dir")).unwrap();
     std::fs::write(volume.join("file"), "inside").unwrap();
-    symlink(place.away(), volume.join("absolute")).unwrap();
+    symlink(target_path.away(), volume.join("absolute")).unwrap();
     symlink("../../outside", volume.join("dir/up")).unwrap();
     symlink("../file", volume.join("dir/back")).unwrap();
     let root = rustix::fs::open(&volume, OFlags::PATH, Mode::empty()).unwrap();
@@ -119,36 +125,36 @@ fn older_kernels_get_the_same_answers() {
 
 #[test]
 fn missing_parts_are_made_where_that_makes_sense() {
-    let place = Place::new();
-    place.bind("new/directory", false).unwrap();
-    assert!(place.volume().join("new/directory").is_dir());
-    let error = place.bind("gone", true).unwrap_err();
+    let target_path = Place::new();
+    target_path.bind("new/directory", false).unwrap();
+    assert!(target_path.volume().join("new/directory").is_dir());
+    let error = target_path.bind("gone", true).unwrap_err();
     assert!(error.contains("is not in the volume: it has new"), "{error}");
-    std::fs::remove_dir_all(place.volume().join("new")).unwrap();
-    place.bind("gone", true).unwrap();
+    std::fs::remove_dir_all(target_path.volume().join("new")).unwrap();
+    target_path.bind("gone", true).unwrap();
 }
 
 #[test]
 fn a_place_holds_the_newest_kind() {
-    let place = Place::new();
-    std::fs::write(place.volume().join("x"), "1").unwrap();
-    assert_eq!(std::fs::read_to_string(place.bind("x", false).unwrap()).unwrap(), "1");
-    std::fs::remove_file(place.volume().join("x")).unwrap();
-    std::fs::create_dir_all(place.volume().join("x/y")).unwrap();
-    assert!(place.bind("x", false).unwrap().join("y").is_dir());
-    std::fs::remove_dir_all(place.volume().join("x")).unwrap();
-    std::fs::write(place.volume().join("x"), "2").unwrap();
-    assert_eq!(std::fs::read_to_string(place.bind("x", false).unwrap()).unwrap(), "2");
+    let target_path = Place::new();
+    std::fs::write(target_path.volume().join("x"), "1").unwrap();
+    assert_eq!(std::fs::read_to_string(target_path.bind("x", false).unwrap()).unwrap(), "1");
+    std::fs::remove_file(target_path.volume().join("x")).unwrap();
+    std::fs::create_dir_all(target_path.volume().join("x/y")).unwrap();
+    assert!(target_path.bind("x", false).unwrap().join("y").is_dir());
+    std::fs::remove_dir_all(target_path.volume().join("x")).unwrap();
+    std::fs::write(target_path.volume().join("x"), "2").unwrap();
+    assert_eq!(std::fs::read_to_string(target_path.bind("x", false).unwrap()).unwrap(), "2");
 }
 
-/// A container swaps a directory for a symlink again and again while the kubelet binds it.
+/// A container repeatedly swaps a directory for a symlink while the kubelet binds it.
 #[test]
 fn a_race_is_not_won() {
-    let place = Place::new();
-    let volume = place.volume();
+    let target_path = Place::new();
+    let volume = target_path.volume();
     std::fs::create_dir(volume.join("a")).unwrap();
     std::fs::create_dir(volume.join("real")).unwrap();
-    symlink(place.away(), volume.join("evil")).unwrap();
+    symlink(target_path.away(), volume.join("evil")).unwrap();
     let done = AtomicBool::new(false);
     let swap = |x: &str, y: &str| {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
@@ -162,14 +168,14 @@ fn a_race_is_not_won() {
             }
         });
         let (mut bound, mut tries, begun) = (0, 0, Instant::now());
-        // Where whoever swaps does not get to run for a while, it goes on for longer.
+        // Runs longer if the swapping thread is not scheduled for a while.
         while tries < 2000 || bound == 0 && begun.elapsed() < LONGEST_RACE {
             tries += 1;
-            if let Ok(path) = place.bind("a/made", false) {
+            if let Ok(path) = target_path.bind("a/made", false) {
                 assert!(!path.join("secret").exists());
                 bound += 1;
             }
-            assert!(!place.away().join("made").exists());
+            assert!(!target_path.away().join("made").exists());
         }
         done.store(true, Ordering::Relaxed);
         assert!(bound > 0, "the race must have been lost and won");

@@ -1,4 +1,4 @@
-//! What goes, and what must not.
+//! Removal of directories, and protection of mounts.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn deep_and_wide_trees_go() {
     let top = root.path().join("pod");
     std::fs::create_dir(&top).unwrap();
     let mut deep = rustix::fs::open(&top, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
-    // Deeper than a process may have files open, and than a path may be long.
+    // Deeper than the limits of open files and path length.
     for _ in 0..3000 {
         rustix::fs::mkdirat(&deep, "directory", 0o000.into()).unwrap();
         deep = rustix::fs::openat(&deep, "directory", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
@@ -44,7 +44,7 @@ fn nothing_goes_through_a_mount() {
     std::fs::create_dir(&precious).unwrap();
     std::fs::write(precious.join("file"), "").unwrap();
     rustix::mount::mount_bind(&precious, top.join("a/b")).unwrap();
-    // Were the mount table blind, the kernel would still refuse.
+    // Even with an incomplete mount table, the kernel refuses.
     let refused = remove_tree(&top).unwrap_err();
     assert!(refused.to_string().contains("busy"), "{refused}");
     assert!(precious.join("file").exists());
@@ -69,7 +69,7 @@ fn mounts_on_mounts_and_odd_names_go() {
     assert!(rustix::mount::unmount(&odd, UnmountFlags::empty()).is_err());
 }
 
-/// On a machine whose mounts are shared, a part of a hostPath shows what the host mounts below it later.
+/// With shared mount propagation, a hostPath shows mounts that the host adds later.
 #[test]
 fn what_the_host_mounted_stays_mounted() {
     let root = tempfile::tempdir().unwrap();

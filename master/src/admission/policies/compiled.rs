@@ -1,4 +1,4 @@
-//! A policy with its expressions ready to run, and what is wrong with those that cannot be. Pure.
+//! Compiles admission policies and collects the errors of their expressions. Pure.
 
 use api::strategy::{Cause, Json};
 use cel::{Environment, Program, Type};
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::environment;
 
-/// Variables of one policy: each knows all before it, which a few thousand would make slow.
+/// Maximum number of variables; each sees all earlier ones, which is slow for thousands.
 const MAX_VARIABLES: usize = 500;
-/// Parts of the type of a variable that are known to those after it: each may hold all before it, several times.
+/// Maximum size of a variable's type; types may nest all earlier ones several times.
 const MAX_PARTS: usize = 500;
 
-/// An expression ready to run, or why it is not.
+/// A compiled expression, or its error.
 pub type Compiled = Result<Program, String>;
 
-/// A policy of either sort.
+/// A compiled validating or mutating policy.
 #[derive(Debug)]
 pub struct Policy {
     pub name: String,
     pub spec: Json,
-    /// What cannot be decided is refused.
-    pub fails: bool,
-    /// API version and kind of its parameters.
+    /// `failurePolicy: Fail`: evaluation errors reject the request.
+    pub fails_closed: bool,
+    /// API version and kind of the parameters.
     pub param_kind: Option<(String, String)>,
     pub conditions: Vec<(String, Compiled)>,
     pub variables: Vec<(String, Compiled)>,
@@ -29,7 +29,6 @@ pub struct Policy {
     pub mutations: Vec<Mutation>,
 }
 
-/// Something that has to hold.
 #[derive(Debug)]
 pub struct Validation {
     pub text: String,
@@ -39,33 +38,32 @@ pub struct Validation {
     pub reason: String,
 }
 
-/// Something that is changed.
 #[derive(Debug)]
 pub enum Mutation {
-    /// An object that is laid over it.
+    /// `applyConfiguration`: an object that is merged.
     Configuration(Compiled),
-    /// Operations on it.
+    /// `jsonPatch`: a list of patch operations.
     Patch(Compiled),
 }
 
-/// What an expression has to give.
+/// The type that an expression must return.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ResultType {
     Anything,
-    Truth,
-    Text,
-    TextOrNothing,
+    Bool,
+    String,
+    StringOrNull,
     Object,
     Operations,
 }
 
-/// Reads one field after another and keeps what is wrong.
+/// Compiles one field after another and collects errors.
 struct Reader {
     causes: Vec<Cause>,
 }
 
 impl Policy {
-    /// Reads a policy; with everything that is wrong with its expressions.
+    /// Compiles a policy, and returns the errors of its expressions.
     pub fn read(policy: &Json) -> (Self, Vec<Cause>) {
         let none = Value::Null;
         let spec = policy.get("spec").unwrap_or(&none);
@@ -74,7 +72,7 @@ impl Policy {
         let full = environment::with_authorizer(plain.clone());
         let mut reader = Reader { causes: Vec::new() };
         let conditions = reader.named(spec, "matchConditions", |reader, path, text| {
-            reader.compile(path, text, &full, Wanted::Truth)
+            reader.compile(path, text, &full, ResultType::Bool)
         });
         let mut known: Vec<(String, Type)> = Vec::new();
         let with_known = |known: &[(String, Type)], environment: &Environment| {
@@ -95,10 +93,10 @@ impl Policy {
                 &format!("{path}.expression"),
                 text(variable, "expression"),
                 &environment,
-                Wanted::Anything,
+                ResultType::Anything,
             );
             let gives =
-                program.as_ref().ok().map(Program::gives).filter(|gives| gives.has_at_most(MAX_PARTS));
+                program.as_ref().ok().map(Program::returns).filter(|gives| gives.has_at_most(MAX_PARTS));
             known.push((name.to_owned(), gives.cloned().unwrap_or(Type::Dyn)));
             variables.push((name.to_owned(), program));
         }
@@ -106,14 +104,15 @@ impl Policy {
         let validations = reader.validations(spec, &plain, &full);
         for (at, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
             let path = format!("spec.auditAnnotations[{at}].valueExpression");
-            let _ = reader.compile(&path, text(annotation, "valueExpression"), &full, Wanted::TextOrNothing);
+            let _ =
+                reader.compile(&path, text(annotation, "valueExpression"), &full, ResultType::StringOrNull);
         }
         let mutations = reader.mutations(spec, &full);
         let name =
             policy.get("metadata").map(|metadata| text(metadata, "name")).unwrap_or_default().to_owned();
         let read = Self {
             name,
-            fails: text(spec, "failurePolicy") != "Ignore",
+            fails_closed: text(spec, "failurePolicy") != "Ignore",
             param_kind: param_kind
                 .map(|kind| (text(kind, "apiVersion").to_owned(), text(kind, "kind").to_owned())),
             spec: spec.as_object().cloned().unwrap_or_default(),
@@ -131,14 +130,14 @@ impl Reader {
         self.causes.push(Cause::invalid(path, Value::from(value), why));
     }
 
-    fn compile(&mut self, path: &str, text: &str, environment: &Environment, wanted: Wanted) -> Compiled {
+    fn compile(&mut self, path: &str, text: &str, environment: &Environment, wanted: ResultType) -> Compiled {
         let compiled = Program::compile(text, environment)
             .map_err(|error| format!("compilation failed: {error}"))
-            .and_then(|program| match wanted.refuses(program.gives()) {
+            .and_then(|program| match wanted.refuses(program.returns()) {
                 Some(why) => Err(why.to_owned()),
                 None => Ok(program),
             });
-        // One that is missing is told as such by the kind.
+        // Validation of the kind reports missing expressions.
         if let (Err(why), false) = (&compiled, text.trim().is_empty()) {
             self.wrong(path, text, why);
         }
@@ -175,10 +174,11 @@ impl Reader {
                 }
                 Validation {
                     text: source.trim().to_owned(),
-                    program: self.compile(&path("expression"), source, full, Wanted::Truth),
+                    program: self.compile(&path("expression"), source, full, ResultType::Bool),
                     message: text(item, "message").trim().to_owned(),
-                    message_program: (!message.trim().is_empty())
-                        .then(|| self.compile(&path("messageExpression"), message, plain, Wanted::Text)),
+                    message_program: (!message.trim().is_empty()).then(|| {
+                        self.compile(&path("messageExpression"), message, plain, ResultType::String)
+                    }),
                     reason: text(item, "reason").to_owned(),
                 }
             })
@@ -194,29 +194,29 @@ impl Reader {
                 let path = format!("spec.mutations[{at}].{field}.expression");
                 let source = item.get(field).map(|of| text(of, "expression")).unwrap_or_default();
                 if is_patch {
-                    Mutation::Patch(self.compile(&path, source, environment, Wanted::Operations))
+                    Mutation::Patch(self.compile(&path, source, environment, ResultType::Operations))
                 } else {
-                    Mutation::Configuration(self.compile(&path, source, environment, Wanted::Object))
+                    Mutation::Configuration(self.compile(&path, source, environment, ResultType::Object))
                 }
             })
             .collect()
     }
 }
 
-impl Wanted {
-    /// Why an expression that gives this is not wanted.
-    fn refuses(self, gives: &Type) -> Option<&'static str> {
+impl ResultType {
+    /// The error if an expression returns another type.
+    fn refuses(self, returns: &Type) -> Option<&'static str> {
         let (fits, why) = match self {
             Self::Anything => (true, ""),
-            Self::Truth => (matches!(gives, Type::Bool), "must evaluate to bool"),
-            Self::Text => (matches!(gives, Type::String), "must evaluate to string"),
-            Self::TextOrNothing => {
-                (matches!(gives, Type::String | Type::Null), "must evaluate to one of string or null_type")
+            Self::Bool => (matches!(returns, Type::Bool), "must evaluate to bool"),
+            Self::String => (matches!(returns, Type::String), "must evaluate to string"),
+            Self::StringOrNull => {
+                (matches!(returns, Type::String | Type::Null), "must evaluate to one of string or null_type")
             }
-            Self::Object => (matches!(gives, Type::Map(..)), "must evaluate to Object"),
-            Self::Operations => (matches!(gives, Type::List(_)), "must evaluate to list(JSONPatch)"),
+            Self::Object => (matches!(returns, Type::Map(..)), "must evaluate to Object"),
+            Self::Operations => (matches!(returns, Type::List(_)), "must evaluate to list(JSONPatch)"),
         };
-        (!fits && *gives != Type::Dyn).then_some(why)
+        (!fits && *returns != Type::Dyn).then_some(why)
     }
 }
 

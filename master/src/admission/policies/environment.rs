@@ -1,13 +1,13 @@
-//! What the expressions of a policy may name.
+//! The CEL environment of admission policies.
 
-use cel::{Environment, Error, Function, Gives, Kind, Type, Value, function};
+use cel::{Environment, Error, Function, Kind, Returns, Type, Value, function};
 
-use super::access;
+use super::authorizer;
 
-/// What constructed objects may be called: a part of the object, or an operation on it.
+/// Type prefixes of constructed objects: parts of the object, and patch operations.
 const CONSTRUCTS: &[&str] = &["Object", "JSONPatch"];
 
-/// What is known of the request.
+/// The type of the variable `request`.
 fn request() -> Type {
     let text = |name: &str| (name.to_owned(), Type::String);
     let kind = || Type::object("kind", ["group", "version", "kind"].map(text));
@@ -34,7 +34,7 @@ fn request() -> Type {
     Type::object("request", fields)
 }
 
-/// The variables of every expression of a policy.
+/// The variables of all expressions of a policy.
 pub fn of(has_params: bool) -> Environment {
     let mut environment = api::expressions::environment();
     environment.constructs = CONSTRUCTS;
@@ -47,16 +47,16 @@ pub fn of(has_params: bool) -> Environment {
     if has_params { environment.with("params", Type::Dyn) } else { environment }
 }
 
-/// The same, for expressions that may ask who may do what.
+/// Adds the authorizer library.
 pub fn with_authorizer(mut environment: Environment) -> Environment {
-    environment.libraries.push(access::FUNCTIONS);
-    environment.with("authorizer", Type::Foreign(access::AUTHORIZER))
+    environment.libraries.push(authorizer::FUNCTIONS);
+    environment.with("authorizer", Type::Opaque(authorizer::AUTHORIZER))
 }
 
 static FUNCTIONS: &[Function] =
-    &[function("jsonpatch.escapeKey", &[Kind::Text], Gives::Is(Type::String), |of, budget| match &of[0] {
+    &[function("jsonpatch.escapeKey", &[Kind::Text], Returns::Is(Type::String), |of, budget| match &of[0] {
         Value::String(text) => {
-            budget.read(text.len())?;
+            budget.charge_bytes(text.len())?;
             Ok(Value::from(text.replace('~', "~0").replace('/', "~1")))
         }
         _ => Err(Error::NoSuchOverload(String::new())),

@@ -1,4 +1,4 @@
-//! What the expressions of a policy see of a write, and running them.
+//! The CEL variables of a request, and the evaluation of expressions.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use api::expressions;
 use api::strategy::Json;
 use apiserver::Identity;
-use apiserver::admission::Attempt;
+use apiserver::admission::AdmissionRequest;
 use apiserver::auth::{Auth, ResourceAttributes};
-use cel::{Bindings, Budget, Error, Foreign, Key, Value};
+use cel::{Bindings, Budget, Error, Key, Opaque, Value};
 
-use super::access::Question;
+use super::authorizer::Authorizer;
 use super::compiled::{Compiled, Policy};
 
-/// What is the same for every policy that looks at a write.
+/// Variables that do not depend on the policy.
 pub struct Input {
     bindings: Bindings,
 }
 
-/// Variables that are worked out: one that could not be fails whoever names it.
+/// The policy's evaluated variables; one that failed fails each expression that uses it.
 #[derive(Clone, Debug, Default)]
 struct Variables {
     all: Vec<(String, Result<Value, Error>)>,
-    /// How many values stand in each other in the deepest.
+    /// The nesting depth of the deepest value.
     below: usize,
 }
 
@@ -33,12 +33,12 @@ impl Variables {
     }
 }
 
-impl Foreign for Variables {
+impl Opaque for Variables {
     fn type_name(&self) -> &'static str {
         "kubernetes.variables"
     }
 
-    fn equals(&self, _other: &dyn Foreign) -> bool {
+    fn equals(&self, _other: &dyn Opaque) -> bool {
         false
     }
 
@@ -56,8 +56,12 @@ impl Foreign for Variables {
 }
 
 impl Input {
-    /// What is attempted in this namespace.
-    pub fn of(attempt: &Attempt<'_>, namespace: Option<&serde_json::Value>, auth: &Arc<Auth>) -> Self {
+    /// The variables of a request in this namespace.
+    pub fn of(
+        attempt: &AdmissionRequest<'_>,
+        namespace: Option<&serde_json::Value>,
+        auth: &Arc<Auth>,
+    ) -> Self {
         let on = ResourceAttributes {
             group: attempt.resource.group.to_string(),
             version: attempt.resource.version.to_string(),
@@ -67,21 +71,21 @@ impl Input {
             namespace: attempt.namespace.unwrap_or_default().to_owned(),
             ..ResourceAttributes::default()
         };
-        let question = Question::new(auth.clone(), attempt.user.clone(), on);
+        let question = Authorizer::new(auth.clone(), attempt.user.clone(), on);
         let bindings = Bindings::default()
-            .with("object", whole(Some(&attempt.object), attempt.records.0))
-            .with("oldObject", whole(attempt.old, attempt.records.1))
+            .with("object", whole(Some(&attempt.object), attempt.managed_fields.0))
+            .with("oldObject", whole(attempt.old, attempt.managed_fields.1))
             .with("namespaceObject", namespace.map_or(Value::Null, Value::from))
             .with("request", request(attempt))
-            .with("authorizer", Value::foreign(question));
+            .with("authorizer", Value::opaque(question));
         Self { bindings }
     }
 
-    /// What a policy sees with these parameters; `None` when it does not look at this write.
+    /// The variables of a policy with these parameters; `None` if a match condition is false.
     ///
     /// # Errors
-    /// Why it cannot be told whether it looks.
-    pub fn seen(
+    /// The error of a match condition.
+    pub fn bindings_for(
         &self,
         policy: &Policy,
         params: &Value,
@@ -103,31 +107,31 @@ impl Input {
     }
 }
 
-/// The bindings with what the policy's own variables are, each worked out by those before it.
+/// Evaluates the policy's variables in order and adds them.
 fn with_variables(policy: &Policy, bindings: Bindings, budget: &mut Budget) -> Bindings {
     let mut variables = Variables::default();
     for (name, program) in &policy.variables {
-        let bound = bindings.clone().with("variables", Value::foreign(variables.clone()));
+        let bound = bindings.clone().with("variables", Value::opaque(variables.clone()));
         variables.add(name, run(program, &bound, budget));
     }
-    bindings.with("variables", Value::foreign(variables))
+    bindings.with("variables", Value::opaque(variables))
 }
 
-/// The same for the object as it is after a change.
+/// The variables after a mutation.
 pub fn changed(policy: &Policy, bindings: &Bindings, new: &Json, budget: &mut Budget) -> Bindings {
     with_variables(policy, bindings.clone().with("object", object(Some(new))), budget)
 }
 
-/// Runs an expression within what one may take and what is left for all.
+/// Evaluates an expression within the cost budget.
 ///
 /// # Errors
-/// What goes wrong, or why it was never ready to run.
+/// The evaluation or compilation error.
 pub fn run(compiled: &Compiled, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
     let program = compiled.as_ref().map_err(|why| Error::failed(why.clone()))?;
     expressions::run(program, bindings, budget)
 }
 
-/// An object with the record of its owners, which stands beside it.
+/// An object with its `managedFields`, which are stored separately.
 fn whole(of: Option<&Json>, record: &[u8]) -> Value {
     let Ok(record) = serde_json::from_slice(record) else { return object(of) };
     let mut with_record = of.cloned().unwrap_or_default();
@@ -141,8 +145,8 @@ fn object(object: Option<&Json>) -> Value {
     object.filter(|object| !object.is_empty()).map_or(Value::Null, Value::from)
 }
 
-/// The request as webhooks would see it, without the objects.
-fn request(attempt: &Attempt<'_>) -> Value {
+/// The admission request as webhooks see it, without the objects.
+fn request(attempt: &AdmissionRequest<'_>) -> Value {
     let resource = attempt.resource;
     let text = |text: &str| Value::from(text);
     let kind = Value::object([

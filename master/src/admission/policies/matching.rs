@@ -1,11 +1,11 @@
-//! Which writes a policy or a binding is meant for. Pure.
+//! Matches requests against the rules and selectors of policies and bindings. Pure.
 
 use api::strategy::Json;
-use apiserver::admission::Attempt;
+use apiserver::admission::AdmissionRequest;
 use apiserver::selector::matches_selector;
 use serde_json::{Map, Value};
 
-/// A write in the terms that rules are written in.
+/// A request in the terms of match rules.
 pub struct Target<'a> {
     pub operation: &'a str,
     pub group: &'a str,
@@ -13,20 +13,20 @@ pub struct Target<'a> {
     pub resource: &'a str,
     pub subresource: &'a str,
     pub name: &'a str,
-    /// It lies in a namespace; a namespace itself does not.
+    /// Whether the object is namespaced; false for namespaces.
     pub is_namespaced: bool,
-    /// The object as it would be; empty for a removal.
+    /// The new object; empty for a deletion.
     pub object: &'a Json,
     pub old: Option<&'a Json>,
-    /// Whose labels selectors of namespaces look at.
+    /// The namespace whose labels `namespaceSelector` matches.
     pub namespace: Option<&'a Json>,
 }
 
 impl<'a> Target<'a> {
-    /// What is attempted in this namespace.
-    pub fn of(attempt: &'a Attempt<'a>, namespace: Option<&'a Value>) -> Self {
+    /// The match target of a request in this namespace.
+    pub fn of(attempt: &'a AdmissionRequest<'a>, namespace: Option<&'a Value>) -> Self {
         let is_namespace = attempt.is_of("namespaces");
-        // A namespace is selected by its own labels.
+        // A Namespace is matched by its own labels.
         let own = is_namespace
             .then(|| if attempt.object.is_empty() { attempt.old } else { Some(&*attempt.object) });
         Self {
@@ -43,7 +43,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// True when `matchConstraints` or `matchResources` mean it; nothing said means everything.
+    /// Whether `matchConstraints` or `matchResources` match; a missing field matches everything.
     pub fn matches(&self, matched: Option<&Value>) -> bool {
         let Some(matched) = matched.filter(|matched| matched.is_object()) else { return true };
         let is_exact = matched["matchPolicy"] == "Exact";
@@ -54,7 +54,7 @@ impl<'a> Target<'a> {
             };
             objects.iter().flatten().any(|object| matches_selector(selector, labels(object)))
         };
-        // What goes is looked at as it was: there is no object whose labels might be missing.
+        // A deletion has no new object to match.
         let object = Some(self.object).filter(|object| !object.is_empty());
         let included = rules("resourceRules");
         (self.namespace.is_none() || is_selected("namespaceSelector", &[self.namespace]))
@@ -77,7 +77,7 @@ impl<'a> Target<'a> {
         is_in_scope
             && has("operations", self.operation)
             && has("apiGroups", self.group)
-            // Another version of the same resource means the same, unless the rule is exact.
+            // Another version of the resource matches, unless the policy is `Exact`.
             && (!is_exact || has("apiVersions", self.version))
             && (names.is_empty() || names.iter().any(|name| *name == *self.name))
             && rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str).any(|word| {

@@ -1,48 +1,48 @@
-//! Admission policies: expressions that administrators write, which complete objects or refuse them.
+//! Admission policies: CEL expressions that administrators write to mutate or reject objects.
 //!
-//! A policy is compiled once a revision ([`known`]), and says for what it is meant ([`matching`]); a binding puts it into
-//! force, here or there, with parameters ([`params`]). What expressions see is [`input`]; what they decide, `validating` and
-//! `mutating` carry out. A policy with an expression that cannot be run is refused when it is written ([`written`]).
+//! Policies are compiled once per revision ([`decoded_cache`]) and matched ([`matching`]); bindings activate them with
+//! parameters ([`params`]). [`input`] provides the variables. `validating` and `mutating` apply the results. Policies
+//! with invalid expressions are rejected on write ([`validation`]).
 
-mod access;
+mod authorizer;
 mod compiled;
+mod decoded_cache;
 mod environment;
 mod input;
-mod known;
 mod matching;
 mod mutating;
 mod params;
 #[cfg(test)]
 mod tests;
 mod validating;
-mod written;
+mod validation;
 
 use std::sync::Arc;
 
 use apiserver::Resource;
-use apiserver::admission::Attempt;
+use apiserver::admission::AdmissionRequest;
 use apiserver::auth::Auth;
 use apiserver::registry::Registry;
 use serde_json::Value;
 
 use self::compiled::Policy;
-use self::known::Known;
-pub use self::mutating::Mutating;
-pub use self::validating::Validating;
-pub use self::written::Written;
+use self::decoded_cache::DecodedCache;
+pub use self::mutating::MutatingAdmissionPolicy;
+pub use self::validating::ValidatingAdmissionPolicy;
+pub use self::validation::PolicyValidation;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Where policies of one sort lie, and what they are decided by.
+/// Policies and bindings of one type.
 struct Policies {
     registry: Arc<Registry>,
     auth: Arc<Auth>,
-    policies: Known<Policy>,
-    bindings: Known<Value>,
+    policies: DecodedCache<Policy>,
+    bindings: DecodedCache<Value>,
 }
 
-/// A policy in force for a write, by one of its bindings.
-struct InForce {
+/// A policy that a binding activates for a request.
+struct ActiveBinding {
     policy: Arc<Policy>,
     binding: Arc<Value>,
 }
@@ -51,17 +51,17 @@ impl Policies {
     fn new(registry: Arc<Registry>, auth: Arc<Auth>, policies: &str, bindings: &str) -> Self {
         let stored = |plural: &str| format!("{plural}.{GROUP}");
         Self {
-            policies: Known::new(stored(policies), |object| Policy::read(&object).0),
-            bindings: Known::new(stored(bindings), Value::Object),
+            policies: DecodedCache::new(stored(policies), |object| Policy::read(&object).0),
+            bindings: DecodedCache::new(stored(bindings), Value::Object),
             registry,
             auth,
         }
     }
 
-    /// What is in force for a write, in the order of their names; with the namespace it is in, as it is now.
-    fn in_force(&self, attempt: &Attempt<'_>) -> (Vec<InForce>, Option<Value>) {
+    /// The active bindings for a request, sorted by policy and binding name; and the request's namespace.
+    fn active_bindings(&self, attempt: &AdmissionRequest<'_>) -> (Vec<ActiveBinding>, Option<Value>) {
         let cache = self.registry.cache();
-        // Most clusters have none. Policies are not held against what would mend them.
+        // Most clusters have no policies. Policies do not apply to policies, so that a wrong one can be repaired.
         if self.policies.is_empty(cache) || self.bindings.is_empty(cache) || is_exempt(attempt.resource) {
             return (Vec::new(), None);
         }
@@ -77,27 +77,29 @@ impl Policies {
                 let spec = &binding["spec"];
                 spec["policyName"] == *policy.name && target.matches(spec.get("matchResources"))
             });
-            found.extend(own.map(|binding| InForce { policy: policy.clone(), binding: binding.clone() }));
+            found.extend(
+                own.map(|binding| ActiveBinding { policy: policy.clone(), binding: binding.clone() }),
+            );
         }
         (found, namespace)
     }
 
-    /// The namespace that a write is in, as it is now.
-    fn namespace(&self, attempt: &Attempt<'_>) -> Option<Value> {
+    /// The current namespace of the request.
+    fn namespace(&self, attempt: &AdmissionRequest<'_>) -> Option<Value> {
         let name = attempt.namespace.filter(|_| !attempt.is_of("namespaces"))?;
         let object = self.registry.cache().get("namespaces", "", name)?;
         Some(Value::Object(object.decode()))
     }
 }
 
-impl InForce {
-    /// The name of the binding.
+impl ActiveBinding {
+    /// Returns the name of the binding.
     fn name(&self) -> &str {
         self.binding["metadata"]["name"].as_str().unwrap_or_default()
     }
 }
 
-/// True for what no policy decides about: policies.
+/// Whether the resource is a policy or binding.
 fn is_exempt(resource: &Resource) -> bool {
     let is_policy =
         |plural: &str| plural.ends_with("admissionpolicies") || plural.ends_with("admissionpolicybindings");

@@ -1,12 +1,12 @@
-//! MutatingAdmissionPolicies: what is changed of an object before it is written.
+//! The MutatingAdmissionPolicy plugin.
 
 use std::sync::Arc;
 
-use api::expressions::STEPS_AN_OBJECT;
+use api::expressions::OBJECT_COST_BUDGET;
 use api::strategy::Json;
 use api::{apply, patch};
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use apiserver::auth::Auth;
 use apiserver::registry::Registry;
 use async_trait::async_trait;
@@ -16,10 +16,10 @@ use serde_json::Value as Tree;
 use super::super::pods::forbidden;
 use super::compiled::{Mutation, Policy};
 use super::input::{self, Input};
-use super::{InForce, Policies, params};
+use super::{ActiveBinding, Policies, params};
 
-/// What of an object's metadata no policy may change.
-const FIXED: [&str; 8] = [
+/// Metadata that no policy may change.
+const IMMUTABLE_METADATA: [&str; 8] = [
     "name",
     "generateName",
     "namespace",
@@ -30,47 +30,46 @@ const FIXED: [&str; 8] = [
     "managedFields",
 ];
 
-/// The stock server's `MutatingAdmissionPolicy`. What others change later is not looked at again.
-pub struct Mutating(Policies);
+/// The stock plugin `MutatingAdmissionPolicy`; policies are not reinvoked after later mutations.
+pub struct MutatingAdmissionPolicy(Policies);
 
-impl Mutating {
-    /// Decides by the policies in that registry.
+impl MutatingAdmissionPolicy {
+    /// Applies the policies in this registry.
     pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
         let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
         Self(Policies::new(registry, auth, policies, bindings))
     }
 
-    /// Changes the object as a policy in force says.
+    /// Applies one active binding to the object.
     fn mutate_by(
         &self,
-        attempt: &mut Attempt<'_>,
+        attempt: &mut AdmissionRequest<'_>,
         namespace: Option<&Tree>,
-        of: &InForce,
+        of: &ActiveBinding,
         budget: &mut Budget,
     ) -> Result<(), String> {
         let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
         let all = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
         for params in &all {
             let input = Input::of(attempt, namespace, &self.0.auth);
-            *attempt.object = mutated(&of.policy, &input, &Value::from(params), attempt, budget)?;
+            *attempt.object = apply_mutations(&of.policy, &input, &Value::from(params), attempt, budget)?;
         }
         Ok(())
     }
 }
 
 #[async_trait]
-impl Admission for Mutating {
-    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+impl Admission for MutatingAdmissionPolicy {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if !matches!(attempt.operation, Operation::Create | Operation::Update) {
             return Ok(());
         }
-        let mut budget = Budget::of(STEPS_AN_OBJECT);
-        let (in_force, namespace) = self.0.in_force(attempt);
-        for of in in_force {
-            // What an earlier policy has changed may be nothing to this one, or the other way round: as the stock server
-            // does, what is in force is what was in force when the write came.
+        let mut budget = Budget::of(OBJECT_COST_BUDGET);
+        let (active_bindings, namespace) = self.0.active_bindings(attempt);
+        for of in active_bindings {
+            // As in the stock server, an earlier mutation does not change which bindings are active for this request.
             match self.mutate_by(attempt, namespace.as_ref(), &of, &mut budget) {
-                Err(why) if of.policy.fails => {
+                Err(why) if of.policy.fails_closed => {
                     let (policy, binding) = (&of.policy.name, of.name());
                     let why = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
                     return Err(forbidden(attempt, &why));
@@ -82,16 +81,16 @@ impl Admission for Mutating {
     }
 }
 
-/// The object after everything that a policy changes of it.
-fn mutated(
+/// Applies all mutations of a policy.
+fn apply_mutations(
     policy: &Policy,
     input: &Input,
     params: &Value,
-    attempt: &Attempt<'_>,
+    attempt: &AdmissionRequest<'_>,
     budget: &mut Budget,
 ) -> Result<Json, String> {
     let mut object = Json::clone(&attempt.object);
-    let Some(mut bindings) = input.seen(policy, params, budget)? else { return Ok(object) };
+    let Some(mut bindings) = input.bindings_for(policy, params, budget)? else { return Ok(object) };
     for (at, mutation) in policy.mutations.iter().enumerate() {
         let (Mutation::Configuration(program) | Mutation::Patch(program)) = mutation;
         let said = |why: &dyn std::fmt::Display| format!("mutation {at} resulted in error: {why}");
@@ -100,7 +99,7 @@ fn mutated(
         let tree = Tree::Object(object.clone());
         let new = match mutation {
             Mutation::Configuration(_) => {
-                apply::laid_over(&tree, &made, attempt.resource.shape()).map_err(|why| said(&why))?
+                apply::merge_over(&tree, &made, attempt.resource.shape()).map_err(|why| said(&why))?
             }
             Mutation::Patch(_) => patch::json::apply(tree, &made).map_err(|error| said(&error))?,
         };
@@ -114,7 +113,7 @@ fn mutated(
     Ok(object)
 }
 
-/// The new object with what no policy may change as it was.
+/// Restores the fields that no policy may change.
 fn kept(old: &Json, mut new: Json) -> Json {
     let keep = |old: &Json, new: &mut Json, fields: &[&str]| {
         for field in fields {
@@ -127,7 +126,7 @@ fn kept(old: &Json, mut new: Json) -> Json {
     keep(old, &mut new, &["apiVersion", "kind"]);
     let old = old.get("metadata").and_then(Tree::as_object).cloned().unwrap_or_default();
     match new.get_mut("metadata") {
-        Some(Tree::Object(metadata)) => keep(&old, metadata, &FIXED),
+        Some(Tree::Object(metadata)) => keep(&old, metadata, &IMMUTABLE_METADATA),
         _ => drop(new.insert("metadata".to_owned(), old.into())),
     }
     new

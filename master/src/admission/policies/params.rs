@@ -1,17 +1,17 @@
-//! The parameters of a policy: objects that its binding names or selects.
+//! The parameter objects of a policy binding.
 
 use apiserver::registry::Registry;
 use apiserver::selector::matches_selector;
-use apiserver::store::Scope;
+use apiserver::watch_cache::Scope;
 use serde_json::{Map, Value};
 
-/// How many objects one binding may bring along: each runs every expression anew.
+/// Maximum number of parameter objects per binding; each evaluates all expressions again.
 const MAX_PARAMS: usize = 100;
 
-/// What a binding gives its policy, each by itself; one `null` when it takes none.
+/// The parameter objects of a binding, one evaluation each; one `null` if the policy takes none.
 ///
 /// # Errors
-/// Why they are not to be had.
+/// The stock message if the parameters are missing or invalid.
 pub fn collect(
     registry: &Registry,
     kind: Option<&(String, String)>,

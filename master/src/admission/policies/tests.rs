@@ -1,9 +1,9 @@
-//! Which writes policies are for, and which policies are refused.
+//! Matching of writes, and rejected policies.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 
-use api::expressions::{self, STEPS_AN_OBJECT};
+use api::expressions::{self, OBJECT_COST_BUDGET};
 use api::strategy::Json;
 use apiserver::auth::{Auth, Issuer, ResourceAttributes, Signer};
 use apiserver::registry::Registry;
@@ -15,10 +15,10 @@ use http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::access::Question;
+use super::authorizer::Authorizer;
 use super::compiled::Policy;
 use super::matching::Target;
-use super::{Written, environment};
+use super::{PolicyValidation, environment};
 
 fn object(value: Value) -> Json {
     value.as_object().unwrap().clone()
@@ -73,7 +73,7 @@ fn a_policy_is_for_what_its_rules_say() {
         (json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}), "", true),
         (json!({"namespaceSelector": {"matchLabels": {"team": "b"}}}), "", false),
         (json!({"namespaceSelector": {}, "objectSelector": {}}), "", true),
-        // Whoever takes the label off does not get away with it.
+        // The old object is matched too, so removing the label does not evade the policy.
         (json!({"objectSelector": {"matchLabels": {"app": "old"}}}), "", true),
         (
             json!({"objectSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}}),
@@ -105,22 +105,22 @@ fn a_policy_is_for_what_its_rules_say() {
 fn decisions_cost_what_they_take() {
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
-    let auth = Auth::new(apiserver::store::Memory::new(1), signer, issuer);
+    let auth = Auth::new(apiserver::watch_cache::WatchCache::new(1), signer, issuer);
     let who = Identity::authenticated("jane", ["dev".to_owned()]);
-    let question = Question::new(auth, who, ResourceAttributes::default());
-    let bindings = Bindings::default().with("authorizer", cel::Value::foreign(question));
+    let question = Authorizer::new(auth, who, ResourceAttributes::default());
+    let bindings = Bindings::default().with("authorizer", cel::Value::opaque(question));
     for (times, is_told) in [(10, true), (1000, false)] {
         let source = format!(
             "lists.range({times}).all(i, !authorizer.group('').resource('pods').check('get').allowed())"
         );
         let environment = environment::with_authorizer(environment::of(false));
         let program = Program::compile(&source, &environment).unwrap();
-        let told = expressions::run(&program, &bindings, &mut Budget::of(STEPS_AN_OBJECT));
+        let told = expressions::run(&program, &bindings, &mut Budget::of(OBJECT_COST_BUDGET));
         assert_eq!(matches!(told, Ok(cel::Value::Bool(true))), is_told, "{times}: {told:?}");
     }
 }
 
-/// Whoever may write policies does not read by them what roles do not let them read.
+/// A policy must not give its author access to objects that RBAC denies.
 #[tokio::test]
 async fn parameters_are_for_those_who_may_read_them() {
     const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -130,7 +130,7 @@ async fn parameters_are_for_those_who_may_read_them() {
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let auth = Auth::new(registry.cache().clone(), signer, issuer);
     let version = Version { major: "1", minor: "36", git_version: "test" };
-    let written = Arc::new(Written::new(registry.clone(), auth));
+    let written = Arc::new(PolicyValidation::new(registry.clone(), auth));
     let router = Api::writable(registry, vec![written], version).router();
     let post = async |who: &str, path: &str, body: Value| {
         let group = if who == "admin" { "system:masters" } else { "dev" };
@@ -170,7 +170,7 @@ async fn parameters_are_for_those_who_may_read_them() {
         let reference = json!({"name": "a", "namespace": "default", "parameterNotFoundAction": "Deny"});
         let spec = json!({"policyName": name, "paramRef": reference, "validationActions": ["Deny"]});
         let binding = json!({"metadata": {"name": name}, "spec": spec});
-        // One without a policy, or a policy without parameters, may get one with any.
+        // Without a policy, or if the policy has no parameters, any `paramRef` is accepted.
         let is_allowed = who == "admin" || kind == "ConfigMap";
         let (told, message) = post(who, &format!("{PATH}/validatingadmissionpolicybindings"), binding).await;
         assert_eq!(told, if is_allowed { 201 } else { 422 }, "{name}: {message}");

@@ -1,10 +1,10 @@
-//! ValidatingAdmissionPolicies: what has to hold for a write to be made.
+//! The ValidatingAdmissionPolicy plugin.
 
 use std::sync::Arc;
 
-use api::expressions::{self, STEPS_AN_OBJECT};
+use api::expressions::{self, OBJECT_COST_BUDGET};
 use apiserver::Status;
-use apiserver::admission::{Admission, Attempt};
+use apiserver::admission::{Admission, AdmissionRequest};
 use apiserver::auth::Auth;
 use apiserver::registry::Registry;
 use async_trait::async_trait;
@@ -13,56 +13,56 @@ use serde_json::json;
 
 use super::compiled::{Policy, Validation};
 use super::input::{self, Input};
-use super::{InForce, Policies, params};
+use super::{ActiveBinding, Policies, params};
 
-/// The stock server's `ValidatingAdmissionPolicy`.
-pub struct Validating(Policies);
+/// The stock plugin `ValidatingAdmissionPolicy`.
+pub struct ValidatingAdmissionPolicy(Policies);
 
-/// Why a write does not pass.
+/// A failed validation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denial {
     pub message: String,
-    /// The reason the policy gives; empty for `Invalid`.
+    /// The reason in the policy; empty means `Invalid`.
     pub reason: String,
 }
 
-impl Validating {
-    /// Decides by the policies in that registry.
+impl ValidatingAdmissionPolicy {
+    /// Applies the policies in this registry.
     pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
         let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
         Self(Policies::new(registry, auth, policies, bindings))
     }
 
-    /// Every reason against a write that a policy in force gives.
+    /// The failed validations of one active binding.
     fn denials(
         &self,
-        attempt: &Attempt<'_>,
+        attempt: &AdmissionRequest<'_>,
         input: &Input,
-        of: &InForce,
+        of: &ActiveBinding,
         budget: &mut Budget,
     ) -> Result<Vec<Denial>, String> {
         let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
         let params = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
-        let each = params.iter().flat_map(|params| judge(&of.policy, input, &Value::from(params), budget));
+        let each = params.iter().flat_map(|params| evaluate(&of.policy, input, &Value::from(params), budget));
         Ok(each.collect())
     }
 }
 
 #[async_trait]
-impl Admission for Validating {
-    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        let (in_force, namespace) = self.0.in_force(attempt);
-        if in_force.is_empty() {
+impl Admission for ValidatingAdmissionPolicy {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let (active_bindings, namespace) = self.0.active_bindings(attempt);
+        if active_bindings.is_empty() {
             return Ok(());
         }
         let input = Input::of(attempt, namespace.as_ref(), &self.0.auth);
-        let mut budget = Budget::of(STEPS_AN_OBJECT);
+        let mut budget = Budget::of(OBJECT_COST_BUDGET);
         let mut first = None;
-        for of in &in_force {
+        for of in &active_bindings {
             let (policy, binding) = (&of.policy.name, of.name());
             let denials = match self.denials(attempt, &input, of, &mut budget) {
                 Ok(denials) => denials,
-                Err(_) if !of.policy.fails => continue,
+                Err(_) if !of.policy.fails_closed => continue,
                 Err(why) => {
                     let message = format!("failed to configure binding: {why}");
                     first = first.or(Some((policy, binding, Denial { message, reason: String::new() })));
@@ -88,10 +88,10 @@ impl Admission for Validating {
     }
 }
 
-/// Every reason against a write with these parameters.
-pub fn judge(policy: &Policy, input: &Input, params: &Value, budget: &mut Budget) -> Vec<Denial> {
-    let unsure = |message: String| policy.fails.then(|| Denial { message, reason: String::new() });
-    let bindings = match input.seen(policy, params, budget) {
+/// The failed validations with these parameters.
+pub fn evaluate(policy: &Policy, input: &Input, params: &Value, budget: &mut Budget) -> Vec<Denial> {
+    let unsure = |message: String| policy.fails_closed.then(|| Denial { message, reason: String::new() });
+    let bindings = match input.bindings_for(policy, params, budget) {
         Ok(Some(bindings)) => bindings,
         Ok(None) => return Vec::new(),
         Err(why) => return unsure(why).into_iter().collect(),
@@ -115,7 +115,7 @@ fn message(validation: &Validation, bindings: &Bindings, budget: &mut Budget) ->
     expressions::message(made, &validation.message, || format!("failed expression: {}", validation.text))
 }
 
-fn refusal(attempt: &Attempt<'_>, policy: &str, binding: &str, denial: &Denial) -> Status {
+fn refusal(attempt: &AdmissionRequest<'_>, policy: &str, binding: &str, denial: &Denial) -> Status {
     let why = format!(
         "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {}",
         denial.message

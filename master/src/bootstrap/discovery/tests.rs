@@ -1,4 +1,4 @@
-//! Files as the master writes them, and damaged.
+//! Discovery files, valid and damaged.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use jiff::ToSpan as _;
@@ -11,7 +11,7 @@ fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// A cluster's authorities, and a file that they made.
+/// The CAs of a cluster, and its discovery file.
 fn made() -> (tempfile::TempDir, Pki, String) {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), now()).unwrap();
@@ -22,14 +22,14 @@ fn made() -> (tempfile::TempDir, Pki, String) {
         authority: pki.root_pem(),
         retiring: String::new(),
     };
-    let text = Discovery::text(&info, &pki.elsewhere(&names, now()).unwrap());
+    let text = DiscoveryFile::text(&info, &pki.discovery_credentials(&names, now()).unwrap());
     (directory, pki, text)
 }
 
 #[test]
 fn what_the_master_writes_the_host_reads() {
     let (_directory, pki, text) = made();
-    let read = Discovery::read(&text, now()).unwrap();
+    let read = DiscoveryFile::read(&text, now()).unwrap();
     assert_eq!((read.info.authority, read.hash), (pki.root_pem(), pki.root_hash()));
     assert_eq!(read.serving.chain.len(), 2);
     assert_eq!(read.until, now() + (365 * 24).hours());
@@ -40,25 +40,25 @@ fn what_does_not_fit_together_is_refused() {
     let ((_one, _, good), (_other, _, foreign)) = (made(), made());
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     for (field, from, expected) in [
-        (KEY, Some(&foreign), "do not belong together"),
-        (CERTIFICATE, Some(&foreign), "do not belong together"),
+        (KEY, Some(&foreign), "do not match"),
+        (CERTIFICATE, Some(&foreign), "do not match"),
         ("certificateAuthority", Some(&foreign), "does not lead to certificateAuthority"),
-        (KEY, None, "holds no key"),
-        (CERTIFICATE, None, "holds no certificate"),
+        (KEY, None, "contains no key"),
+        (CERTIFICATE, None, "contains no certificate"),
         ("servers", None, "names no servers"),
     ] {
         let mut document = read(&good);
         document[field] = from.map_or(Value::Null, |from| read(from)[field].clone());
-        let fault = Discovery::read(&document.to_string(), now()).unwrap_err();
+        let fault = DiscoveryFile::read(&document.to_string(), now()).unwrap_err();
         assert!(fault.contains(expected), "{field}: {fault}");
     }
-    let late = Discovery::read(&good, now() + (366 * 24).hours()).unwrap_err();
+    let late = DiscoveryFile::read(&good, now() + (366 * 24).hours()).unwrap_err();
     assert!(late.contains("has expired"), "{late}");
 }
 
 proptest! {
     #[test]
     fn nothing_that_is_read_panics(text in any::<String>()) {
-        prop_assert!(Discovery::read(&text, now()).is_err());
+        prop_assert!(DiscoveryFile::read(&text, now()).is_err());
     }
 }

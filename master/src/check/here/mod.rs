@@ -1,4 +1,4 @@
-//! Looks into the directory of a master that is on this machine. Decides nothing, changes nothing.
+//! Reads the data directory of a master on this machine, without changing it.
 
 pub mod certificates;
 pub mod disk;
@@ -18,35 +18,35 @@ use self::disk::Room;
 use self::secrets::Secret;
 use crate::backup::SOCKET;
 use crate::data_dir::DataDir;
-use crate::pki::{self, Life};
+use crate::pki::{self, Validity};
 use crate::store::DIRECTORY;
 
-/// What a directory holds.
+/// Contents of a data directory.
 #[derive(Clone, Debug)]
 pub struct Here {
-    /// The directory.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// It is there.
+    /// The directory exists.
     pub exists: bool,
-    /// A master runs on it.
+    /// A master is running on it.
     pub runs: bool,
-    /// What nodes were told of where the master is.
+    /// Advertised address of the master.
     pub advertised: Option<SocketAddr>,
-    /// Its certificates, those that are there.
+    /// Certificate files that exist.
     pub certificates: Vec<Read>,
-    /// The root that is not retired yet, where there is one.
+    /// The previous root during a CA rotation.
     pub retiring: Option<Read>,
-    /// The names of the authorities of the root of now, the one that signs first; none where it cannot be read.
+    /// Names of the intermediate CAs of the current root, the signing one first; empty if they cannot be read.
     pub signers: Vec<String>,
-    /// Its files that hold keys, those that are there.
+    /// Files with private keys that exist.
     pub secrets: Vec<Secret>,
-    /// The room of its disk.
+    /// Free disk space.
     pub room: Result<Room, String>,
-    /// Bytes of the store in it; `None` when there is none, or nobody may look.
+    /// Size of the embedded store; `None` if there is none or it cannot be read.
     pub store_bytes: Option<u64>,
 }
 
-/// Looks.
+/// Reads the directory.
 pub fn look(path: &Path) -> Here {
     let directory = DataDir::at(path);
     let own = directory.pki();
@@ -58,14 +58,14 @@ pub fn look(path: &Path) -> Here {
     Here {
         path: path.to_owned(),
         exists: path.is_dir(),
-        // The socket is closed with the process, and whether it is open tells without taking the lock from one that starts.
+        // The socket closes with the process. Connecting to it does not take the lock from a master that is starting.
         runs: UnixStream::connect(path.join(SOCKET)).is_ok(),
         advertised: directory.advertised().ok(),
         certificates: files.filter_map(|path| read(&path)).collect(),
         retiring: read(&own.join(pki::rotate::RETIRING)),
-        signers: pki::rotate::below_root(&own)
+        signers: pki::rotate::intermediates_below_root(&own)
             .iter()
-            .filter_map(|der| Some(Life::of(der).ok()?.name))
+            .filter_map(|der| Some(Validity::of(der).ok()?.name))
             .collect(),
         secrets: keys.filter_map(|path| secret(&path)).collect(),
         room: room(path),
@@ -73,17 +73,17 @@ pub fn look(path: &Path) -> Here {
     }
 }
 
-/// A file of certificates; `None` where there is none.
+/// Reads a certificate file; `None` if it does not exist.
 fn read(path: &Path) -> Option<Read> {
-    let lives = match pki::files::read(path) {
+    let validities = match pki::files::read(path) {
         Ok(None) => return None,
-        Ok(Some(pem)) => pki::lives(&pem).map_err(|fault| format!("it {fault}")),
+        Ok(Some(pem)) => pki::validities(&pem).map_err(|fault| format!("it {fault}")),
         Err(error) => Err(error.to_string()),
     };
-    Some(Read { file: path.display().to_string(), lives })
+    Some(Read { file: path.display().to_string(), validities })
 }
 
-/// A file with a key; `None` where there is none, or nobody may look.
+/// Reads the mode of a key file; `None` if it does not exist or cannot be read.
 fn secret(path: &Path) -> Option<Secret> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
     Some(Secret { file: path.display().to_string(), mode })
@@ -93,12 +93,12 @@ fn room(path: &Path) -> Result<Room, String> {
     let found = statvfs(path).map_err(|error| error.to_string())?;
     Ok(Room {
         free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-        // File systems without inodes have none and need none.
+        // File systems without inodes report 0.
         free_files: (found.f_files > 0).then_some(found.f_favail),
     })
 }
 
-/// The files right in a directory, all together.
+/// Total size of the files in a directory.
 fn bytes_of(directory: &Path) -> Option<u64> {
     match fs::read_dir(directory) {
         Ok(entries) => {

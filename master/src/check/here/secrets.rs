@@ -1,26 +1,24 @@
-//! Whether files that hold keys are for their owner alone. Pure.
+//! Checks that only the owner can access files with private keys. Pure.
 
 use super::super::finding::Finding;
 use crate::pki::files::OTHERS;
 
-/// A file that holds a key, or everything a cluster keeps secret.
+/// A file with a private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
-    /// Its path.
+    /// Path.
     pub file: String,
-    /// Who may do what with it.
+    /// Permission bits.
     pub mode: u32,
 }
 
-/// The files that others may look into.
+/// Findings for files that others can access.
 pub fn findings(secrets: &[Secret]) -> Vec<Finding> {
     let open = secrets.iter().filter(|secret| secret.mode & OTHERS != 0);
     open.map(|Secret { file, mode }| {
-        let what = format!("is not for its owner alone (mode {:o})", mode & 0o777);
-        let remedy =
-            format!("`chmod 600 {file}`; if somebody may have read it, what it opens has to be made anew");
-        Finding::problem(file.as_str(), what, remedy)
-            .because("whoever has the key in it is whom it names, or makes anybody")
+        let what = format!("is accessible to other users (mode {:o})", mode & 0o777);
+        let remedy = format!("`chmod 600 {file}`; if the key may be compromised, replace it");
+        Finding::problem(file.as_str(), what, remedy).because("its private key gives access to the cluster")
     })
     .collect()
 }

@@ -1,80 +1,80 @@
-//! Roles that everybody has and nobody should: of those who have not said who they are, and of accounts that come by themselves. Pure.
+//! Checks role bindings that grant too much: to anonymous users, to all users, or to default service accounts. Pure.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use apiserver::auth::rbac::stock;
-use serde_json::Value;
+use apiserver::auth::rbac::bootstrap_policy;
+use serde::Deserialize as _;
 
 use super::World;
-use super::field::{list, part, text};
 use crate::check::finding::{Finding, Severity, Subject};
-use crate::controllers::Object;
+use crate::objects::rbac::{self, RoleBinding};
 
-/// Who somebody is who has not said it: a user and a group.
+/// User and group of unauthenticated requests.
 const ANONYMOUS: &[&str] = &["system:anonymous", "system:unauthenticated"];
-/// Groups that hold every account, or everybody with any certificate or token.
+/// Groups of all authenticated users and of all service accounts.
 const EVERYBODY: &[&str] = &["system:authenticated", "system:serviceaccounts"];
-/// The role that may do everything.
+/// The role that allows everything.
 const EVERYTHING: &str = "cluster-admin";
-/// What kubeadm and those who follow it give to everybody: the document that nodes join by.
+/// The role that kubeadm grants to anonymous users, so that nodes can read cluster-info.
 const JOINING: (&str, &str) = ("kube-public", "kubeadm:bootstrap-signer-clusterinfo");
 
-/// Roles of the stock that everybody has.
+/// Stock roles that are bound to unauthenticated users.
 static STOCK: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let bindings = stock::objects().into_iter().map(|(_, object)| Value::Object(object));
-    let of_all = bindings.filter(|binding| {
-        let subjects = binding.get("subjects").and_then(Value::as_array).into_iter().flatten();
-        subjects.into_iter().any(|subject| ANONYMOUS.contains(&part(subject, "name")))
-    });
-    of_all.map(|binding| part(&binding, "/roleRef/name").to_owned()).collect()
+    let objects = bootstrap_policy::objects().into_iter();
+    let bindings = objects.filter_map(|(_, object)| RoleBinding::deserialize(&object).ok());
+    let of_all =
+        bindings.filter(|binding| binding.subjects.iter().any(|one| ANONYMOUS.contains(&&*one.name)));
+    of_all.map(|binding| binding.role_ref.name.into()).collect()
 });
 
-/// What is wrong with who may do what.
+/// Findings for all role bindings.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let kinds = [("clusterrolebindings", "ClusterRoleBinding"), ("rolebindings", "RoleBinding")];
-    let all = kinds.into_iter().flat_map(|(plural, kind)| world.of(plural).iter().map(move |of| (kind, of)));
+    let lists = &world.lists;
+    let cluster_wide = lists.cluster_role_bindings.iter().map(|binding| ("ClusterRoleBinding", binding));
+    let all = cluster_wide.chain(lists.role_bindings.iter().map(|binding| ("RoleBinding", binding)));
     all.flat_map(|(kind, binding)| {
-        list(binding, "/subjects").iter().filter_map(move |subject| of_subject(kind, binding, subject))
+        binding.subjects.iter().filter_map(move |subject| of_subject(kind, binding, subject))
     })
     .collect()
 }
 
-fn of_subject(kind: &'static str, binding: &Object, subject: &Value) -> Option<Finding> {
-    let (whose, who) = (part(subject, "kind"), part(subject, "name"));
-    let (role_kind, role) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
+fn of_subject(kind: &'static str, binding: &RoleBinding, subject: &rbac::Subject) -> Option<Finding> {
+    let (whose, who) = (&*subject.kind, &*subject.name);
+    let (role_kind, role) = (&*binding.role_ref.kind, &*binding.role_ref.name);
+    let namespace = &*binding.metadata.namespace;
     let delete =
-        format!("if nobody meant that, `kubectl delete {} {}`", kind.to_lowercase(), namespaced(binding));
+        format!("if this is not intended, `kubectl delete {} {}`", kind.to_lowercase(), namespaced(binding));
     let found = |severity: Severity, what: String| {
-        Some(Finding::problem(Subject::of(kind, binding), what, delete.clone()).graded(severity))
+        Some(Finding::problem(Subject::of(kind, &binding.metadata), what, delete.clone()).graded(severity))
     };
     if whose != "ServiceAccount" && ANONYMOUS.contains(&who) {
         let is_stock = role_kind == "ClusterRole" && STOCK.contains(role);
-        let is_joining = (binding.namespace.as_str(), role) == JOINING;
-        let what = format!("gives the {role_kind} {role} to everybody who reaches the port ({who})");
+        let is_joining = (namespace, role) == JOINING;
+        let what = format!("grants the {role_kind} {role} to unauthenticated users ({who})");
         return if is_stock || is_joining { None } else { found(Severity::Problem, what) };
     }
-    if role_kind != "ClusterRole" || role != EVERYTHING || !binding.namespace.is_empty() {
+    if role_kind != "ClusterRole" || role != EVERYTHING || !namespace.is_empty() {
         return None;
     }
     match whose {
         "Group" if EVERYBODY.contains(&who) || who.starts_with("system:serviceaccounts:") => {
-            found(Severity::Problem, format!("lets everybody of {who} do everything"))
+            found(Severity::Problem, format!("grants cluster-admin to all of {who}"))
         }
         "ServiceAccount" if who == "default" => {
-            let namespace = part(subject, "namespace");
+            let namespace = &subject.namespace;
             found(
                 Severity::Warning,
-                format!("lets every pod of {namespace} without an account of its own do everything"),
+                format!("grants cluster-admin to all pods of {namespace} without their own service account"),
             )
         }
         _ => None,
     }
 }
 
-fn namespaced(binding: &Object) -> String {
-    match binding.namespace.as_str() {
-        "" => binding.name.clone(),
-        namespace => format!("-n {namespace} {}", binding.name),
+fn namespaced(binding: &RoleBinding) -> String {
+    match &*binding.metadata.namespace {
+        "" => binding.metadata.name.to_string(),
+        namespace => format!("-n {namespace} {}", binding.metadata.name),
     }
 }

@@ -1,56 +1,52 @@
-//! Disruption budgets that block every eviction: a drain of a node waits for them for ever. Pure.
+//! Checks PodDisruptionBudgets that block every eviction, so that draining a node never ends. Pure.
 
 use std::collections::{BTreeSet, HashSet};
 
-use apiserver::selector;
-use serde_json::{Map, Value};
-
-use super::field::{condition, text};
-use super::nodes::is_cordoned;
-use super::{World, pods};
+use super::World;
+use super::field::{condition, why};
+use super::kinds::Pod;
 use crate::check::finding::{Finding, Subject, counted};
-use crate::controllers::Object;
+use crate::objects::IntOrString;
+use crate::objects::workload::PodDisruptionBudget;
 
-/// What is wrong with budgets.
+/// Findings for all PodDisruptionBudgets.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let cordoned = world.of("nodes").iter().filter(|node| is_cordoned(node));
-    let cordoned: HashSet<&str> = cordoned.map(|node| node.name.as_str()).collect();
-    let running: Vec<&Object> = world
-        .of("pods")
-        .iter()
-        .filter(|pod| !pod.is_ending && text(pod, "/status/phase") == "Running")
-        .collect();
-    let found = |budget: &Object| {
-        let none = Map::new();
-        let selector = budget.kept("/spec/selector").unwrap_or(&Value::Null);
-        let is_held = |pod: &&&Object| {
-            pod.namespace == budget.namespace
-                && selector::matches_selector(selector, pods::labels(pod).unwrap_or(&none))
+    let cordoned = world.lists.nodes.iter().filter(|node| node.spec.unschedulable);
+    let cordoned: HashSet<&str> = cordoned.map(|node| &*node.metadata.name).collect();
+    let is_running = |pod: &&Pod| !pod.metadata.is_terminating() && &*pod.status.phase == "Running";
+    let running: Vec<&Pod> = world.lists.pods.iter().filter(is_running).collect();
+    let found = |budget: &PodDisruptionBudget| {
+        let is_held = |pod: &&&Pod| {
+            pod.metadata.namespace == budget.metadata.namespace
+                && budget
+                    .spec
+                    .selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.matches(&pod.metadata.labels))
         };
-        let held: Vec<&Object> = running.iter().filter(is_held).copied().collect();
-        let nobodys = held.iter().filter(|pod| !pod.owners.iter().any(|owner| owner.controls)).count();
+        let held: Vec<&Pod> = running.iter().filter(is_held).copied().collect();
+        let nobodys = held.iter().filter(|pod| pod.metadata.controller().is_none()).count();
         let why = blocks(budget, nobodys)?;
-        let leaving =
-            held.iter().map(|pod| text(pod, "/spec/nodeName")).filter(|node| cordoned.contains(node));
+        let leaving = held.iter().map(|pod| &*pod.spec.node_name).filter(|node| cordoned.contains(node));
         Some(finding(budget, &leaving.collect::<Vec<_>>(), why))
     };
-    world.of("poddisruptionbudgets").iter().filter_map(found).collect()
+    world.lists.pod_disruption_budgets.iter().filter_map(found).collect()
 }
 
-/// Why a budget lets nobody go.
+/// Why a budget allows no eviction.
 struct Why {
     cause: String,
     remedy: &'static str,
-    /// It does not pass when pods become ready.
+    /// The block remains even if all pods become ready.
     stays: bool,
 }
 
-/// A drain that nobody ends is a problem; that there could be one, a warning. Of each pod that is to leave, its node.
-fn finding(budget: &Object, leaving: &[&str], Why { cause, remedy, stays }: Why) -> Finding {
-    let subject = Subject::of("PodDisruptionBudget", budget);
+/// A blocked drain is a problem, a possible one a warning. `leaving` has the node of each pod that should be evicted.
+fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, stays }: Why) -> Finding {
+    let subject = Subject::of("PodDisruptionBudget", &budget.metadata);
     let nodes: BTreeSet<&str> = leaving.iter().copied().collect();
     let Some(first) = nodes.first() else {
-        return Finding::warning(subject, "lets no pod be evicted, so that a drain never ends", remedy)
+        return Finding::warning(subject, "allows no eviction, so that a drain never ends", remedy)
             .because(cause);
     };
     let more = match nodes.len() {
@@ -58,7 +54,8 @@ fn finding(budget: &Object, leaving: &[&str], Why { cause, remedy, stays }: Why)
         many => format!(" and {}", counted(many.saturating_sub(1), "other")),
     };
     let pods = counted(leaving.len(), "pod");
-    let what = format!("lets no pod be evicted, and {pods} on {first}{more}, which is cordoned, cannot go");
+    let what =
+        format!("allows no eviction, and {pods} on {first}{more}, which is cordoned, cannot be evicted");
     match stays {
         true => Finding::problem(subject, what, remedy),
         false => Finding::warning(subject, what, remedy),
@@ -66,54 +63,59 @@ fn finding(budget: &Object, leaving: &[&str], Why { cause, remedy, stays }: Why)
     .because(cause)
 }
 
-/// Why it lets nobody go, if so; so many of its pods were made by nobody who would make them again.
-fn blocks(budget: &Object, nobodys: usize) -> Option<Why> {
-    // What is not written is zero.
-    let number =
-        |field: &str| budget.kept(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default();
-    let (expected, healthy, wanted) =
-        (number("expectedPods"), number("currentHealthy"), number("desiredHealthy"));
+/// Why the budget allows no eviction, if so. `nobodys` is the number of its pods without a controller.
+fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
+    let status = &budget.status;
+    let (expected, healthy, wanted) = (status.expected_pods, status.current_healthy, status.desired_healthy);
     if never(budget) {
-        let remedy = "let it spare one: maxUnavailable: 1, or minAvailable below the number of pods";
-        return Some(Why { cause: "it says so for any number of pods".to_owned(), remedy, stays: true });
+        let remedy = "allow one disruption: maxUnavailable: 1, or minAvailable below the number of pods";
+        return Some(Why {
+            cause: "its spec allows none for any number of pods".to_owned(),
+            remedy,
+            stays: true,
+        });
     }
-    let allowed = condition(budget, "DisruptionAllowed");
-    if allowed.status == "False" && allowed.reason == "SyncFailed" {
-        let remedy = "say minAvailable as a number, which needs to know nothing but the pods; or see to what keeps them (a ReplicaSet, a \
-                      StatefulSet), which is not there";
-        return Some(Why { cause: allowed.why(), remedy, stays: true });
+    let allowed = condition(&status.conditions, "DisruptionAllowed");
+    if &*allowed.status == "False" && &*allowed.reason == "SyncFailed" {
+        let remedy = "set minAvailable to a number, which does not depend on a controller; or restore the missing controller (a ReplicaSet, a \
+                      StatefulSet)";
+        return Some(Why { cause: why(allowed), remedy, stays: true });
     }
-    if number("disruptionsAllowed") > 0 {
+    if status.disruptions_allowed > 0 {
         return None;
     }
     if expected == 0 {
-        let is_number = budget.kept("/spec/minAvailable").is_some_and(Value::is_number);
+        let is_number = matches!(budget.spec.min_available, Some(IntOrString::Int(_)));
         let cause = format!(
-            "{} made by nobody (no ReplicaSet or the like), and maxUnavailable and percentages count those alone that are",
-            if nobodys == 1 { "1 of its pods was".to_owned() } else { format!("{nobodys} of its pods were") }
+            "{} without a controller (such as a ReplicaSet), and maxUnavailable and percentages only count pods with one",
+            if nobodys == 1 { "1 of its pods is".to_owned() } else { format!("{nobodys} of its pods are") }
         );
-        let remedy = "say minAvailable as a number, less than there are pods";
+        let remedy = "set minAvailable to a number below the number of pods";
         return (nobodys > 0 && !is_number).then_some(Why { cause, remedy, stays: true });
     }
     Some(if expected < wanted {
-        let cause = format!("there are {expected} pods and {wanted} have to be healthy");
-        Why { cause, remedy: "run more of them, or let minAvailable be less", stays: true }
+        let cause = format!("{wanted} pods must be healthy, and there are {expected}");
+        Why { cause, remedy: "run more pods, or lower minAvailable", stays: true }
     } else if healthy < wanted {
-        let cause = format!("{healthy} of its pods are healthy and {wanted} have to be");
-        Why { cause, remedy: "mend the pods that are not ready", stays: false }
+        let cause = format!("{healthy} of its pods are healthy, and {wanted} must be");
+        Why { cause, remedy: "fix the pods that are not ready", stays: false }
     } else {
-        let cause = format!("{wanted} of {expected} pods have to be healthy");
+        let cause = format!("{wanted} of {expected} pods must be healthy");
         let remedy = match nobodys {
-            0 => "run one pod more, or let it spare one (maxUnavailable: 1)",
-            _ => "run one pod more, or let minAvailable be less than there are pods",
+            0 => "run one more pod, or allow one disruption (maxUnavailable: 1)",
+            _ => "run one more pod, or set minAvailable below the number of pods",
         };
         Why { cause, remedy, stays: true }
     })
 }
 
-/// It allows none, however many pods there are.
-fn never(budget: &Object) -> bool {
-    let spec = |field: &str| budget.kept(&format!("/spec/{field}"));
-    let spares_none = spec("maxUnavailable").is_some_and(|most| *most == 0 || *most == "0%");
-    spares_none || spec("minAvailable").is_some_and(|least| *least == "100%")
+/// True if the budget allows no eviction for any number of pods.
+fn never(budget: &PodDisruptionBudget) -> bool {
+    let spares_none = match &budget.spec.max_unavailable {
+        Some(IntOrString::Int(most)) => *most == 0,
+        Some(IntOrString::String(most)) => &**most == "0%",
+        None => false,
+    };
+    let least = &budget.spec.min_available;
+    spares_none || matches!(least, Some(IntOrString::String(least)) if &**least == "100%")
 }

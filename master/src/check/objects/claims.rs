@@ -1,43 +1,47 @@
-//! Claims that have no volume: pods that use them wait. Pure.
+//! Checks PersistentVolumeClaims without a volume, which block their pods. Pure.
 
 use std::collections::HashMap;
 
-use super::field::text;
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
+use crate::objects::volume::{PersistentVolumeClaim, StorageClass};
 
-/// What is wrong with claims.
+/// Findings for all claims.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let classes: HashMap<&str, &Object> =
-        world.of("storageclasses").iter().map(|class| (class.name.as_str(), class)).collect();
-    let claims = world.of("persistentvolumeclaims").iter().filter(|claim| !claim.is_ending);
-    claims.filter_map(|claim| of_claim(&classes, claim, world.since(&claim.created) > PATIENCE)).collect()
+    let classes: HashMap<&str, &StorageClass> =
+        world.lists.storage_classes.iter().map(|class| (&*class.metadata.name, class)).collect();
+    let claims = world.lists.persistent_volume_claims.iter().filter(|claim| !claim.metadata.is_terminating());
+    let is_late = |claim: &PersistentVolumeClaim| world.since(claim.metadata.creation_timestamp) > PATIENCE;
+    claims.filter_map(|claim| of_claim(&classes, claim, is_late(claim))).collect()
 }
 
-fn of_claim(classes: &HashMap<&str, &Object>, claim: &Object, is_late: bool) -> Option<Finding> {
-    let subject = Subject::of("PersistentVolumeClaim", claim);
-    let class = text(claim, "/spec/storageClassName");
+fn of_claim(
+    classes: &HashMap<&str, &StorageClass>,
+    claim: &PersistentVolumeClaim,
+    is_late: bool,
+) -> Option<Finding> {
+    let subject = Subject::of("PersistentVolumeClaim", &claim.metadata);
+    let class = claim.spec.storage_class_name.as_deref().unwrap_or_default();
     let pending = |remedy: &str| Finding::problem(subject.clone(), "is Pending", remedy);
-    match (text(claim, "/status/phase"), classes.get(class)) {
+    match (&*claim.status.phase, classes.get(class)) {
         ("Bound", _) => None,
         ("Lost", _) => {
-            let remedy = "bring the volume back, or delete the claim; what was on it is gone with it";
+            let remedy = "restore the volume, or delete the claim; its data is lost with the volume";
             Some(Finding::problem(subject, "has lost its volume", remedy))
         }
         (_, None) if class.is_empty() => is_late.then(|| {
-            pending("make a PersistentVolume that fits, or name a storage class")
-                .because("it names no storage class, and no volume is there that fits")
+            pending("create a matching PersistentVolume, or set a storage class")
+                .because("it has no storage class, and no volume matches")
         }),
         (_, None) => Some(
-            pending("make the storage class, or correct the claim's storageClassName")
+            pending("create the storage class, or correct the claim's storageClassName")
                 .because(format!("there is no storage class {class}")),
         ),
-        // It waits for the first pod that uses it, which is how it should be.
-        (_, Some(class)) if text(class, "/volumeBindingMode") == "WaitForFirstConsumer" => None,
+        // The claim waits for its first consumer, as intended.
+        (_, Some(class)) if &*class.volume_binding_mode == "WaitForFirstConsumer" => None,
         (_, Some(of)) => is_late.then(|| {
-            pending("look whether that provisioner runs, and at the events of the claim")
-                .because(format!("{} of the class {class} has made no volume", text(of, "/provisioner")))
+            pending("check that the provisioner runs, and see the events of the claim")
+                .because(format!("{} of the class {class} has created no volume", of.provisioner))
         }),
     }
 }

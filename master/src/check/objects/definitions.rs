@@ -1,38 +1,40 @@
-//! CustomResourceDefinitions whose kinds are not served, or not under the names they ask for. Pure.
+//! Checks CustomResourceDefinitions that are not served or whose names are not accepted. Pure.
 
-use super::field::{condition, text};
+use super::field::{condition, why};
+use super::kinds::Conditioned;
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
 
-/// What is wrong with definitions.
+/// Findings for all CustomResourceDefinitions.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let definitions = world.of("customresourcedefinitions").iter();
+    let definitions = world.lists.custom_resource_definitions.iter();
     definitions.filter_map(|definition| of_definition(world, definition)).collect()
 }
 
-fn of_definition(world: &World, definition: &Object) -> Option<Finding> {
-    let subject = Subject::of("CustomResourceDefinition", definition);
-    let (names, established) = (condition(definition, "NamesAccepted"), condition(definition, "Established"));
-    let structural = condition(definition, "NonStructuralSchema");
-    if definition.is_ending {
-        let is_late = world.since(text(definition, "/metadata/deletionTimestamp")) > PATIENCE;
-        let remedy = "finalizers hold objects of it: start what takes them off, or take them off yourself";
+fn of_definition(world: &World, definition: &Conditioned) -> Option<Finding> {
+    let Conditioned { metadata, status } = definition;
+    let subject = Subject::of("CustomResourceDefinition", metadata);
+    let condition = |kind: &str| condition(&status.conditions, kind);
+    let (names, established) = (condition("NamesAccepted"), condition("Established"));
+    let structural = condition("NonStructuralSchema");
+    if metadata.is_terminating() {
+        let is_late = world.since(metadata.deletion_timestamp) > PATIENCE;
+        let remedy =
+            "finalizers block its objects: start the controllers that remove them, or remove them manually";
         return is_late.then(|| {
-            Finding::problem(subject, "is to be gone and is not", remedy)
-                .because(condition(definition, "Terminating").why())
+            Finding::problem(subject, "is stuck in deletion", remedy).because(why(condition("Terminating")))
         });
     }
-    if names.status == "False" {
-        let remedy = "rename it, or delete the definition that has the name";
-        return Some(Finding::problem(subject, "does not get its names", remedy).because(names.why()));
+    if &*names.status == "False" {
+        let remedy = "rename it, or delete the definition that uses the name";
+        return Some(Finding::problem(subject, "has names that are in use", remedy).because(why(names)));
     }
-    if !established.holds() && world.since(&definition.created) > PATIENCE {
-        let remedy = "the master's log says why; the definition written again is looked at again";
-        return Some(Finding::problem(subject, "is not served", remedy).because(established.why()));
+    if !established.is_true() && world.since(metadata.creation_timestamp) > PATIENCE {
+        let remedy = "the master's log says why; update the definition to retry";
+        return Some(Finding::problem(subject, "is not served", remedy).because(why(established)));
     }
-    structural.holds().then(|| {
-        let remedy = "correct its schema as the message says";
-        Finding::warning(subject, "has a schema that is not structural", remedy).because(structural.why())
+    structural.is_true().then(|| {
+        let remedy = "correct its schema according to the message";
+        Finding::warning(subject, "has a non-structural schema", remedy).because(why(structural))
     })
 }

@@ -1,58 +1,96 @@
-//! Warnings of the last hour, by reason: how often, of how many objects, and the latest one. What has passed since is not told of:
-//! something went well with the object later, it has become ready, or it is gone. Of a Node much is told that has nothing to do with
-//! each other, so there only what ends a warning ends it. Pure.
+//! Summarizes recent Warning events by reason.
+//!
+//! A warning is resolved by a later success of the object, when the object becomes ready or is deleted, or if it is not
+//! repeated. Events of a Node are about unrelated things, so only the matching event resolves a warning. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::World;
-use super::field::{condition, joined, text};
+use super::field::{condition, joined};
+use super::kinds::Event;
 use crate::check::finding::{Finding, counted};
-use crate::controllers::{Object, happened};
+use crate::objects::{Condition, List, ObjectMeta};
 
-/// How far back events are told of; a server keeps them about as long.
-const LATELY: SignedDuration = SignedDuration::from_hours(1);
-/// Normal events that do not say that anything went well.
+/// A warning that is not repeated within this time is resolved. The longest backoff of stock controllers is 1,000 s,
+/// and our kubelet repeats warnings about its cluster every ten minutes.
+const REPEATED_WITHIN: SignedDuration = SignedDuration::from_mins(20);
+/// How long a warning counts that is not repeated. API servers keep events about as long.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// Reasons of warnings that are not repeated.
+const GIVEN_ONCE: &[&str] = &[MIRROR, "PodNetworkFailed", "PodsMissing"];
+/// A static pod without a mirror pod. The Pod does not exist in the API, which does not resolve the warning.
+const MIRROR: &str = "FailedMirrorPod";
+/// Normal events that do not mean success.
 const TRIES: &[&str] = &["BackOff", "Killing", "Pulling"];
 
-/// What a kubelet tells of its Node when something is well again, and the warnings that this ends. Who warns of the cluster warns
-/// again every ten minutes while it lasts; trouble of the network of pods is told once, and that all of it is over.
+/// Events by which a kubelet reports recovery, and the warnings that they resolve. Warnings about the cluster are
+/// repeated every ten minutes. Pod network trouble is reported once, and so is its end.
 const MENDS: &[(&str, &[&str])] = &[
-    ("CertificateInUse", &["CertificateForeign", "CertificateRefused", "CertificateTrouble"]),
-    ("ClusterChanged", &["ClusterChanged", "ClusterInfoDoubted", "ClusterInfoTrouble"]),
-    ("ClusterTroubleOver", &["ClusterTrouble"]),
-    ("MasterBack", &["ClusterUnheard", "LeaseNotRenewed", "NodeNotRegistered", "PodsNotTold"]),
+    ("CertificateInUse", &["CertificateIssuerUnknown", "CertificateDenied", "CertificateRequestFailed"]),
+    ("ClusterChanged", &["ClusterChanged", "ClusterInfoUnconfirmed", "ClusterInfoFailed"]),
+    ("ClusterAccessRestored", &["ClusterAccessInvalid"]),
+    (
+        "APIServerReachable",
+        &["NodeWatchFailed", "LeaseNotRenewed", "NodeNotRegistered", "PodStatusesNotSent"],
+    ),
+    ("NodeNameFree", &["NodeNameInUse"]),
     ("NodeReady", &["NodeNotReady"]),
-    ("NodeRegistered", &["MasterDoubted", "NodeNotRegistered"]),
-    ("NodesShown", &["NodesNotShown"]),
-    ("PodNetworkTroubleOver", &["PodNetworkTrouble"]),
-    ("PodsClaimed", &["PodsUnclaimed"]),
+    ("NodeRegistered", &["NodeUnknownToAPIServer", "NodeNotRegistered"]),
+    ("NodesListed", &["NodesNotListed"]),
+    ("PodNetworkRecovered", &["PodNetworkFailed"]),
+    ("PodsFound", &["PodsMissing"]),
+    ("PodsListed", &["PodsNotListed"]),
 ];
-/// Warnings that end when a Node becomes ready: its engine answers, and its cluster is told so.
+/// Warnings that a ready Node resolves.
 const NOT_READY: &[&str] = &["NodeNotReady", "NodeNotRegistered"];
-/// Each is got and kept for itself, under the same reasons.
+/// Both certificates use the same reasons.
 const CERTIFICATES: &[&str] = &["client certificate", "serving certificate"];
+
+/// Reasons that kubelets before version 0.2 use, and their present names. To be removed in version 0.3, when no such
+/// kubelet is supported any more.
+const FORMER_REASONS: &[(&str, &str)] = &[
+    ("CertificateForeign", "CertificateIssuerUnknown"),
+    ("CertificateRefused", "CertificateDenied"),
+    ("CertificateTrouble", "CertificateRequestFailed"),
+    ("ClusterInfoDoubted", "ClusterInfoUnconfirmed"),
+    ("ClusterInfoTrouble", "ClusterInfoFailed"),
+    ("ClusterTrouble", "ClusterAccessInvalid"),
+    ("ClusterTroubleOver", "ClusterAccessRestored"),
+    ("ClusterUnheard", "NodeWatchFailed"),
+    ("MasterBack", "APIServerReachable"),
+    ("MasterDoubted", "NodeUnknownToAPIServer"),
+    ("NodesNotShown", "NodesNotListed"),
+    ("NodesShown", "NodesListed"),
+    ("PodNetworkTrouble", "PodNetworkFailed"),
+    ("PodNetworkTroubleOver", "PodNetworkRecovered"),
+    ("PodsClaimed", "PodsFound"),
+    ("PodsNotTold", "PodStatusesNotSent"),
+    ("PodsUnclaimed", "PodsMissing"),
+];
 
 /// Events of one reason.
 #[derive(Default)]
 struct Group<'a> {
     count: usize,
     objects: BTreeSet<String>,
-    latest: Option<(Timestamp, &'a Object)>,
+    latest: Option<(Timestamp, &'a Event)>,
 }
 
-/// What warnings there were, the most frequent first.
+/// Findings by reason, the most frequent first.
 pub fn findings(world: &World) -> Vec<Finding> {
     let passed = Passed::of(world);
     let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
-    for event in world.of("events").iter().filter(|event| text(event, "/type") == "Warning") {
-        let Some(at) = happened(event).filter(|at| world.now.duration_since(*at) <= LATELY) else { continue };
+    for event in world.lists.events.iter().filter(|event| &*event.r#type == "Warning") {
+        let counts_for = if GIVEN_ONCE.contains(&reason(event)) { KEPT } else { REPEATED_WITHIN };
+        let is_recent = |at: &Timestamp| world.now.duration_since(*at) <= counts_for;
+        let Some(at) = event.last_occurrence().filter(is_recent) else { continue };
         if passed.has(event, at) {
             continue;
         }
-        let group = groups.entry(text(event, "/reason")).or_default();
-        group.count = group.count.saturating_add(times(event));
+        let group = groups.entry(reason(event)).or_default();
+        group.count = group.count.saturating_add(event.occurrences());
         group.objects.insert(about(event));
         if group.latest.is_none_or(|(before, _)| before <= at) {
             group.latest = Some((at, event));
@@ -63,17 +101,17 @@ pub fn findings(world: &World) -> Vec<Finding> {
     groups.into_iter().map(|(reason, group)| finding(reason, &group)).collect()
 }
 
-/// An object that events are about: its kind, namespace and name.
+/// The involved object: kind, namespace and name.
 type About<'a> = (&'a str, &'a str, &'a str);
 
-/// What is past of what was told of objects.
+/// Which warnings are resolved.
 #[derive(Default)]
 struct Passed<'a> {
-    /// Until when all of it is; of a Node, what its readiness ends.
+    /// Time up to which all warnings of an object are resolved; for a Node, only those that readiness resolves.
     until: HashMap<About<'a>, Timestamp>,
-    /// What went well with each Node, and when.
-    mends: HashMap<About<'a>, Vec<(Timestamp, &'a Object)>>,
-    /// Kinds of which all objects are known, and those there are.
+    /// Recovery events of each Node.
+    mends: HashMap<About<'a>, Vec<(Timestamp, &'a Event)>>,
+    /// Kinds of which all objects were read, and the existing objects.
     kinds: Vec<&'static str>,
     there: BTreeSet<About<'a>>,
 }
@@ -81,29 +119,44 @@ struct Passed<'a> {
 impl<'a> Passed<'a> {
     fn of(world: &'a World) -> Self {
         let mut passed = Self::default();
-        let is_well =
-            |event: &&Object| text(event, "/type") == "Normal" && !TRIES.contains(&text(event, "/reason"));
-        for event in world.of("events").iter().filter(is_well) {
-            let Some(at) = happened(event) else { continue };
+        let is_well = |event: &&Event| &*event.r#type == "Normal" && !TRIES.contains(&reason(event));
+        for event in world.lists.events.iter().filter(is_well) {
+            let Some(at) = event.last_occurrence() else { continue };
             match of(event) {
                 about @ ("Node", ..) => passed.mends.entry(about).or_default().push((at, event)),
                 about => passed.settle(about, at),
             }
         }
-        for (kind, plural) in [("Pod", "pods"), ("Node", "nodes")] {
-            let Some(objects) = world.all_of(plural) else { continue };
-            passed.kinds.push(kind);
-            for object in objects {
-                let about = (kind, object.namespace.as_str(), object.name.as_str());
-                passed.there.insert(about);
-                let ready = condition(object, "Ready");
-                let is_well = ready.holds() || text(object, "/status/phase") == "Succeeded";
-                if let Some(since) = ready.since.parse().ok().filter(|_| is_well) {
-                    passed.settle(about, since);
-                }
+        if world.is_complete("pods") {
+            passed.kinds.push("Pod");
+            for pod in &world.lists.pods {
+                let has_succeeded = &*pod.status.phase == "Succeeded";
+                passed.add("Pod", &pod.metadata, &pod.status.conditions, has_succeeded);
+            }
+        }
+        if world.is_complete("nodes") {
+            passed.kinds.push("Node");
+            for node in &world.lists.nodes {
+                passed.add("Node", &node.metadata, &node.status.conditions, false);
             }
         }
         passed
+    }
+
+    /// Adds an existing object. Its warnings up to the time at which it became ready, or has succeeded, are resolved.
+    fn add<Annotations>(
+        &mut self,
+        kind: &'static str,
+        object: &'a ObjectMeta<Annotations>,
+        conditions: &List<Condition>,
+        has_succeeded: bool,
+    ) {
+        let about = (kind, &*object.namespace, &*object.name);
+        self.there.insert(about);
+        let ready = condition(conditions, "Ready");
+        if let Some(since) = ready.last_transition_time.filter(|_| ready.is_true() || has_succeeded) {
+            self.settle(about, since);
+        }
     }
 
     fn settle(&mut self, about: About<'a>, at: Timestamp) {
@@ -111,59 +164,60 @@ impl<'a> Passed<'a> {
         *until = at.max(*until);
     }
 
-    /// Whether nobody need look at a warning of that time any more.
-    fn has(&self, event: &Object, at: Timestamp) -> bool {
+    /// True if the warning is resolved.
+    fn has(&self, event: &Event, at: Timestamp) -> bool {
         let (kind, namespace, name) = of(event);
         let about = (kind, namespace, name);
-        let is_gone = self.kinds.contains(&kind) && !self.there.contains(&about);
-        let is_covered = kind != "Node" || NOT_READY.contains(&text(event, "/reason"));
+        let is_known = self.kinds.contains(&kind) && reason(event) != MIRROR;
+        let is_gone = is_known && !self.there.contains(&about);
+        let is_covered = kind != "Node" || NOT_READY.contains(&reason(event));
         let is_settled = is_covered && self.until.get(&about).is_some_and(|until| *until > at);
-        let is_mended = |(later, well): &(Timestamp, &Object)| *later > at && mends(well, event);
+        let is_mended = |(later, well): &(Timestamp, &Event)| *later > at && mends(well, event);
         is_gone || is_settled || self.mends.get(&about).into_iter().flatten().any(is_mended)
     }
 }
 
-/// Whether one event of a Node says that it is over what another one warns of.
-fn mends(well: &Object, warning: &Object) -> bool {
-    let (mended, warned) = (text(well, "/reason"), text(warning, "/reason"));
+/// The reason of an event, under its present name.
+fn reason(event: &Event) -> &str {
+    let reason = &*event.reason;
+    FORMER_REASONS.iter().find(|(former, _)| *former == reason).map_or(reason, |(_, now)| now)
+}
+
+/// True if the recovery event resolves the warning.
+fn mends(well: &Event, warning: &Event) -> bool {
+    let (mended, warned) = (reason(well), reason(warning));
     let is_pair = MENDS.iter().any(|(reason, ended)| *reason == mended && ended.contains(&warned));
     is_pair && certificate(well) == certificate(warning)
 }
 
-/// Which certificate an event is about, by the first that it names.
-fn certificate(event: &Object) -> Option<&'static str> {
-    let named = CERTIFICATES.iter().filter_map(|words| Some((text(event, "/message").find(words)?, *words)));
+/// The certificate that an event names first.
+fn certificate(event: &Event) -> Option<&'static str> {
+    let named = CERTIFICATES.iter().filter_map(|words| Some((event.message.find(words)?, *words)));
     named.min().map(|(_, words)| words)
 }
 
-/// What an event is about; whatever it says of a namespace, a Node has none.
-fn of(event: &Object) -> About<'_> {
-    let of = |field: &str| text(event, &format!("/involvedObject/{field}"));
-    match of("kind") {
-        "Node" => ("Node", "", of("name")),
-        kind => (kind, of("namespace"), of("name")),
+/// The involved object. A Node has no namespace, whatever the event says.
+fn of(event: &Event) -> About<'_> {
+    let involved = &event.involved_object;
+    match &*involved.kind {
+        "Node" => ("Node", "", &*involved.name),
+        kind => (kind, &*involved.namespace, &*involved.name),
     }
 }
 
 fn finding(reason: &str, group: &Group<'_>) -> Finding {
     let Group { count, objects, latest } = group;
-    let (times, things) = (counted(*count, "event"), counted(objects.len(), "object"));
-    let what = format!("{times} in the last hour, about {things}");
+    let (times, things) = (counted(*count, "recent event"), counted(objects.len(), "object"));
+    let what = format!("{times} about {things}");
     let remedy = format!("`kubectl get events -A --field-selector type=Warning,reason={reason}`");
-    let last = latest.map_or_else(String::new, |(_, event)| joined(&about(event), text(event, "/message")));
+    let last = latest.map_or_else(String::new, |(_, event)| joined(&about(event), &event.message));
     Finding::warning(format!("Warning {reason}").as_str(), what, remedy).because(last)
 }
 
-/// How often it happened: a series counts for itself.
-fn times(event: &Object) -> usize {
-    let number = |pointer: &str| usize::try_from(event.kept(pointer)?.as_i64()?).ok();
-    number("/series/count").or_else(|| number("/count")).unwrap_or(1).max(1)
-}
-
-fn about(event: &Object) -> String {
-    let of = |field: &str| text(event, &format!("/involvedObject/{field}"));
-    match of("namespace") {
-        "" => format!("{} {}", of("kind"), of("name")),
-        namespace => format!("{} {namespace}/{}", of("kind"), of("name")),
+fn about(event: &Event) -> String {
+    let involved = &event.involved_object;
+    match &*involved.namespace {
+        "" => format!("{} {}", involved.kind, involved.name),
+        namespace => format!("{} {namespace}/{}", involved.kind, involved.name),
     }
 }

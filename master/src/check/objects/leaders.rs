@@ -1,44 +1,41 @@
-//! Leases of what runs once in a cluster, which somebody holds who does not renew them any more. Pure.
+//! Checks leader-election leases whose holder does not renew them. Pure.
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use super::World;
-use super::field::text;
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
+use crate::controllers::{COMPLEMENTARY_LEASE, CONTROLLER_MANAGER};
+use crate::objects::Lease;
 
-/// Where these leases lie, who goes by each, and how it is started.
+/// Namespace of the leader-election leases.
 const NAMESPACE: &str = "kube-system";
+/// For each lease: its name, the effect of a missing leader, and how to start one.
 const ROLES: &[(&str, &str, &str)] = &[
-    (
-        "kube-scheduler",
-        "no scheduler gives pods their nodes",
-        "`master scheduler`, or a master with --scheduler=true",
-    ),
-    ("kube-controller-manager", "no controllers run", "`master controllers`, or a master with --controllers"),
+    ("kube-scheduler", "no scheduler is active", "`master scheduler`, or a master with --scheduler=true"),
+    (CONTROLLER_MANAGER, "no controllers are active", "`master controllers`, or a master with --controllers"),
+    (COMPLEMENTARY_LEASE, "no controllers of the master are active", "a master with --controllers"),
 ];
-/// The next one takes a lease over seconds after it is over: by then nobody wants it.
+/// A standby takes over an expired lease within seconds.
 const TAKEN_OVER: SignedDuration = SignedDuration::from_secs(60);
 
-/// What nobody does any more.
+/// Findings for all leader-election leases.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let leases = world.of("leases").iter().filter(|lease| lease.namespace == NAMESPACE);
+    let leases = world.lists.leases.iter().filter(|lease| &*lease.metadata.namespace == NAMESPACE);
     leases.filter_map(|lease| of_lease(world, lease)).collect()
 }
 
-fn of_lease(world: &World, lease: &Object) -> Option<Finding> {
-    let (_, what, start) = ROLES.iter().find(|(name, ..)| *name == lease.name)?;
-    // Whoever stops gives it back.
-    let holder = Some(text(lease, "/spec/holderIdentity")).filter(|holder| !holder.is_empty())?;
-    let lasts = lease.kept("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
-    let allowed = SignedDuration::from_secs(lasts.clamp(0, 3600)) + TAKEN_OVER;
-    let since = world.since(text(lease, "/spec/renewTime"));
+fn of_lease(world: &World, lease: &Lease) -> Option<Finding> {
+    let Lease { metadata, spec } = lease;
+    let (_, what, start) = ROLES.iter().find(|(name, ..)| *name == &*metadata.name)?;
+    // A leader that stops releases its lease.
+    let holder = Some(&spec.holder_identity).filter(|holder| !holder.is_empty())?;
+    let allowed = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or_default().clamp(0, 3600))
+        + TAKEN_OVER;
+    let since = world.since(spec.renew_time);
     let is_due = world.started.is_none_or(|started| world.now.duration_since(started) > allowed);
     (since > allowed && is_due).then(|| {
-        let remedy =
-            format!("start one ({start}) and see its log; delete the lease if none of these is to run");
+        let remedy = format!("start one ({start}) and see its log; delete the lease if it is not needed");
         let cause = format!("{holder} holds the lease and has not renewed it for {} s", since.as_secs());
-        Finding::problem(Subject::of("Lease", lease), *what, remedy).because(cause)
+        Finding::problem(Subject::of("Lease", metadata), *what, remedy).because(cause)
     })
 }

@@ -1,11 +1,13 @@
-//! What the objects of a cluster say: which are read, and who judges them.
+//! Reads the objects of a cluster and runs the checks on them.
 
 mod access;
 mod budgets;
 mod claims;
+mod clocks;
 mod definitions;
 mod events;
 mod field;
+mod kinds;
 mod leaders;
 mod namespaces;
 mod nodes;
@@ -16,131 +18,156 @@ mod ranges;
 mod requests;
 mod services;
 mod webhooks;
+mod workloads;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+
+use self::kinds::{
+    CertificateSigningRequest, Conditioned, EndpointSlice, Event, Namespace, Node, Pod, ResourceQuota,
+    Service, ServiceCidr, WebhookConfiguration,
+};
 
 use super::finding::{Finding, Report, Severity};
 use super::server::version::Version;
-use crate::controllers::{Client, Error, Kind, Object};
+use crate::controllers::{Client, Error, Json, Kind};
+use crate::objects::rbac::RoleBinding;
+use crate::objects::volume::{PersistentVolumeClaim, StorageClass};
+use crate::objects::workload::PodDisruptionBudget;
+use crate::objects::{Lease, PartialObject};
 
-/// Objects of one kind that are looked at: what is kept of a hundred thousand pods is some 100 MB.
+/// Upper limit of objects of one kind. 100,000 pods need about 100 MB.
 const MOST_OBJECTS: usize = 100_000;
-/// How long things may be on their way before somebody should look: images are pulled and leases renewed meanwhile.
+/// Grace period for changes in progress, such as image pulls.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// A kind that is read, and what is kept of its objects beside their names.
+/// A resource to read, and the list that keeps its objects.
 struct Row {
     kind: Kind,
-    kept: &'static [&'static str],
+    list: fn(&mut Lists) -> &mut dyn ObjectList,
 }
 
-const fn row(kind: Kind, kept: &'static [&'static str]) -> Row {
-    Row { kind, kept }
+const fn row(kind: Kind, list: fn(&mut Lists) -> &mut dyn ObjectList) -> Row {
+    Row { kind, list }
 }
 
-const POLICY: &str = "policy";
+/// Objects by resource.
+#[derive(Debug, Default)]
+struct Lists {
+    nodes: Vec<Node>,
+    leases: Vec<Lease>,
+    pods: Vec<Pod>,
+    namespaces: Vec<Namespace>,
+    custom_resource_definitions: Vec<Conditioned>,
+    certificate_signing_requests: Vec<CertificateSigningRequest>,
+    resource_quotas: Vec<ResourceQuota>,
+    pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    validating_webhooks: Vec<WebhookConfiguration>,
+    mutating_webhooks: Vec<WebhookConfiguration>,
+    persistent_volume_claims: Vec<PersistentVolumeClaim>,
+    storage_classes: Vec<StorageClass>,
+    services: Vec<Service>,
+    service_cidrs: Vec<ServiceCidr>,
+    endpoint_slices: Vec<EndpointSlice>,
+    events: Vec<Event>,
+    cluster_role_bindings: Vec<RoleBinding>,
+    role_bindings: Vec<RoleBinding>,
+    deployments: Vec<PartialObject>,
+    replica_sets: Vec<PartialObject>,
+    stateful_sets: Vec<PartialObject>,
+    daemon_sets: Vec<PartialObject>,
+    cron_jobs: Vec<PartialObject>,
+    replication_controllers: Vec<PartialObject>,
+    jobs: Vec<Conditioned>,
+}
+
+/// A list of objects of any kind.
+trait ObjectList {
+    fn clear(&mut self);
+    /// Decodes and adds an object.
+    fn add(&mut self, object: &Json) -> Result<(), serde_json::Error>;
+}
+
+impl<T: DeserializeOwned> ObjectList for Vec<T> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn add(&mut self, object: &Json) -> Result<(), serde_json::Error> {
+        self.push(T::deserialize(object)?);
+        Ok(())
+    }
+}
+
+const APPS: &str = "apps";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// Everything that is read; a kind that several checks look at is read once.
+/// All resources, each of which is read once.
 const ROWS: &[Row] = &[
-    row(
-        Kind::of("", "Node", NODES, false),
-        &[
-            "metadata.annotations",
-            "spec.unschedulable",
-            "spec.taints",
-            "spec.podCIDR",
-            "spec.podCIDRs",
-            "status.conditions",
-            "status.nodeInfo",
-        ],
-    ),
-    row(
-        Kind::of("coordination.k8s.io", "Lease", "leases", true),
-        &["spec.renewTime", "spec.leaseDurationSeconds", "spec.holderIdentity"],
-    ),
-    row(
-        Kind::POD,
-        &[
-            "metadata.labels",
-            "metadata.deletionTimestamp",
-            "spec.nodeName",
-            "spec.schedulingGates",
-            "status.phase",
-            "status.reason",
-            "status.message",
-            "status.conditions",
-            "status.containerStatuses",
-            "status.initContainerStatuses",
-        ],
-    ),
-    row(
-        Kind::NAMESPACE,
-        &["metadata.labels", "metadata.deletionTimestamp", "spec.finalizers", "status.conditions"],
-    ),
+    row(Kind::of("", "Node", NODES, false), |lists| &mut lists.nodes),
+    row(Kind::of("coordination.k8s.io", "Lease", "leases", true), |lists| &mut lists.leases),
+    row(Kind::POD, |lists| &mut lists.pods),
+    row(Kind::NAMESPACE, |lists| &mut lists.namespaces),
     row(
         Kind::of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
-        &["metadata.deletionTimestamp", "status.conditions"],
+        |lists| &mut lists.custom_resource_definitions,
     ),
     row(
         Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
-        &["spec.signerName", "spec.username", "spec.request", "status"],
+        |lists| &mut lists.certificate_signing_requests,
     ),
-    row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
-    row(
-        Kind::of(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", true),
-        &["spec.minAvailable", "spec.maxUnavailable", "spec.selector", "status"],
-    ),
-    row(Kind::of(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), &["webhooks"]),
-    row(Kind::of(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), &["webhooks"]),
-    row(
-        Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
-        &["spec.storageClassName", "status.phase"],
-    ),
-    row(
-        Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false),
-        &["volumeBindingMode", "provisioner"],
-    ),
-    row(
-        Kind::of("", "Service", "services", true),
-        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses", "spec.clusterIPs"],
-    ),
-    row(Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false), &["spec.cidrs"]),
-    row(
-        Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
-        &["metadata.labels", "endpoints"],
-    ),
-    row(
-        Kind::EVENT,
-        &[
-            "type",
-            "reason",
-            "message",
-            "count",
-            "series",
-            "lastTimestamp",
-            "eventTime",
-            "involvedObject.kind",
-            "involvedObject.name",
-            "involvedObject.namespace",
-        ],
-    ),
-    row(Kind::of(RBAC, "ClusterRoleBinding", "clusterrolebindings", false), &["roleRef", "subjects"]),
-    row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
+    row(Kind::RESOURCE_QUOTA, |lists| &mut lists.resource_quotas),
+    row(Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true), |lists| {
+        &mut lists.pod_disruption_budgets
+    }),
+    row(Kind::of(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), |lists| {
+        &mut lists.validating_webhooks
+    }),
+    row(Kind::of(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), |lists| {
+        &mut lists.mutating_webhooks
+    }),
+    row(Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true), |lists| {
+        &mut lists.persistent_volume_claims
+    }),
+    row(Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false), |lists| {
+        &mut lists.storage_classes
+    }),
+    row(Kind::of("", "Service", "services", true), |lists| &mut lists.services),
+    row(Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false), |lists| {
+        &mut lists.service_cidrs
+    }),
+    row(Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true), |lists| {
+        &mut lists.endpoint_slices
+    }),
+    row(Kind::EVENT, |lists| &mut lists.events),
+    row(Kind::of(RBAC, "ClusterRoleBinding", "clusterrolebindings", false), |lists| {
+        &mut lists.cluster_role_bindings
+    }),
+    row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), |lists| &mut lists.role_bindings),
+    row(Kind::of(APPS, "Deployment", "deployments", true), |lists| &mut lists.deployments),
+    row(Kind::of(APPS, "ReplicaSet", "replicasets", true), |lists| &mut lists.replica_sets),
+    row(Kind::of(APPS, "StatefulSet", "statefulsets", true), |lists| &mut lists.stateful_sets),
+    row(Kind::of(APPS, "DaemonSet", "daemonsets", true), |lists| &mut lists.daemon_sets),
+    row(Kind::of("batch", "CronJob", "cronjobs", true), |lists| &mut lists.cron_jobs),
+    row(Kind::of("", "ReplicationController", "replicationcontrollers", true), |lists| {
+        &mut lists.replication_controllers
+    }),
+    row(Kind::JOB, |lists| &mut lists.jobs),
 ];
 
 const NODES: &str = "nodes";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
-/// A check: its name, the kinds it looks at (as they are called in paths), and what it finds.
+/// A check: its name, the resources it needs (plural names), and its function.
 type Check = (&'static str, &'static [&'static str], fn(&World) -> Vec<Finding>);
 
 const CHECKS: &[Check] = &[
@@ -155,45 +182,64 @@ const CHECKS: &[Check] = &[
     ("quotas", &["resourcequotas"], quotas::findings),
     ("disruption budgets", &["poddisruptionbudgets", "pods", "nodes"], budgets::findings),
     ("custom resources", &["customresourcedefinitions"], definitions::findings),
-    ("certificate requests", &["certificatesigningrequests"], requests::findings),
+    ("certificate requests", &["certificatesigningrequests", "nodes"], requests::findings),
     ("webhooks", &[VALIDATING, MUTATING, "services"], webhooks::findings),
+    (
+        "workloads",
+        &[
+            "leases",
+            "deployments",
+            "replicasets",
+            "statefulsets",
+            "daemonsets",
+            "cronjobs",
+            "replicationcontrollers",
+            "jobs",
+        ],
+        workloads::findings,
+    ),
     ("access", &["clusterrolebindings", "rolebindings"], access::findings),
     ("events", &["events"], events::findings),
 ];
 
-/// What was read.
+/// Everything that was read.
 #[derive(Debug, Default)]
 pub struct World {
-    /// What the time is for the server, by which objects are dated.
+    /// The API server's current time; it dates the objects.
     pub now: Timestamp,
-    /// What the server is.
+    /// Version of the API server.
     pub version: Version,
-    /// When it began, where it says so.
+    /// Start time of the API server, if known.
     pub started: Option<Timestamp>,
-    /// Objects by their name in paths; a kind that could not be read is not there.
-    lists: BTreeMap<String, Vec<Object>>,
-    /// Kinds that were not read, or not to their end.
+    /// The objects.
+    lists: Lists,
+    /// Resources that were read, by plural name.
+    read: BTreeSet<String>,
+    /// For each dated object its resource version and its creation, which is a lower bound of the server's time at that
+    /// version.
+    created: Vec<(u64, Timestamp)>,
+    /// Resources that were not read completely.
     missing: BTreeMap<String, Lack>,
 }
 
-/// Why a kind was not read, or not to its end.
+/// Why a resource was not read completely.
 #[derive(Clone, Debug)]
 struct Lack {
     severity: Severity,
-    /// What was to be read: `pods`, `leases.coordination.k8s.io`.
+    /// The resource, such as `pods` or `leases.coordination.k8s.io`.
     what: String,
     why: String,
-    /// The server does not let this user look.
+    /// The user lacks permission.
     is_forbidden: bool,
 }
 
 impl World {
-    /// What a server says of itself, before anything was read: the time there, what it is, and when it began.
+    /// An empty world with what the server reports about itself.
     pub fn unread(now: Timestamp, version: Version, started: Option<Timestamp>) -> Self {
         Self { now, version, started, ..Self::default() }
     }
 
-    /// Reads everything, knowing already what the server says of itself. A server that stops answering is not asked on.
+    /// Reads all resources. Stops if the server does not respond any more.
     pub async fn read(client: &Client, seen: Self) -> Self {
         let mut world = seen;
         for row in ROWS {
@@ -204,10 +250,10 @@ impl World {
         world
     }
 
-    /// Reads the nodes alone.
+    /// Reads the nodes only.
     ///
     /// # Errors
-    /// Why not all of them were read.
+    /// If not all of them could be read.
     pub async fn of_nodes(client: &Client) -> Result<Self, String> {
         let mut world = Self::default();
         for row in ROWS.iter().filter(|row| row.kind.plural == NODES) {
@@ -216,34 +262,44 @@ impl World {
         world.missing.remove(NODES).map_or(Ok(world), |lack| Err(lack.why))
     }
 
-    /// Reads a kind; no more is to be read from a server that has stopped answering.
+    /// Reads a resource. Returns whether the next one should be read.
     async fn take_in(&mut self, client: &Client, row: &Row) -> ControlFlow<()> {
-        let Row { kind, kept } = row;
-        let (mut objects, mut count) = (Vec::new(), 0);
+        let kind = &row.kind;
+        let (mut count, mut unreadable) = (0, None);
         let read = client
             .list(kind, "", |object| {
                 count += 1;
-                if objects.len() < MOST_OBJECTS {
-                    objects.push(Object::keeping(kept, &object));
+                if count <= MOST_OBJECTS {
+                    let error = self.add(row, &object).err();
+                    unreadable = unreadable.take().or(error);
                 }
             })
             .await;
         match read {
             Ok(_) => {
                 if count > MOST_OBJECTS {
-                    let why = format!("of {count} only {MOST_OBJECTS} were looked at");
+                    let why = format!("only {MOST_OBJECTS} of {count} objects were checked");
                     self.lack(kind, Severity::Warning, why, false);
                 }
-                self.lists.insert(kind.plural.to_string(), objects);
+                if let Some(error) = unreadable {
+                    self.lack(
+                        kind,
+                        Severity::Problem,
+                        format!("an object cannot be decoded: {error}"),
+                        false,
+                    );
+                }
+                self.read.insert(kind.plural.to_string());
             }
-            // An older server has none of these.
-            Err(error) if error.is_no_such_path() => {
-                self.lists.insert(kind.plural.to_string(), Vec::new());
+            // Older servers do not serve this resource.
+            Err(error) if error.is_unknown_resource() => {
+                self.read.insert(kind.plural.to_string());
             }
             Err(error) => {
+                (row.list)(&mut self.lists).clear();
                 let is_forbidden = error.is_forbidden();
-                self.lack(kind, Severity::Problem, error.whole(), is_forbidden);
-                if matches!(error, Error::Lost(_)) {
+                self.lack(kind, Severity::Problem, error.full_message(), is_forbidden);
+                if matches!(error, Error::Lost { .. }) {
                     return ControlFlow::Break(());
                 }
             }
@@ -251,36 +307,41 @@ impl World {
         ControlFlow::Continue(())
     }
 
+    /// Adds an object to its list.
+    fn add(&mut self, row: &Row, object: &Json) -> Result<(), serde_json::Error> {
+        (row.list)(&mut self.lists).add(object)?;
+        let PartialObject { metadata } = PartialObject::deserialize(object)?;
+        if let (Ok(version), Some(created)) = (metadata.resource_version.parse(), metadata.creation_timestamp)
+        {
+            self.created.push((version, created));
+        }
+        Ok(())
+    }
+
     fn lack(&mut self, kind: &Kind, severity: Severity, why: String, is_forbidden: bool) {
         let lack = Lack { severity, what: kind.qualified(), why, is_forbidden };
         self.missing.insert(kind.plural.to_string(), lack);
     }
 
-    /// The objects of a kind, by its name in paths.
-    fn of(&self, plural: &str) -> &[Object] {
-        self.lists.get(plural).map_or(&[], Vec::as_slice)
+    /// True if all objects of the resource were read.
+    fn is_complete(&self, plural: &str) -> bool {
+        self.read.contains(plural) && !self.missing.contains_key(plural)
     }
 
-    /// All objects of a kind there are, `None` where some were not read.
-    fn all_of(&self, plural: &str) -> Option<&[Object]> {
-        self.lists.get(plural).filter(|_| !self.missing.contains_key(plural)).map(Vec::as_slice)
+    /// Time since then; zero if it is unknown or in the future.
+    fn since(&self, then: Option<Timestamp>) -> SignedDuration {
+        self.now.duration_since(then.unwrap_or(self.now)).max(SignedDuration::ZERO)
     }
 
-    /// How long ago that was; nothing when it is no time, or still to come.
-    fn since(&self, time: &str) -> SignedDuration {
-        let then = time.parse::<Timestamp>().unwrap_or(self.now);
-        self.now.duration_since(then).max(SignedDuration::ZERO)
-    }
-
-    /// Nodes that do not show what one of these authorities has signed, while the root before its own is to be retired.
+    /// Nodes whose client certificate was not signed by these CAs, during a CA rotation.
     pub fn unrenewed(&self, authorities: &[String]) -> Vec<Finding> {
-        nodes::unrenewed(self.of(NODES), authorities)
+        nodes::unrenewed(&self.lists.nodes, authorities)
     }
 
-    /// Every check that can be made, and a finding for what nobody could look at.
+    /// Runs all checks whose resources were read, and reports the other ones.
     pub fn judge(&self, report: &mut Report) {
         for (name, reads, findings) in CHECKS {
-            if reads.iter().all(|plural| self.lists.contains_key(*plural)) {
+            if reads.iter().all(|plural| self.read.contains(*plural)) {
                 report.add(name, findings(self));
             }
         }
@@ -295,13 +356,13 @@ impl World {
     }
 }
 
-/// Nobody knows whether a cluster is healthy of which he may not see all.
+/// A cluster that cannot be read completely is not known to be healthy.
 fn blind(plural: &str, Lack { severity, why, .. }: &Lack) -> Finding {
     let remedy = "ask again; if it stays so, the log of the master says why";
     Finding::problem(plural, "nobody could look at all of these", remedy).because(why).graded(*severity)
 }
 
-/// What the user may not see, in one finding, and the role with which he would.
+/// One finding for all resources that the user may not read, with the role that would allow it.
 fn shut_out<'a>(lacks: impl Iterator<Item = &'a Lack>) -> Option<Finding> {
     let lacks: Vec<&Lack> = lacks.collect();
     let first = lacks.first()?;

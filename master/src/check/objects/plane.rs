@@ -1,32 +1,33 @@
-//! The control plane where it runs as pods: which pods are of it, and whether etcd can lose another member. Pure.
+//! Checks a control plane that runs as pods, and the quorum of its etcd. Pure.
 
+use super::kinds::Pod;
 use super::{World, pods};
 use crate::check::finding::{Finding, counted};
-use crate::controllers::Object;
 
-/// Where the pods of a control plane are, and the labels by which they are known, as stock manifests have them.
+/// Namespace and labels of control plane pods, as in stock manifests.
 const NAMESPACE: &str = "kube-system";
 const TIER: &str = "tier";
 const CONTROL_PLANE: &str = "control-plane";
 const COMPONENT: &str = "component";
 const ETCD: &str = "etcd";
 
-/// Whether the master or its store is in it.
-pub fn has(pod: &Object) -> bool {
-    pod.namespace == NAMESPACE && pod.label(TIER) == CONTROL_PLANE
+/// True for pods of the control plane.
+pub fn has(pod: &Pod) -> bool {
+    &*pod.metadata.namespace == NAMESPACE && pod.metadata.label(TIER) == CONTROL_PLANE
 }
 
-/// Several members of an etcd are there so that one may fail: when none may any more, somebody should know.
+/// Finding for an etcd cluster that cannot lose another member.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let of_etcd = |pod: &&Object| has(pod) && pod.label(COMPONENT) == ETCD && !pod.is_ending;
-    let members: Vec<&Object> = world.of("pods").iter().filter(of_etcd).collect();
+    let of_etcd =
+        |pod: &&Pod| has(pod) && pod.metadata.label(COMPONENT) == ETCD && !pod.metadata.is_terminating();
+    let members: Vec<&Pod> = world.lists.pods.iter().filter(of_etcd).collect();
     let ready = members.iter().filter(|pod| pods::is_ready(pod)).count();
     let quorum = members.len() / 2 + 1;
     if members.len() < 3 || ready > quorum {
         return Vec::new();
     }
-    let what = format!("{ready} of {} are ready, and {quorum} have to be", counted(members.len(), "member"));
+    let what = format!("{ready} of {} are ready, and {quorum} must be", counted(members.len(), "member"));
     let remedy =
-        "bring the others back, or replace them one by one (docs/bootstrap.md), before another one goes";
-    vec![Finding::warning("etcd", what, remedy).because("with one less nothing can be written")]
+        "repair the others, or replace them one by one (docs/bootstrap.md), before another one fails";
+    vec![Finding::warning("etcd", what, remedy).because("with one less, the cluster is read-only")]
 }

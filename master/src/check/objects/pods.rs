@@ -1,35 +1,34 @@
-//! Pods: what waits and for whom, what crashes, what has failed and what does not go. Pure.
+//! Checks pods: pending, failed, not ready, or stuck in termination. Pure.
 
 mod containers;
 
 use std::collections::HashSet;
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
-use super::field::{condition, joined, list, part, text};
+use super::field::{condition, joined, why};
+use super::kinds::Pod;
 use super::{PATIENCE, World, plane};
 use crate::check::finding::{Finding, Severity, Subject};
-use crate::controllers::Object;
 
-/// How long a pod of the control plane may take to be ready: a cluster waits for it.
+/// Grace period for a control plane pod to become ready.
 const PATIENCE_WITH_MASTERS: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is wrong with pods.
+/// Findings for all pods.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let nodes: HashSet<&str> = world.of("nodes").iter().map(|node| node.name.as_str()).collect();
-    world.of("pods").iter().flat_map(|pod| of_pod(world, &nodes, pod)).collect()
+    let nodes: HashSet<&str> = world.lists.nodes.iter().map(|node| &*node.metadata.name).collect();
+    world.lists.pods.iter().flat_map(|pod| of_pod(world, &nodes, pod)).collect()
 }
 
-fn of_pod(world: &World, nodes: &HashSet<&str>, pod: &Object) -> Vec<Finding> {
-    if pod.is_ending {
+fn of_pod(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Vec<Finding> {
+    if pod.metadata.is_terminating() {
         return ending(world, nodes, pod).into_iter().collect();
     }
     let own = containers::findings(world, pod);
     if !own.is_empty() {
         return own;
     }
-    let found = match text(pod, "/status/phase") {
+    let found = match &*pod.status.phase {
         "Succeeded" => None,
         "Failed" => Some(failed(pod)),
         "Running" => unready(world, pod),
@@ -38,103 +37,104 @@ fn of_pod(world: &World, nodes: &HashSet<&str>, pod: &Object) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
-/// One that waits: for whoever takes a gate off, for a node, or on its node.
-fn waiting(world: &World, nodes: &HashSet<&str>, pod: &Object) -> Option<Finding> {
-    let gates: Vec<&str> = list(pod, "/spec/schedulingGates").iter().map(|gate| part(gate, "name")).collect();
-    let scheduled = condition(pod, "PodScheduled");
-    let node = text(pod, "/spec/nodeName");
-    let is_late = world.since(&pod.created) > PATIENCE;
+/// Finding for a pending pod: it is gated, unschedulable, or does not start on its node.
+fn waiting(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Option<Finding> {
+    let gates: Vec<&str> = pod.spec.scheduling_gates.iter().map(|gate| &*gate.name).collect();
+    let scheduled = condition(&pod.status.conditions, "PodScheduled");
+    let node = &*pod.spec.node_name;
+    let is_late = world.since(pod.metadata.creation_timestamp) > PATIENCE;
     let pending = |cause: String, remedy: String| {
-        Some(Finding::problem(Subject::of("Pod", pod), "is Pending", remedy).because(cause))
+        Some(Finding::problem(Subject::of("Pod", &pod.metadata), "is Pending", remedy).because(cause))
     };
-    if node.is_empty() && scheduled.status == "False" && scheduled.reason != "SchedulingGated" {
-        let remedy = "give it what the message asks for: a node with that room, label or volume, or a pod that asks for less";
-        return pending(scheduled.why(), remedy.to_owned());
+    if node.is_empty() && &*scheduled.status == "False" && &*scheduled.reason != "SchedulingGated" {
+        let remedy = "provide what the message names: a node with that capacity, label or volume, or lower the pod's requirements";
+        return pending(why(scheduled), remedy.to_owned());
     }
     if !is_late {
         return None;
     }
     if !gates.is_empty() {
-        let remedy = "look whether what takes these gates off runs; they are set by whoever made the pod or by the master's --scheduling-gates";
+        let remedy = "check that the components that remove these gates run; the creator of the pod or the master's --scheduling-gates set them";
         return pending(format!("it is gated by {}", gates.join(", ")), remedy.to_owned());
     }
     if node.is_empty() {
-        let remedy = "look whether a scheduler runs; a Binding or spec.nodeName gives the pod a node by hand";
-        return pending("no scheduler has looked at it".to_owned(), remedy.to_owned());
+        let remedy = "check that a scheduler runs; a Binding or spec.nodeName assigns a node manually";
+        return pending("no scheduler has processed it".to_owned(), remedy.to_owned());
     }
     if !nodes.contains(node) {
         let remedy = format!("delete the pod, or let {node} join");
-        return pending(format!("its node {node} is not there"), remedy);
+        return pending(format!("its node {node} does not exist"), remedy);
     }
-    let says = joined(text(pod, "/status/reason"), text(pod, "/status/message"));
-    let cause = if says.is_empty() { format!("nothing was heard of it from {node}") } else { says };
-    pending(cause, format!("its events, and the log of the kubelet on {node}: {}", describe(pod)))
+    let says = joined(&pod.status.reason, &pod.status.message);
+    let cause = if says.is_empty() { format!("{node} has not reported its status") } else { says };
+    pending(cause, format!("see see its events, and the log of the kubelet on {node}: {}", describe(pod)))
 }
 
-fn failed(pod: &Object) -> Finding {
-    let why = joined(text(pod, "/status/reason"), text(pod, "/status/message"));
+fn failed(pod: &Pod) -> Finding {
+    let why = joined(&pod.status.reason, &pod.status.message);
     let remedy = format!(
-        "see what it said (`kubectl logs -n {} {}`), and delete it when that is known",
-        pod.namespace, pod.name
+        "see its log (`kubectl logs -n {} {}`), then delete it",
+        pod.metadata.namespace, pod.metadata.name
     );
-    Finding::warning(Subject::of("Pod", pod), "has failed", remedy).because(why)
+    Finding::warning(Subject::of("Pod", &pod.metadata), "has failed", remedy).because(why)
 }
 
-/// One that runs and is not ready for longer than a start takes.
-fn unready(world: &World, pod: &Object) -> Option<Finding> {
-    let ready = condition(pod, "Ready");
-    let since = world.since(ready.since);
+/// Finding for a running pod that is not ready after its grace period.
+fn unready(world: &World, pod: &Pod) -> Option<Finding> {
+    let ready = condition(&pod.status.conditions, "Ready");
+    let since = world.since(ready.last_transition_time);
     let (patience, of, severity) = match plane::has(pod) {
-        true => (PATIENCE_WITH_MASTERS, "is of the control plane and ", Severity::Problem),
+        true => (PATIENCE_WITH_MASTERS, "belongs to the control plane and ", Severity::Problem),
         false => (PATIENCE, "", Severity::Warning),
     };
-    (ready.status == "False" && since > patience).then(|| {
+    (&*ready.status == "False" && since > patience).then(|| {
         let what = format!("{of}has not been ready for {} min", since.as_mins());
-        let remedy = format!("its readiness probe and its events: {}", describe(pod));
-        Finding::problem(Subject::of("Pod", pod), what, remedy).because(ready.why()).graded(severity)
+        let remedy = format!("see see its readiness probe and its events: {}", describe(pod));
+        Finding::problem(Subject::of("Pod", &pod.metadata), what, remedy).because(why(ready)).graded(severity)
     })
 }
 
-/// One that should be gone; the time of a deletion is when its grace ends.
-fn ending(world: &World, nodes: &HashSet<&str>, pod: &Object) -> Option<Finding> {
-    if world.since(text(pod, "/metadata/deletionTimestamp")) < PATIENCE {
+/// Finding for a pod whose termination is overdue. `deletionTimestamp` includes the grace period.
+fn ending(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Option<Finding> {
+    if world.since(pod.metadata.deletion_timestamp) < PATIENCE {
         return None;
     }
-    let node = text(pod, "/spec/nodeName");
-    let (cause, remedy) = if !pod.finalizers.is_empty() {
+    let node = &*pod.spec.node_name;
+    let (cause, remedy) = if !pod.metadata.finalizers.is_empty() {
         (
-            format!("finalizers hold it: {}", pod.finalizers.join(", ")),
-            "look whether what takes them off runs; without it, take them off yourself (`kubectl edit`)"
+            format!("finalizers block it: {}", pod.metadata.finalizers.join(", ")),
+            "check that the controllers that remove them run, or remove them manually (`kubectl edit`)"
                 .to_owned(),
         )
     } else if node.is_empty() || !nodes.contains(node) {
         let cause = if node.is_empty() {
             "it has no node".to_owned()
         } else {
-            format!("its node {node} is not there")
+            format!("its node {node} does not exist")
         };
-        (cause, format!("`kubectl delete pod -n {} {} --force --grace-period=0`", pod.namespace, pod.name))
+        (
+            cause,
+            format!(
+                "`kubectl delete pod -n {} {} --force --grace-period=0`",
+                pod.metadata.namespace, pod.metadata.name
+            ),
+        )
     } else {
         (
-            format!("{node} has not said that it ended"),
+            format!("{node} has not reported its termination"),
             format!(
-                "look whether the kubelet of {node} runs; only if that machine is off for good, delete the pod with --force"
+                "check that the kubelet of {node} runs; delete the pod with --force only if that machine is permanently off"
             ),
         )
     };
-    Some(Finding::problem(Subject::of("Pod", pod), "is to be gone and is not", remedy).because(cause))
+    Some(Finding::problem(Subject::of("Pod", &pod.metadata), "is stuck in deletion", remedy).because(cause))
 }
 
-fn describe(pod: &Object) -> String {
-    format!("`kubectl describe pod -n {} {}`", pod.namespace, pod.name)
+fn describe(pod: &Pod) -> String {
+    format!("`kubectl describe pod -n {} {}`", pod.metadata.namespace, pod.metadata.name)
 }
 
-/// Whether it takes requests.
-pub(super) fn is_ready(pod: &Object) -> bool {
-    !pod.is_ending && condition(pod, "Ready").holds()
-}
-
-/// The labels of a pod.
-pub(super) fn labels(pod: &Object) -> Option<&serde_json::Map<String, Value>> {
-    pod.kept("/metadata/labels").and_then(Value::as_object)
+/// True if the pod is ready and not terminating.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    !pod.metadata.is_terminating() && condition(&pod.status.conditions, "Ready").is_true()
 }

@@ -1,29 +1,30 @@
-//! Quotas with nothing left: the next object that counts is refused. Pure.
+//! Checks ResourceQuotas that are exhausted. Pure.
 
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
-use crate::quota::amounts;
+use crate::objects::resources::quantities;
 
 use super::World;
+use super::kinds::ResourceQuota;
 
-/// What is wrong with quotas.
+/// Findings for all ResourceQuotas.
 pub fn findings(world: &World) -> Vec<Finding> {
-    world.of("resourcequotas").iter().filter_map(exhausted).collect()
+    world.lists.resource_quotas.iter().filter_map(exhausted).collect()
 }
 
-fn exhausted(quota: &Object) -> Option<Finding> {
-    let (hard, used) = (amounts(quota.kept("/status/hard")), amounts(quota.kept("/status/used")));
+fn exhausted(quota: &ResourceQuota) -> Option<Finding> {
+    let (hard, used) = (quantities(&quota.status.hard), quantities(&quota.status.used));
     let full = hard.iter().filter_map(|(name, most)| {
         let there = used.get(name)?;
-        // A limit of nothing forbids, which is meant.
+        // A limit of 0 forbids the resource intentionally.
         (!most.is_zero() && there >= most).then(|| format!("{name} {there} of {most}"))
     });
     let full: Vec<String> = full.collect();
     (!full.is_empty()).then(|| {
         let remedy = format!(
-            "raise it (`kubectl edit quota -n {} {}`), or delete what nobody needs",
-            quota.namespace, quota.name
+            "raise it (`kubectl edit quota -n {} {}`), or delete unused objects",
+            quota.metadata.namespace, quota.metadata.name
         );
-        Finding::warning(Subject::of("ResourceQuota", quota), "is used up", remedy).because(full.join(", "))
+        Finding::warning(Subject::of("ResourceQuota", &quota.metadata), "is exhausted", remedy)
+            .because(full.join(", "))
     })
 }

@@ -1,50 +1,64 @@
-//! Requests for certificates that nobody decides on, or that nobody signs. Pure.
+//! Checks CertificateSigningRequests that wait for approval or signing. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 
-use super::field::{condition, text};
+use super::field::{condition, why};
+use super::kinds::{CertificateSigningRequest, Node};
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
+use crate::controllers::NAME_IN_USE;
 use crate::pki::{Request, Signer, node};
 
-/// What policies decide of nodes they decide within seconds; a request that is undecided for longer waits for a person, and a machine
-/// with it.
+/// Approval policies decide on node CSRs within seconds. A CSR that is pending longer waits for an administrator.
 const UNDECIDED: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is wrong with requests.
+/// Findings for all CertificateSigningRequests.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let of = |request| of_request(request, world.since(&request.created));
-    world.of("certificatesigningrequests").iter().filter_map(of).collect()
+    let nodes = &world.lists.nodes;
+    let age = |request: &CertificateSigningRequest| world.since(request.metadata.creation_timestamp);
+    let of = |request| of_request(request, age(request), nodes);
+    world.lists.certificate_signing_requests.iter().filter_map(of).collect()
 }
 
-fn of_request(request: &Object, age: SignedDuration) -> Option<Finding> {
-    let subject = Subject::of("CertificateSigningRequest", request);
-    let failed = condition(request, "Failed");
-    let (name, signer) = (&request.name, text(request, "/spec/signerName"));
-    let is_approved = condition(request, "Approved").holds();
+fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &[Node]) -> Option<Finding> {
+    let CertificateSigningRequest { metadata, spec, status } = request;
+    let subject = Subject::of("CertificateSigningRequest", metadata);
+    let condition = |kind: &str| condition(&status.conditions, kind);
+    let failed = condition("Failed");
+    let (name, signer) = (&metadata.name, &spec.signer_name);
+    let is_approved = condition("Approved").is_true();
     let signs_nodes = matches!(Signer::of(signer), Some(Signer::NodeClient | Signer::NodeServing));
-    let is_late = age > if failed.holds() || is_approved || !signs_nodes { PATIENCE } else { UNDECIDED };
-    let is_settled = condition(request, "Denied").holds() || !text(request, "/status/certificate").is_empty();
+    let in_use = condition(NAME_IN_USE);
+    let waits_long = failed.is_true() || is_approved || !signs_nodes;
+    let is_late = in_use.is_true() || age > if waits_long { PATIENCE } else { UNDECIDED };
+    let is_settled = condition("Denied").is_true() || !status.certificate.is_empty();
     if is_settled || !is_late {
         return None;
     }
-    if failed.holds() {
-        let remedy = "ask again with a request that its signer takes";
-        return Some(Finding::warning(subject, "could not be signed", remedy).because(failed.why()));
+    if failed.is_true() {
+        let remedy = "create a new CSR that the signer accepts";
+        return Some(Finding::warning(subject, "could not be signed", remedy).because(why(failed)));
+    }
+    if in_use.is_true() {
+        let remedy = format!(
+            "stop the machine that uses the name, or rename the requesting one; `kubectl delete csr {name}` withdraws the request"
+        );
+        let what = "is approved but waits: its node name is in use";
+        return Some(Finding::warning(subject, what, remedy).because(why(in_use)));
     }
     if is_approved {
-        let remedy = format!("look whether a signer for {signer} runs");
-        return Some(Finding::warning(subject, "is approved and not signed", remedy));
+        let remedy = format!("check that a signer for {signer} runs");
+        return Some(Finding::warning(subject, "is approved but not signed", remedy));
     }
-    let who = text(request, "/spec/username");
-    let asked = asked(request);
+    let who = &spec.username;
+    let asked = asked(&spec.request);
     let node = asked.as_ref().filter(|_| signs_nodes).and_then(|asked| node::of_user(&asked.common_name));
     let (cause, it) = match (node, &asked) {
         (Some(node), _) => {
-            (format!("{who} asks {signer} for node {node}"), format!("it is node {node} that asks"))
+            let cause = format!("{who} asks {signer} for node {node}{}", existing(node, nodes));
+            (cause, format!("it is node {node} that asks"))
         }
         (None, Some(asked)) => {
             let (name, groups) = (&asked.common_name, &asked.organizations);
@@ -62,11 +76,19 @@ fn of_request(request: &Object, age: SignedDuration) -> Option<Finding> {
     };
     let remedy =
         format!("`kubectl certificate approve {name}` if {it}, `kubectl certificate deny {name}` if not");
-    Some(Finding::warning(subject, "waits for somebody to decide", remedy).because(cause))
+    Some(Finding::warning(subject, "is pending approval", remedy).because(cause))
 }
 
-/// What is asked for: of that alone a certificate is made, whoever asks.
-fn asked(request: &Object) -> Option<Request> {
-    let pem = STANDARD.decode(text(request, "/spec/request")).ok()?;
+/// What is known about an existing node with the requested name.
+fn existing(node: &str, nodes: &[Node]) -> String {
+    let Some(found) = nodes.iter().find(|found| &*found.metadata.name == node) else { return String::new() };
+    let state = if condition(&found.status.conditions, "Ready").is_true() { "Ready" } else { "not Ready" };
+    let address = found.status.addresses.first().map_or("unknown", |address| &*address.address);
+    format!("; a node with that name exists and is {state} (address {address})")
+}
+
+/// Parses the CSR, PEM in base64. Only its contents end up in the certificate.
+fn asked(request: &str) -> Option<Request> {
+    let pem = STANDARD.decode(request).ok()?;
     Request::read(&pem).ok()
 }

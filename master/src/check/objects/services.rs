@@ -1,81 +1,74 @@
-//! Services with a selector and nobody behind it. Pure.
+//! Checks services with a selector but without ready endpoints. Pure.
 
 use std::collections::{HashMap, HashSet};
 
-use apiserver::selector;
-use serde_json::Value;
-
-use super::field::{list, text};
+use super::kinds::{Endpoint, Pod, Service};
 use super::{PATIENCE, World, pods};
 use crate::check::finding::{Finding, Subject, counted};
-use crate::controllers::Object;
 
-/// The label by which a slice says whose it is.
+/// Label of an EndpointSlice with the name of its Service.
 const OF_SERVICE: &str = "kubernetes.io/service-name";
 
-/// What is wrong with services.
+/// Findings for all services.
 pub fn findings(world: &World) -> Vec<Finding> {
     let mut served: HashSet<(&str, &str)> = HashSet::new();
-    for slice in world.of("endpointslices") {
-        let service = pods::labels(slice).and_then(|labels| labels.get(OF_SERVICE)).and_then(Value::as_str);
-        if let Some(service) = service.filter(|_| list(slice, "/endpoints").iter().any(takes_requests)) {
-            served.insert((&slice.namespace, service));
+    for slice in &world.lists.endpoint_slices {
+        let service = slice.metadata.labels.get(OF_SERVICE);
+        if let Some(service) = service.filter(|_| slice.endpoints.iter().any(takes_requests)) {
+            served.insert((&*slice.metadata.namespace, service));
         }
     }
-    let mut by_namespace: HashMap<&str, Vec<&Object>> = HashMap::new();
-    for pod in world.of("pods") {
-        by_namespace.entry(&pod.namespace).or_default().push(pod);
+    let mut by_namespace: HashMap<&str, Vec<&Pod>> = HashMap::new();
+    for pod in &world.lists.pods {
+        by_namespace.entry(&pod.metadata.namespace).or_default().push(pod);
     }
-    let unserved = world.of("services").iter().filter(|service| {
-        !served.contains(&(service.namespace.as_str(), service.name.as_str()))
-            && text(service, "/spec/type") != "ExternalName"
+    let unserved = world.lists.services.iter().filter(|service| {
+        let name = (&*service.metadata.namespace, &*service.metadata.name);
+        !served.contains(&name) && &*service.spec.r#type != "ExternalName"
     });
     unserved
         .filter_map(|service| {
-            let beside = by_namespace.get(service.namespace.as_str()).map_or(&[][..], Vec::as_slice);
-            nobody(service, beside, world.since(&service.created) > PATIENCE)
+            let beside = by_namespace.get(&*service.metadata.namespace).map_or(&[][..], Vec::as_slice);
+            missing_endpoints(service, beside, world.since(service.metadata.creation_timestamp) > PATIENCE)
         })
         .collect()
 }
 
-/// An endpoint that says nothing of itself is ready.
-fn takes_requests(endpoint: &Value) -> bool {
-    endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true)
+/// True unless the endpoint is reported as not ready.
+fn takes_requests(endpoint: &Endpoint) -> bool {
+    endpoint.conditions.ready.unwrap_or(true)
 }
 
-/// Why nobody is behind it; pods and controllers get their time first.
-fn nobody(service: &Object, beside: &[&Object], is_late: bool) -> Option<Finding> {
-    let selector = service.kept("/spec/selector")?;
-    if selector.as_object().is_none_or(serde_json::Map::is_empty) {
+/// Why the service has no endpoints. Pods and controllers get a grace period.
+fn missing_endpoints(service: &Service, beside: &[&Pod], is_late: bool) -> Option<Finding> {
+    let selector = &service.spec.selector;
+    if selector.is_empty() {
         return None;
     }
-    let empty = serde_json::Map::new();
-    let chosen: Vec<&&Object> = beside
-        .iter()
-        .filter(|pod| selector::matches_selector(selector, pods::labels(pod).unwrap_or(&empty)))
-        .collect();
+    let is_chosen =
+        |pod: &&&Pod| selector.iter().all(|(key, value)| pod.metadata.labels.get(key) == Some(value));
+    let chosen: Vec<&&Pod> = beside.iter().filter(is_chosen).collect();
     let ready = chosen.iter().filter(|pod| pods::is_ready(pod)).count();
-    let labels = selector::text(selector);
-    let subject = Subject::of("Service", service);
-    let what = "has nobody who answers";
+    let labels = selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    let subject = Subject::of("Service", &service.metadata);
+    let what = "has no ready endpoints";
     if chosen.is_empty() {
         let remedy = "run pods with these labels, or correct the service's selector";
         return Some(
-            Finding::warning(subject, what, remedy).because(format!("no pod has the labels {labels}")),
+            Finding::warning(subject, what, remedy).because(format!("no pod matches the selector {labels}")),
         );
     }
     is_late.then(|| {
         if ready == 0 {
             let remedy = format!(
-                "see what keeps them from being ready: `kubectl get pods -n {} -l {labels}`",
-                service.namespace
+                "see why they are not ready: `kubectl get pods -n {} -l {labels}`",
+                service.metadata.namespace
             );
-            let cause =
-                format!("none of the {} with the labels {labels} is ready", counted(chosen.len(), "pod"));
+            let cause = format!("none of the {} that match {labels} is ready", counted(chosen.len(), "pod"));
             Finding::problem(subject, what, remedy).because(cause)
         } else {
-            let remedy = "look whether the controllers of endpoints run (`--controllers`, the master's log)";
-            let cause = format!("{} ready, and no endpoints were made of them", counted(ready, "pod"));
+            let remedy = "check that the endpoint controllers run (`--controllers`, the master's log)";
+            let cause = format!("{} ready, but without endpoints", counted(ready, "pod"));
             Finding::problem(subject, what, remedy).because(cause)
         }
     })

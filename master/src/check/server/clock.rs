@@ -1,33 +1,34 @@
-//! How far the server's clock and the one here are apart. Pure.
+//! Checks the clock skew between the API server and this machine. Pure.
 
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::finding::{Finding, Severity};
 
-/// Leases are renewed every ten seconds: clocks that are further apart than this are told of.
+/// Smaller skews are not reported. Leases are renewed every ten seconds.
 const NOTED: SignedDuration = SignedDuration::from_secs(5);
-/// From here on nodes seem dead that are alive, and tokens seem to be of tomorrow.
+/// From here on, live nodes seem dead, and tokens seem to be issued in the future.
 const WRONG: SignedDuration = SignedDuration::from_secs(30);
 
-/// What a server said the time was.
+/// A reading of the server's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The header `Date`, in whole seconds.
+    /// The `Date` header, in whole seconds.
     pub date: String,
-    /// The time here when the question was sent.
+    /// Local time when the request was sent.
     pub sent: Timestamp,
-    /// The time here when the answer was there.
+    /// Local time when the response arrived.
     pub received: Timestamp,
 }
 
 impl Reading {
-    /// The server's time; `None` when what it said is none.
+    /// The server's time; `None` if the header is invalid.
     pub fn time(&self) -> Option<Timestamp> {
         DateTimeParser::new().parse_timestamp(&self.date).ok()
     }
 
-    /// By how much the server is ahead for certain: nothing as long as its second may lie within the time of the question.
+    /// How far the server is certainly ahead (negative: behind), given the duration of the request and the resolution
+    /// of one second.
     fn ahead(&self) -> Option<SignedDuration> {
         let from = self.time()?;
         let to = from.checked_add(SignedDuration::from_secs(1)).ok()?;
@@ -41,12 +42,12 @@ impl Reading {
     }
 }
 
-/// What is wrong with the clocks.
+/// Finding for a clock skew.
 pub fn findings(reading: Option<&Reading>) -> Vec<Finding> {
     let Some(reading) = reading else { return Vec::new() };
     let Some(ahead) = reading.ahead() else {
-        let what = "the master does not tell the time in its answers";
-        let remedy = "look what stands between here and the master and changes its answers";
+        let what = "the master sends no valid time";
+        let remedy = "find the proxy between here and the master that changes its responses";
         return vec![Finding::warning("clock", what, remedy).because(format!("it said {:?}", reading.date))];
     };
     let apart = ahead.abs();
@@ -54,8 +55,8 @@ pub fn findings(reading: Option<&Reading>) -> Vec<Finding> {
         return Vec::new();
     }
     let side = if ahead.is_positive() { "ahead of" } else { "behind" };
-    let what = format!("the master's clock is {} s {side} the one here", apart.as_secs());
-    let remedy = "set both by the same time servers (chrony, systemd-timesyncd), and those of the nodes too";
+    let what = format!("the master's clock is {} s {side} the local one", apart.as_secs());
+    let remedy = "synchronize both clocks and those of the nodes with the same time servers (chrony, systemd-timesyncd)";
     let severity = if apart > WRONG { Severity::Problem } else { Severity::Warning };
     vec![Finding::problem("clock", what, remedy).graded(severity)]
 }

@@ -1,41 +1,41 @@
-//! What `/livez` and `/readyz` say, each check with its cure. Pure.
+//! Evaluates `/livez` and `/readyz`, with a remedy per failed check. Pure.
 
 use super::super::finding::Finding;
 use super::Answer;
 
-/// What to do when a check of that name fails; names are those of ours and of the stock server.
+/// Remedies by name of a check, of this project and of the stock API server.
 const CURES: &[(&str, &str)] = &[
     (
         "etcd",
-        "the store does not answer: with `--storage etcd` look whether every member of --etcd-servers runs and has room; with \
-         the embedded store look at room and health of the disk of --data-dir, and at the master's log",
+        "the store does not respond: with `--storage etcd` check that every member of --etcd-servers runs and has free space; with \
+         the embedded store check the free space and the health of the disk of --data-dir, and the master's log",
     ),
     (
         "store-file",
-        "the file of the store was removed or replaced under the running master, and what is written is lost when it ends: run \
+        "the store file was removed or replaced under the running master, and new data is lost when it stops: run \
          `master backup FILE` now, then stop the master, `master restore --replace FILE` and start it",
     ),
     (
         "etcd-quota",
-        "etcd has reached its --quota-backend-bytes and takes no writes: free space with `etcdctl defrag`, then `etcdctl alarm \
+        "etcd has reached its --quota-backend-bytes and rejects writes: free space with `etcdctl defrag`, then `etcdctl alarm \
          disarm`, or start it with a larger quota",
     ),
     (
         "etcd-readiness",
-        "the store does not answer: look whether every member of --etcd-servers runs and has room",
+        "the store does not respond: check that every member of --etcd-servers runs and has free space",
     ),
-    ("shutdown", "the master is stopping: wait until it has ended, then start it again"),
-    ("ping", "the master is not itself: restart it, and keep its log"),
+    ("shutdown", "the master is stopping: wait until it has stopped, then start it again"),
+    ("ping", "the master does not work: restart it, and keep its log"),
 ];
-const OTHER: &str = "the master's log has a line with the name of the check and the reason";
+const OTHER: &str = "see the line with the name of the check in the master's log";
 
-/// What is wrong, check by check.
+/// One finding per failed check.
 pub fn findings(live: &Answer, ready: &Answer) -> Vec<Finding> {
     let mut found = Vec::new();
     for (answer, endpoint) in [(live, "/livez"), (ready, "/readyz")] {
         for (check, why) in failed(&answer.body) {
             let what = format!("the check {check} of {endpoint} fails");
-            // What does not live is not ready either, and is told once.
+            // A check that fails in both endpoints is reported once.
             let before =
                 found.iter().any(|known: &Finding| known.what.starts_with(&format!("the check {check} ")));
             if !before {
@@ -43,10 +43,10 @@ pub fn findings(live: &Answer, ready: &Answer) -> Vec<Finding> {
             }
         }
         if found.is_empty() && answer.code != 200 {
-            let what = format!("{endpoint} answers {}", answer.code);
+            let what = format!("{endpoint} returns {}", answer.code);
             let first = answer.body.lines().next().unwrap_or_default();
             found.push(
-                Finding::problem("master", what, "look into its log, and whether it is a master at all")
+                Finding::problem("master", what, "see its log, and check that it is a master at all")
                     .because(first),
             );
         }
@@ -58,7 +58,7 @@ fn cure(check: &str) -> &'static str {
     CURES.iter().find(|(name, _)| *name == check).map_or(OTHER, |(_, cure)| cure)
 }
 
-/// `[-]etcd failed: reason withheld`: the name, and the reason where it is told.
+/// Parses lines like `[-]etcd failed: reason withheld` into name and reason.
 fn failed(body: &str) -> impl Iterator<Item = (&str, &str)> {
     body.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("[-]")?.split_once(' ').unwrap_or((&line[3..], ""));

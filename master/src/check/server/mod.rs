@@ -1,4 +1,4 @@
-//! Knocks at the server: shakes hands, and asks for its health, its version and its clock. Decides nothing.
+//! Connects to the API server: TLS handshake, health, version and clock.
 
 pub mod clock;
 pub mod health;
@@ -27,28 +27,28 @@ use self::clock::Reading;
 use self::refusal::Refusal;
 use crate::controllers::{Address, Remote};
 
-/// How long each step may take: whoever asks whether a cluster is healthy does not wait for one that hangs.
+/// Timeout of each step.
 const STEP: Duration = Duration::from_secs(10);
-/// Longest answer that is read: health and version are a few lines.
+/// Upper limit of a response. Health and version have a few lines.
 const MOST_BYTES: usize = 1 << 20;
-/// Longest metrics that are read: a few thousand lines.
+/// Upper limit of the metrics, which have a few thousand lines.
 const MOST_METRICS_BYTES: usize = 16 << 20;
-/// HTTP/1.1, as TLS calls it: one connection, one request after the other.
-const PROTOCOL: &[u8] = b"http/1.1";
+/// ALPN protocol.
+const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
-/// What a server answered.
+/// An HTTP response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP code.
+    /// HTTP status code.
     pub code: u16,
-    /// What it said.
+    /// Response body.
     pub body: String,
 }
 
-/// What was heard of a server.
+/// What the server reported.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// Its certificate and those that lead to a root.
+    /// Its certificate with intermediates.
     pub chain: Vec<CertificateDer<'static>>,
     /// `/livez`.
     pub live: Answer,
@@ -56,21 +56,21 @@ pub struct Heard {
     pub ready: Answer,
     /// `/version`.
     pub version: Answer,
-    /// Its clock, where it tells the time.
+    /// Its clock, if it sends a `Date` header.
     pub clock: Option<Reading>,
-    /// When it began, where it lets this client see its metrics.
+    /// Its start time, if the user may read its metrics.
     pub started: Option<Timestamp>,
 }
 
-/// Knocks.
+/// Connects to the server and queries it.
 ///
 /// # Errors
-/// Why there is nothing to be heard.
+/// Why it could not be queried.
 pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     let unusable = |error: tower::BoxError| Refusal::Unusable(error.to_string());
     let address = remote.address().map_err(unusable)?;
-    // In TLS 1.2 a server refuses a client's certificate while hands are shaken, and so is always heard doing it; in 1.3 it
-    // hangs up later, and what it said may be lost.
+    // In TLS 1.2 the server rejects a client certificate within the handshake, so the alert always arrives. In TLS 1.3
+    // it closes the connection later, and the alert may be lost.
     let stream = match shake(remote, &address, &[&TLS12]).await {
         Err(Refusal::Alert(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure)) => {
             shake(remote, &address, ALL_VERSIONS).await?
@@ -97,7 +97,7 @@ async fn shake(
     address: &Address,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<TlsStream<TcpStream>, Refusal> {
-    let config = remote.tls(versions, PROTOCOL).map_err(|error| Refusal::Unusable(error.to_string()))?;
+    let config = remote.tls(versions, PROTOCOLS).map_err(|error| Refusal::Unusable(error.to_string()))?;
     let found = in_time(tokio::net::lookup_host((address.host.as_str(), address.port))).await?;
     let places: Vec<_> = found.map_err(|error| Refusal::NoSuchHost(error.to_string()))?.collect();
     let socket = in_time(TcpStream::connect(&places[..])).await?.map_err(|error| of_io(&error))?;
@@ -105,7 +105,7 @@ async fn shake(
     in_time(connector.connect(address.name.clone(), socket)).await?.map_err(|error| of_io(&error))
 }
 
-/// The answer, and what time it was there.
+/// The response, and its `Date` header.
 async fn ask(
     sender: &mut SendRequest<Empty<Bytes>>,
     host: &str,
@@ -121,7 +121,7 @@ async fn ask(
     Ok((Answer { code, body: String::from_utf8_lossy(&body).into_owned() }, date))
 }
 
-/// When the process began, as its metrics tell.
+/// Start time of the server process, from its metrics.
 async fn started(sender: &mut SendRequest<Empty<Bytes>>, host: &str) -> Option<Timestamp> {
     let request = Request::get("/metrics").header(header::HOST, host).body(Empty::new()).ok()?;
     let response = in_time(sender.send_request(request)).await.ok()?.ok()?;
@@ -129,7 +129,7 @@ async fn started(sender: &mut SendRequest<Empty<Bytes>>, host: &str) -> Option<T
     began(&String::from_utf8_lossy(&body.ok()?.to_bytes()))
 }
 
-/// The time that metrics tell the process began at.
+/// Start time in the text of the metrics.
 fn began(metrics: &str) -> Option<Timestamp> {
     let told = metrics.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
     let seconds = told.split(' ').next()?.parse::<f64>().ok()?;
@@ -140,7 +140,7 @@ async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, Refusal> {
     tokio::time::timeout(STEP, step).await.map_err(|_| Refusal::Silent(STEP))
 }
 
-/// What an error of HTTP comes from.
+/// The cause of an HTTP error.
 fn of_error(error: &(dyn Error + 'static)) -> Refusal {
     let mut next = Some(error);
     while let Some(one) = next {

@@ -1,17 +1,16 @@
-//! Which version the server is, and whether it fits this command and the nodes. Pure.
+//! Checks the version skew of the API server with this command and with the kubelets. Pure.
 
 use serde_json::Value;
 
 use super::super::finding::{Finding, Subject};
 use super::Answer;
-use crate::controllers::Object;
 
-/// How many minor versions a kubelet may be older than its server, as the version skew policy of Kubernetes says.
+/// Minor versions that a kubelet may be older than its API server, by the Kubernetes version skew policy.
 const KUBELET_BEHIND: u32 = 3;
-/// What our own version carries behind that of Kubernetes.
+/// Marks versions of this project.
 const OWN: &str = "+coracle-";
 
-/// What a server says it is.
+/// Version of the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// `v1.36.0+coracle-0.1.0`.
@@ -19,53 +18,54 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads the answer of `/version`.
+    /// Parses the response of `/version`.
     ///
     /// # Errors
-    /// The finding that it is none.
+    /// A finding, if it is no version of Kubernetes.
     pub fn of(answer: &Answer) -> Result<Self, Box<Finding>> {
         let document: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match document.get("gitVersion").and_then(Value::as_str) {
             Some(text) if minor(text).is_some() => Ok(Self { text: text.to_owned() }),
             _ => {
-                let what = "what answers is no Kubernetes API server";
+                let what = "the server is not a Kubernetes API server";
                 let remedy = "correct the address in the kubeconfig (`server:`)";
-                let said = format!("/version answers {} and no version", answer.code);
+                let said = format!("/version returns {} and no version", answer.code);
                 Err(Box::new(Finding::problem("master", what, remedy).because(said)))
             }
         }
     }
 
-    /// Whether it is a master of this project.
+    /// True for a master of this project.
     pub fn is_own(&self) -> bool {
         self.text.contains(OWN)
     }
 
-    /// Whether that server and this command are of one version.
+    /// Finding for a version that differs from this command's.
     pub fn findings(&self, own: &str) -> Vec<Finding> {
         if !self.is_own() || self.text == own {
             return Vec::new();
         }
-        let what = format!("the master is {} and this command {own}", self.text);
-        let remedy = "after an update restart the master, and use the `master` that it runs";
+        let what = format!("the master has version {} and this command {own}", self.text);
+        let remedy = "restart the master after an update, and use the same `master` binary";
         vec![Finding::warning("version", what, remedy)]
     }
 
-    /// What does not fit between the server and a node.
-    pub fn of_node(&self, node: &Object, kubelet: &str) -> Option<Finding> {
+    /// Finding for the version skew of a node.
+    pub fn of_node(&self, subject: Subject, kubelet: &str) -> Option<Finding> {
         let (server, node_minor) = (minor(&self.text)?, minor(kubelet)?);
-        let subject = Subject::of("Node", node);
-        let what = format!("its kubelet is {kubelet} and the server {}", self.text);
+        let what = format!("its kubelet has version {kubelet} and the server {}", self.text);
         if node_minor > server {
-            let remedy = "update the master first, nodes after it";
+            let remedy = "update the master before the nodes";
             return Some(
                 Finding::problem(subject, what, remedy)
                     .because("a kubelet must not be newer than its server"),
             );
         }
         (server - node_minor > KUBELET_BEHIND).then(|| {
-            let cause = format!("a kubelet may be {KUBELET_BEHIND} minor versions older at the most");
-            Finding::problem(subject, what, "update the node").because(cause)
+            let cause = format!(
+                "Kubernetes supports kubelets that are at most {KUBELET_BEHIND} minor versions older"
+            );
+            Finding::warning(subject, what, "update the node").because(cause)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Flags to options.
+//! Tests of the flags of `master run`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -45,15 +45,19 @@ fn certificates_live_from_a_minute_to_ten_years() {
     let flags = |issued: &str| RunFlags { cluster_signing_duration: some(issued), ..RunFlags::default() };
     for (text, seconds) in [("60s", 60), ("1h30m", 5400), ("8760h0m0s", 31_536_000), ("87600h", 315_360_000)]
     {
-        let lives = read(&flags(text), None, None).unwrap().options.lives;
-        assert_eq!((lives.issued.as_secs(), lives.serving.as_secs()), (seconds, 31_536_000), "{text}");
+        let lifetimes = read(&flags(text), None, None).unwrap().options.lifetimes;
+        assert_eq!(
+            (lifetimes.issued.as_secs(), lifetimes.serving.as_secs()),
+            (seconds, 31_536_000),
+            "{text}"
+        );
     }
     for text in ["59s", "87601h", "0", "-1h", "1d", "3600", ""] {
         assert!(read(&flags(text), None, None).is_err(), "{text}");
     }
     let file = "kind: MasterConfiguration\nclusterSigningDuration: 24h\nservingCertDuration: 2m\n";
-    let lives = with_file(file, RunFlags::default()).unwrap().options.lives;
-    assert_eq!((lives.issued.as_secs(), lives.serving.as_secs()), (86_400, 120));
+    let lifetimes = with_file(file, RunFlags::default()).unwrap().options.lifetimes;
+    assert_eq!((lifetimes.issued.as_secs(), lifetimes.serving.as_secs()), (86_400, 120));
 }
 
 #[test]
@@ -129,9 +133,9 @@ fn a_mode_of_registering_and_what_it_needs_go_together() {
         assert_eq!(found.options.nodes.mode, expected, "{mode}");
     }
     for (flags, expected) in [
-        (flags("allowlist", &[], "queue"), "--node-allowlist go together"),
-        (flags("open", &["10.0.0.0/8"], "queue"), "--node-allowlist go together"),
-        (flags("certificate", &[], "insecure-always-approve"), "approves everybody's"),
+        (flags("allowlist", &[], "queue"), "--node-allowlist and vice versa"),
+        (flags("open", &["10.0.0.0/8"], "queue"), "--node-allowlist and vice versa"),
+        (flags("certificate", &[], "insecure-always-approve"), "approves all of them"),
         (flags("shut", &[], "queue"), "is none of open, allowlist, certificate"),
     ] {
         let mistakes = read(&flags, None, None).unwrap_err();
@@ -142,7 +146,32 @@ fn a_mode_of_registering_and_what_it_needs_go_together() {
     assert_eq!(with_file(file, RunFlags::default()).unwrap().options.nodes.allowlist.len(), 2);
 }
 
-/// The example that people copy.
+/// The example in the documentation is valid.
+#[test]
+fn admission_plugins_are_known_by_name() {
+    let owned = |names: &[&str]| names.iter().map(|text| (*text).to_owned()).collect();
+    let flags = |enabled: &[&str], disabled: &[&str]| RunFlags {
+        enable_admission_plugins: owned(enabled),
+        disable_admission_plugins: owned(disabled),
+        ..RunFlags::default()
+    };
+    let plugins = read(&flags(&["AlwaysPullImages,NodeRestriction"], &["Priority"]), None, None);
+    let plugins = plugins.unwrap().options.admission_plugins;
+    assert_eq!((plugins.enabled.len(), plugins.disabled), (2, vec!["Priority".to_owned()]));
+    for (enabled, disabled, expected) in [
+        (
+            "Nonsense",
+            "Priority",
+            "--enable-admission-plugins: \"Nonsense\" is no admission plugin; the plugins are ",
+        ),
+        ("Priority", "alwayspullimages", "--disable-admission-plugins: \"alwayspullimages\" is no"),
+        ("LimitRanger", "LimitRanger", "both name LimitRanger"),
+    ] {
+        let mistakes = read(&flags(&[enabled], &[disabled]), None, None).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
+    }
+}
+
 #[test]
 fn the_file_in_the_docs_is_one() {
     let page = include_str!("../../../../docs/configuration.md");
@@ -182,11 +211,11 @@ fn the_flags_of_the_store_go_together() {
             "etcd",
             "https://a",
             [Some("ca"), Some("cert"), None],
-            "--etcd-certfile and --etcd-keyfile go together",
+            "--etcd-certfile and --etcd-keyfile must be used together",
         ),
-        ("embedded", "https://a", [None; 3], "--storage etcd alone"),
-        ("embedded", "", [None, Some("cert"), None], "--storage etcd alone"),
-        ("etcd", "a:2379", [None; 3], "\"a:2379\" is no URL of an etcd"),
+        ("embedded", "https://a", [None; 3], "need --storage etcd"),
+        ("embedded", "", [None, Some("cert"), None], "need --storage etcd"),
+        ("etcd", "a:2379", [None; 3], "\"a:2379\" is not an etcd URL"),
     ] {
         let mistakes = read(&flags(storage, servers, files), None, None).unwrap_err();
         assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
@@ -227,10 +256,10 @@ fn what_goes_with_what_is_told_beside_other_mistakes() {
         ..RunFlags::default()
     };
     let found = read(&flags, None, None).unwrap_err();
-    for words in ["--secure-port: ", "--etcd-servers is missing", "--csr-approval-webhook go together"] {
+    for words in ["--secure-port: ", "--etcd-servers is missing", "--csr-approval-webhook and vice versa"] {
         assert!(found.len() == 3 && found.iter().any(|line| line.contains(words)), "{words}: {found:?}");
     }
-    // Of what was not understood nobody knows what would have gone with it.
+    // Flags with errors are not validated together with others.
     let flags = RunFlags { etcd_servers: vec!["a:1".to_owned()], ..flags };
     let found = read(&flags, None, None).unwrap_err();
     assert!(found.iter().all(|line| !line.contains("--etcd-servers is missing")), "{found:?}");
@@ -256,12 +285,13 @@ fn nodes_get_pieces_of_ranges() {
         ("fd00::/48", ["56", "", "60"], "fd00::/48 60"),
     ] {
         let given = read(&flags(ranges, sizes), None, None).unwrap().options.pods.given();
-        let given: Vec<String> = given.iter().map(|it| format!("{} {}", it.network, it.piece)).collect();
+        let given: Vec<String> =
+            given.iter().map(|it| format!("{} {}", it.network, it.node_mask_size)).collect();
         assert_eq!(given.join(" "), expected);
     }
     for (ranges, sizes, expected) in [
-        ("10.0.0.0/8,10.244.0.0/16", ["", "", ""], "two ranges of one family"),
-        ("127.0.0.0/16", ["", "", ""], "127.0.0.0/8 is for every machine's own loopback"),
+        ("10.0.0.0/8,10.244.0.0/16", ["", "", ""], "two ranges of one IP family"),
+        ("127.0.0.0/16", ["", "", ""], "127.0.0.0/8 is reserved for loopback addresses"),
         ("10.0.0.0/8,fd00::/48", ["24", "", ""], "--node-cidr-mask-size-ipv4 and"),
         ("10.0.0.0/25", ["", "", ""], "--node-cidr-mask-size-ipv4 is 24"),
         ("10.0.0.0/16", ["31", "", ""], "from 16 to 30"),
@@ -317,7 +347,9 @@ fn with_file(file: &str, flags: RunFlags) -> Result<super::Read, Vec<String>> {
 fn a_file_says_what_flags_say_and_flags_win() {
     let file = "apiVersion: master/v1\nkind: MasterConfiguration\ndataDir: /x\nsecurePort: 7443\ntlsSan: [a, 10.0.0.1]\n\
                 scheduler: false\nserviceClusterIpRange: 10.1.0.0/16,fd00::/64\nclusterDomain:\n";
-    let found = with_file(file, RunFlags { tls_san: vec!["b".to_owned()], ..RunFlags::default() }).unwrap();
+    let flags = || RunFlags { tls_san: vec!["b".to_owned()], ..RunFlags::default() };
+    assert!(with_file(file, flags()).is_ok(), "a file of an earlier version");
+    let found = with_file(&file.replace("master/v1", "config.coracle.io/v1"), flags()).unwrap();
     assert_eq!(found.options.data_dir.to_str(), Some("/x"));
     assert_eq!(found.options.address.port(), 7443);
     assert_eq!(found.options.tls_san, ["b"]);
@@ -336,7 +368,7 @@ fn mistakes_of_a_file_name_it_and_the_field() {
         found,
         [
             "--bind-address: \"x\" is no IP address",
-            "m.yaml: apiVersion: \"v2\" is not master/v1",
+            "m.yaml: apiVersion: \"v2\" is not config.coracle.io/v1",
             "m.yaml: kind: \"Master\" is not MasterConfiguration",
             "m.yaml: securePort: \"0\" is no port, write 1 to 65535",
             "m.yaml: securePrt is no field of a MasterConfiguration; did you mean securePort?",
@@ -371,12 +403,12 @@ fn a_policy_and_what_it_needs_go_together() {
     assert!(read(&flags("webhook", &[], Some("file")), None, None).is_ok());
     for (flags, expected) in [
         (flags("maybe", &[], None), "is none of always-reject, queue"),
-        (flags("allowlist", &[], None), "--csr-approval-allowlist go together"),
-        (flags("queue", &["n1"], None), "--csr-approval-allowlist go together"),
-        (flags("webhook", &[], None), "--csr-approval-webhook go together"),
-        (flags("token", &[], Some("file")), "--csr-approval-webhook go together"),
+        (flags("allowlist", &[], None), "--csr-approval-allowlist and vice versa"),
+        (flags("queue", &["n1"], None), "--csr-approval-allowlist and vice versa"),
+        (flags("webhook", &[], None), "--csr-approval-webhook and vice versa"),
+        (flags("token", &[], Some("file")), "--csr-approval-webhook and vice versa"),
         (flags("allowlist", &["10.0.0.0/99"], None), "is no network"),
-        (flags("allowlist", &["A b"], None), "is neither a network"),
+        (flags("allowlist", &["A b"], None), "must be a network"),
     ] {
         let mistakes = read(&flags, None, None).unwrap_err();
         assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");

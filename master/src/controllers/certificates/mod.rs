@@ -1,36 +1,38 @@
-//! Requests for certificates: decided by policy, signed when approved, and gone when nobody needs them any more.
+//! The CertificateSigningRequest controllers: approving, signing and cleaning up.
 
-mod approve;
-mod clean;
-mod sign;
+mod approver;
+mod cleaner;
+mod name_in_use;
+mod signer;
 mod webhook;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use client::{Json, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub use self::approve::Approver;
-pub use self::clean::Cleaner;
-pub use self::sign::Signing;
+pub use self::approver::CsrApprovingController;
+pub use self::cleaner::CsrCleanerController;
+pub use self::name_in_use::CONDITION as NAME_IN_USE;
+pub use self::signer::CsrSigningController;
 pub use self::webhook::Webhook;
-use super::client::{Json, Kind};
 use super::object::{at, text};
 
-/// The names of the controllers in `--controllers`.
+/// The name of the approving controller in `--controllers`.
 pub const APPROVING: &str = "certificatesigningrequest-approving-controller";
-/// Signs.
+/// The name of the signing controller.
 pub const SIGNING: &str = "certificatesigningrequest-signing-controller";
-/// Cleans.
+/// The name of the cleaner.
 pub const CLEANING: &str = "certificatesigningrequest-cleaner-controller";
-/// The service account of them all.
+/// The service account of all three controllers.
 pub const ACCOUNT: &str = "certificate-controller";
 
-/// Requests.
+/// The kind `CertificateSigningRequest`.
 const KIND: Kind =
     Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false);
 
-/// When a condition of that type was last written; `None` where there is none of it.
+/// The last update time of a condition; `None` if the request lacks the condition.
 fn condition(request: &Json, kind: &str) -> Option<Option<Timestamp>> {
     let all = at(request, "/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let own = all.into_iter().find(|condition| text(condition.get("type")) == kind)?;
@@ -49,7 +51,7 @@ fn is_signed(request: &Json) -> bool {
     !text(at(request, "/status/certificate")).is_empty()
 }
 
-/// The PEM of what is asked for, or of what was signed; both lie in base64.
+/// Decodes a base64 field that holds PEM: the request or the certificate.
 fn pem(request: &Json, pointer: &str) -> Vec<u8> {
     STANDARD.decode(text(at(request, pointer))).unwrap_or_default()
 }
@@ -59,7 +61,16 @@ fn texts(request: &Json, pointer: &str) -> Vec<String> {
     all.map(|one| text(Some(one))).collect()
 }
 
-/// The request with one condition more.
+/// Removes all conditions of a type.
+fn without_condition(mut request: Json, kind: &str) -> Json {
+    let all = request.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
+    if let Some(all) = all {
+        all.retain(|condition| text(condition.get("type")) != kind);
+    }
+    request
+}
+
+/// Adds a condition.
 fn with_condition(mut request: Json, kind: &str, reason: &str, message: &str, now: Timestamp) -> Json {
     let now = api::time::seconds(now);
     let condition = json!({

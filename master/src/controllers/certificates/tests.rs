@@ -1,4 +1,4 @@
-//! Requests on their way: approved, signed, failed, and gone.
+//! CSRs that are approved, signed, failed and deleted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -37,13 +37,13 @@ fn decided(kind: &str, hour: i64) -> Json {
 fn what_fits_is_signed_and_what_never_will_fails() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), at_hour(0)).unwrap();
-    let signed = sign::signed(decided("Approved", 1), Signer::NodeClient, &pki, at_hour(1));
+    let signed = signer::signed(decided("Approved", 1), Signer::NodeClient, &pki, at_hour(1));
     assert!(is_signed(&signed) && !has(&signed, "Failed"));
-    let lives = crate::pki::lives(&pem(&signed, "/status/certificate")).unwrap();
+    let lives = crate::pki::validities(&pem(&signed, "/status/certificate")).unwrap();
     assert_eq!((lives.len(), lives[0].name.as_str()), (2, "kubelet:n1"));
     assert_eq!(lives[0].until.as_second(), at_hour(1).as_second() + 900);
     let wrong = with_condition(request("jane"), "Approved", "r", "m", at_hour(1));
-    let failed = sign::signed(wrong, Signer::NodeClient, &pki, at_hour(1));
+    let failed = signer::signed(wrong, Signer::NodeClient, &pki, at_hour(1));
     assert!(!is_signed(&failed) && has(&failed, "Failed"));
     let told = at(&failed, "/status/conditions").unwrap().to_string();
     assert!(told.contains("SignerValidationFailure") && told.contains("subject common name"), "{told}");
@@ -54,9 +54,9 @@ fn requests_go_at_the_ages_of_the_stock_cleaner() {
     let mut signed = decided("Approved", 1);
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), at_hour(0)).unwrap();
-    let short = sign::signed(signed.clone(), Signer::NodeClient, &pki, at_hour(1));
+    let short = signer::signed(signed.clone(), Signer::NodeClient, &pki, at_hour(1));
     signed["spec"]["expirationSeconds"] = 86_400.into();
-    let long = sign::signed(signed, Signer::NodeClient, &pki, at_hour(1));
+    let long = signer::signed(signed, Signer::NodeClient, &pki, at_hour(1));
     let mut timeless = decided("Denied", 1);
     timeless["status"]["conditions"][0]["lastUpdateTime"] = Value::Null;
     for (request, expected) in [
@@ -67,12 +67,12 @@ fn requests_go_at_the_ages_of_the_stock_cleaner() {
         (with_condition(decided("Approved", 3), "Failed", "r", "m", at_hour(5)), at_hour(4)),
         (timeless, at_hour(1)),
         (long, at_hour(2)),
-        // Its certificate is over before.
+        // Its certificate expires earlier.
         (short, Timestamp::from_second(at_hour(1).as_second() + 900).unwrap()),
     ] {
-        assert_eq!(clean::due(&request), Some(expected), "{request:?}");
+        assert_eq!(cleaner::due(&request), Some(expected), "{request:?}");
     }
-    assert_eq!(clean::due(&Json::new()), None);
+    assert_eq!(cleaner::due(&Json::new()), None);
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn the_webhook_is_asked_over_tls_and_both_know_each_other() {
     let mut names = crate::pki::Names::default();
     names.add("127.0.0.1");
     let serving = pki.serving(&names, now).unwrap();
-    let keys = Keys { chain: serving.chain, key: serving.key, client_authorities: pki.client_authorities() };
+    let keys = Keys { chain: serving.chain, key: serving.key, client_authorities: pki.client_cas() };
     let (_swap, config) = watch::channel(tls::config(keys).unwrap());
     let (_stop, stopped) = watch::channel(false);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -95,8 +95,8 @@ async fn the_webhook_is_asked_over_tls_and_both_know_each_other() {
     let answer = async |request: axum::extract::Request| {
         let who = request.extensions().get::<apiserver::Identity>().unwrap().user.clone();
         let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
-        let asked: Value = serde_json::from_slice(&body).unwrap();
-        axum::Json(json!({"decision": "Deny", "message": format!("{who} asked for {}", asked["node"])}))
+        let join: Value = serde_json::from_slice(&body).unwrap();
+        axum::Json(json!({"decision": "Deny", "message": format!("{who} asked for {}", join["node"])}))
     };
     let router = axum::Router::new().route("/join", post(answer));
     tokio::spawn(tls::serve(listener, router, config, stopped));

@@ -1,35 +1,34 @@
-//! The Endpoints of a service that selects pods: the older form, which clients from before EndpointSlices read.
+//! The Endpoints controller: writes the legacy Endpoints object of each service with a selector.
 
 use async_trait::async_trait;
+use client::{Client, DeleteOptions, Error, Json, Kind};
 use serde_json::{Value, json};
 
 use super::service::Service;
 use super::subsets::subsets;
-use super::{GATHER, HEADLESS, WORKERS};
-use crate::controllers::accounts::made;
-use crate::controllers::agenda::Next;
-use crate::controllers::client::{Client, Delete, Error, Json, Kind};
+use super::{BATCH_PERIOD, HEADLESS, WORKERS};
+use crate::controllers::informers::{Change, SharedInformers};
 use crate::controllers::object::Object;
-use crate::controllers::queue::{Controller, Queue};
-use crate::controllers::world::{Change, World};
+use crate::controllers::rate_limited_queue::Action;
+use crate::controllers::service_accounts::ignore_existing;
+use crate::controllers::work_queue::{Controller, WorkQueue};
 
-/// Its name in `--controllers`.
+/// The controller's name in `--controllers`.
 pub const NAME: &str = "endpoints-controller";
-/// The label by which it knows its own Endpoints, and what it signs with; the stock controller's.
+/// The label, and its value, that mark objects of this controller; those of the stock one.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
-/// What tells that there are more addresses than one object has room for.
+/// The annotation of Endpoints that were truncated to 1,000 addresses.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 const TRUNCATED: &str = "truncated";
 
-/// The controller.
 #[derive(Debug)]
-pub struct Addresses {
+pub struct EndpointsController {
     client: Client,
-    world: World,
+    informers: SharedInformers,
 }
 
-/// What is to be done about the Endpoints of a service.
+/// The write for the Endpoints of a service.
 #[derive(Debug, PartialEq)]
 enum Plan {
     Nothing,
@@ -37,17 +36,17 @@ enum Plan {
     Update(Json),
 }
 
-impl Addresses {
-    /// Writes through that client what it sees in that world.
-    pub fn new(client: Client, world: World) -> Self {
-        Self { client, world }
+impl EndpointsController {
+    /// Writes the Endpoints of the services of these informers.
+    pub fn new(client: Client, informers: SharedInformers) -> Self {
+        Self { client, informers }
     }
 
-    /// Whether a change of Endpoints has to be looked at: of our own, and of any that are gone while their service is there.
-    /// Those that somebody writes before their service are left alone.
+    /// Whether a change of Endpoints concerns this controller: its own objects, and deleted ones whose service exists.
+    /// Endpoints that a user writes without a service are ignored.
     fn is_ours(&self, change: &Change) -> bool {
         let has_service =
-            |gone: &Object| self.world.get(&Kind::SERVICE, &gone.namespace, &gone.name).is_some();
+            |gone: &Object| self.informers.get(&Kind::SERVICE, &gone.namespace, &gone.name).is_some();
         change.kind.is(&Kind::ENDPOINTS)
             && match (&change.before, &change.now) {
                 (_, Some(now)) => is_own(now),
@@ -98,13 +97,13 @@ fn plan(found: Option<Json>, service: &Service, object: &Json, pods: &[Json]) ->
     if wanted == found { Plan::Nothing } else { Plan::Update(wanted) }
 }
 
-/// True for Endpoints that this controller wrote, and has to take away when their service is gone.
+/// Whether this controller wrote the Endpoints, and must delete them with their service.
 fn is_own(endpoints: &Object) -> bool {
     endpoints.label(MANAGED_BY) == MANAGER
 }
 
 #[async_trait]
-impl Controller for Addresses {
+impl Controller for EndpointsController {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -113,28 +112,32 @@ impl Controller for Addresses {
         WORKERS
     }
 
-    fn hear(&self, change: &Change, queue: &Queue) {
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
         let Some(object) = change.object() else { return };
         if change.kind.is(&Kind::POD) {
-            super::hear_pod(&self.world, change, queue);
+            super::enqueue_services_of_pod(&self.informers, change, queue);
         } else if change.kind.is(&Kind::SERVICE) || self.is_ours(change) {
-            queue.add_in(&object.key(), GATHER);
+            queue.add_in(&object.key(), BATCH_PERIOD);
         }
     }
 
-    async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
-            self.client.delete(&Kind::ENDPOINTS, namespace, name, &Delete::default()).await?;
-            return Ok(Next::Change);
+            self.client.delete(&Kind::ENDPOINTS, namespace, name, &DeleteOptions::default()).await?;
+            return Ok(Action::AwaitChange);
         };
-        let Some(service) = Service::of(&object) else { return Ok(Next::Change) };
-        let pods = self.client.labelled(&Kind::POD, namespace, &service.wanted_labels()).await?;
+        let Some(service) = Service::of(&object) else { return Ok(Action::AwaitChange) };
+        let pods = self.client.list_by_labels(&Kind::POD, namespace, &service.selector_labels()).await?;
         let found = self.client.find(&Kind::ENDPOINTS, namespace, name).await?;
         match plan(found, &service, &object, &pods) {
-            Plan::Nothing => Ok(Next::Change),
-            Plan::Create(endpoints) => made(self.client.create(&Kind::ENDPOINTS, namespace, endpoints).await),
-            Plan::Update(endpoints) => made(self.client.update(&Kind::ENDPOINTS, "", endpoints).await),
+            Plan::Nothing => Ok(Action::AwaitChange),
+            Plan::Create(endpoints) => {
+                ignore_existing(self.client.create(&Kind::ENDPOINTS, namespace, endpoints).await)
+            }
+            Plan::Update(endpoints) => {
+                ignore_existing(self.client.update(&Kind::ENDPOINTS, "", endpoints).await)
+            }
         }
     }
 }

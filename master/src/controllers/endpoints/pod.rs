@@ -1,71 +1,71 @@
-//! What a pod offers to a service. Pure.
+//! Reads a pod as an endpoint of a service. Pure.
 
 use std::net::IpAddr;
 
-use api::strategy::addresses::leads_nowhere;
+use api::strategy::addresses::reject_special_ip;
+use client::Json;
 use serde_json::{Value, json};
 
-use super::fit::Port;
-use super::service::{Family, Near, Service, ServicePort, Target, list};
-use crate::controllers::client::Json;
+use super::packing::Port;
+use super::service::{Family, Service, ServicePort, Target, TrafficDistribution, list};
 use crate::controllers::object::{at, text};
 
-/// A pod as a service sees it.
+/// A pod as an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a>(pub &'a Json);
 
 impl Pod<'_> {
-    /// It has addresses and has not come to its end.
-    pub fn is_there(&self) -> bool {
+    /// Whether the pod has addresses and has not terminated.
+    pub fn has_endpoint(&self) -> bool {
         !matches!(text(at(self.0, "/status/phase")).as_str(), "Succeeded" | "Failed")
             && self.addresses().next().is_some()
     }
 
-    /// It is asked to end.
-    pub fn is_ending(&self) -> bool {
-        super::is_ending(self.0)
+    /// Whether the pod is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        super::is_terminating(self.0)
     }
 
-    /// It says that it can serve.
+    /// Whether the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
         list(at(self.0, "/status/conditions")).any(|condition| {
             condition.get("type") == Some(&"Ready".into()) && condition.get("status") == Some(&"True".into())
         })
     }
 
-    /// Its addresses, each in its one spelling. One that leads nowhere from another machine is none: a slice with it
-    /// would be refused as a whole.
+    /// The pod's addresses, normalized. Loopback, link-local and similar ones are left out, since the API server would
+    /// reject the whole slice.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let status = |field: &str| at(self.0, &format!("/status/{field}"));
         let mut told: Vec<String> = list(status("podIPs")).map(|ip| text(ip.get("ip"))).collect();
         if told.is_empty() {
             told.push(text(status("podIP")));
         }
-        told.into_iter().filter_map(|ip| ip.parse().ok()).filter(|ip| leads_nowhere(*ip).is_none())
+        told.into_iter().filter_map(|ip| ip.parse().ok()).filter(|ip| reject_special_ip(*ip).is_none())
     }
 
-    /// The node it is on, if any.
+    /// The name of its node; empty if it is not bound.
     pub fn node(&self) -> String {
         text(at(self.0, "/spec/nodeName"))
     }
 
-    /// The name that it has below the service's, if any.
+    /// The pod's host name, if its subdomain is the service.
     pub fn host_name(&self, service: &Service) -> Option<String> {
         let name = text(at(self.0, "/spec/hostname"));
         (!name.is_empty() && text(at(self.0, "/spec/subdomain")) == service.name).then_some(name)
     }
 
-    /// What names it.
+    /// The object reference of the pod.
     pub fn reference(&self) -> Value {
         let of = |field: &str| text(at(self.0, &format!("/metadata/{field}")));
         json!({"kind": "Pod", "namespace": of("namespace"), "name": of("name"), "uid": of("uid")})
     }
 
-    /// Where the ports of a service lead in it; those that it does not have are left out.
+    /// Resolves the ports of a service to container ports; ports that the pod lacks are left out.
     pub fn ports(&self, service: &Service) -> Vec<Port> {
         let number = |port: &ServicePort| match &port.target {
             Target::Number(number) => Some(*number),
-            Target::Name(name) => self.port_called(name, &port.protocol),
+            Target::Name(name) => self.container_port(name, &port.protocol),
         };
         let found = service.ports.iter().filter_map(|port| {
             Some(Port {
@@ -78,8 +78,8 @@ impl Pod<'_> {
         found.collect()
     }
 
-    /// A port of a container that serves for as long as the pod lives: sidecars do, other init containers do not.
-    fn port_called(&self, name: &str, protocol: &str) -> Option<u64> {
+    /// A named port of a regular or sidecar container; other init containers do not serve.
+    fn container_port(&self, name: &str, protocol: &str) -> Option<u64> {
         let stays = |container: &&Value| container.get("restartPolicy") == Some(&"Always".into());
         let containers = list(at(self.0, "/spec/containers"))
             .chain(list(at(self.0, "/spec/initContainers")).filter(stays));
@@ -91,14 +91,14 @@ impl Pod<'_> {
         ports.find(is_it)?.get("containerPort")?.as_u64()
     }
 
-    /// It as an endpoint with those of its addresses that are of a family; `None` when it has none. `zone` is that of its node.
+    /// The pod as an endpoint of one address family; `None` if it has no such address. `zone` is that of its node.
     pub fn endpoint(&self, service: &Service, family: Family, zone: &str) -> Option<Value> {
         let of_family = self.addresses().filter(|ip| Family::of(*ip) == family);
         let addresses: Vec<String> = of_family.map(|ip| ip.to_string()).collect();
         if addresses.is_empty() {
             return None;
         }
-        let (serving, terminating) = (self.is_ready(), self.is_ending());
+        let (serving, terminating) = (self.is_ready(), self.is_terminating());
         let ready = service.publishes_all || (serving && !terminating);
         let mut endpoint = json!({
             "addresses": addresses,
@@ -112,12 +112,12 @@ impl Pod<'_> {
         let mut hints = Json::new();
         if !zone.is_empty() {
             endpoint["zone"] = zone.into();
-            if service.near != Near::Anywhere {
+            if service.traffic_distribution != TrafficDistribution::Any {
                 hints.insert("forZones".to_owned(), json!([{"name": zone}]));
             }
         }
         if !node.is_empty() {
-            if service.near == Near::Node {
+            if service.traffic_distribution == TrafficDistribution::SameNode {
                 hints.insert("forNodes".to_owned(), json!([{"name": node}]));
             }
             endpoint["nodeName"] = node.into();

@@ -1,28 +1,28 @@
-//! What a service says about who stands behind it. Pure.
+//! Reads the fields of a Service that decide its endpoints. Pure.
 
 use std::net::IpAddr;
 
+use client::Json;
 use serde_json::{Map, Value};
 
-use crate::controllers::client::Json;
 use crate::controllers::object::{at, text};
 
-/// A family of addresses, by which slices are kept apart.
+/// The address family of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// 32 bits.
+    /// IPv4.
     V4,
-    /// 128 bits.
+    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// That of an address.
+    /// The family of an address.
     pub fn of(ip: IpAddr) -> Self {
         if ip.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// By its name in services and slices.
+    /// Parses the name used in Services and EndpointSlices.
     pub fn read(name: &str) -> Option<Self> {
         match name {
             "IPv4" => Some(Self::V4),
@@ -31,7 +31,7 @@ impl Family {
         }
     }
 
-    /// Its name in services and slices.
+    /// The name used in Services and EndpointSlices.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -40,60 +40,59 @@ impl Family {
     }
 }
 
-/// A port of a service, and where it leads in a pod.
+/// A service port and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Its name, empty when it is the only one.
+    /// The port name; empty for a single port.
     pub name: String,
     /// TCP, UDP or SCTP.
     pub protocol: String,
-    /// What is spoken there, where somebody says so.
+    /// The application protocol, if it is set.
     pub app_protocol: Option<String>,
-    /// A number, or the name of a container's port.
+    /// The target port.
     pub target: Target,
 }
 
-/// Where a port leads in a pod.
+/// A target port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To that port.
+    /// A port number.
     Number(u64),
-    /// To the port of that name.
+    /// The name of a container port.
     Name(String),
 }
 
-/// To whom traffic is to go first.
+/// The traffic distribution of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Near {
-    /// To anybody.
-    Anywhere,
-    /// To the same zone.
-    Zone,
-    /// To the same node, then to the same zone.
-    Node,
+pub enum TrafficDistribution {
+    /// No preference.
+    Any,
+    /// Prefer endpoints in the same zone.
+    SameZone,
+    /// Prefer endpoints on the same node, then in the same zone.
+    SameNode,
 }
 
-/// A service that selects pods.
+/// A service with a selector.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its name.
+    /// The service name.
     pub name: String,
-    /// Which pods are behind it.
+    /// The pod selector.
     pub selector: Map<String, Value>,
-    /// Its ports.
     pub ports: Vec<ServicePort>,
-    /// It has no address of its own.
+    /// Whether the service is headless.
     pub is_headless: bool,
-    /// Pods count as ready from the start and until they are gone.
+    /// `publishNotReadyAddresses`: all pods count as ready.
     pub publishes_all: bool,
-    /// To whom traffic is to go first.
-    pub near: Near,
-    /// The families it was given, the first one first; none where nobody has decided.
+    /// The traffic distribution of a service.
+    pub traffic_distribution: TrafficDistribution,
+    /// The IP families, primary first; empty if none are assigned.
     pub families: Vec<Family>,
 }
 
 impl Service {
-    /// Reads a service; `None` when nobody but its owner says who stands behind it.
+    /// Reads a service; `None` if its endpoints are not computed from pods.
     pub fn of(service: &Json) -> Option<Self> {
         let spec = |field: &str| at(service, &format!("/spec/{field}"));
         let selector = spec("selector").and_then(Value::as_object).filter(|selector| !selector.is_empty())?;
@@ -112,17 +111,17 @@ impl Service {
             ports: list(spec("ports")).filter_map(port).collect(),
             is_headless: address == "None",
             publishes_all: spec("publishNotReadyAddresses").and_then(Value::as_bool).unwrap_or(false),
-            near: match text(spec("trafficDistribution")).as_str() {
-                "PreferClose" | "PreferSameZone" => Near::Zone,
-                "PreferSameNode" => Near::Node,
-                _ => Near::Anywhere,
+            traffic_distribution: match text(spec("trafficDistribution")).as_str() {
+                "PreferClose" | "PreferSameZone" => TrafficDistribution::SameZone,
+                "PreferSameNode" => TrafficDistribution::SameNode,
+                _ => TrafficDistribution::Any,
             },
             families,
         })
     }
 
-    /// Its selector as labels that a pod must have.
-    pub fn wanted_labels(&self) -> Vec<(&str, &str)> {
+    /// The selector as label pairs.
+    pub fn selector_labels(&self) -> Vec<(&str, &str)> {
         self.selector
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
@@ -145,12 +144,12 @@ fn port(port: &Value) -> Option<ServicePort> {
     })
 }
 
-/// True when labels have all that a selector wants, and it wants something.
+/// Whether a non-empty selector matches the labels.
 pub fn selects(selector: &Map<String, Value>, labels: &Map<String, Value>) -> bool {
     !selector.is_empty() && selector.iter().all(|(name, value)| labels.get(name) == Some(value))
 }
 
-/// The items of a list that may be missing.
+/// The items of a list; none if it is missing.
 pub fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }

@@ -1,50 +1,49 @@
-//! The endpoints of a service that selects pods, in EndpointSlices of a hundred.
+//! The EndpointSlice controller: writes the endpoints of services with a selector, up to 100 per slice.
 
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use client::{Client, Error, Json, Kind};
 use serde_json::Value;
 
-use super::fit::{Group, Head, Port, fit};
+use super::packing::{Group, Port, SliceMetadata, pack};
 use super::pod::Pod;
 use super::service::{Family, Service};
-use super::{GATHER, HEADLESS, MANAGED_BY, SERVICE_NAME, WORKERS};
-use crate::controllers::agenda::Next;
-use crate::controllers::client::{Client, Error, Json, Kind};
-use crate::controllers::queue::{Controller, Queue};
-use crate::controllers::world::{Change, World};
+use super::{BATCH_PERIOD, HEADLESS, MANAGED_BY, SERVICE_NAME, WORKERS};
+use crate::controllers::informers::{Change, SharedInformers};
+use crate::controllers::rate_limited_queue::Action;
+use crate::controllers::work_queue::{Controller, WorkQueue};
 
-/// Its name in `--controllers`.
+/// The controller's name in `--controllers`.
 pub const NAME: &str = "endpointslice-controller";
-/// How it signs its slices; the stock controller's.
+/// The `managed-by` label value of its slices; that of the stock controller.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// Endpoints of a slice at most; the stock controller's `--max-endpoints-per-slice`.
-const MOST: usize = 100;
-/// The label of a node that tells its zone.
+/// Maximum number of endpoints per slice; the default of the stock `--max-endpoints-per-slice`.
+const MAX_ENDPOINTS_PER_SLICE: usize = 100;
+/// The node label that holds the zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The controller.
 #[derive(Debug)]
-pub struct Slices {
+pub struct EndpointSliceController {
     client: Client,
-    world: World,
+    informers: SharedInformers,
 }
 
-impl Slices {
-    /// Writes through that client what it sees in that world.
-    pub fn new(client: Client, world: World) -> Self {
-        Self { client, world }
+impl EndpointSliceController {
+    /// Writes the slices of the services of these informers.
+    pub fn new(client: Client, informers: SharedInformers) -> Self {
+        Self { client, informers }
     }
 
-    /// The zone of a node, as far as it is known.
+    /// The zone of a node; empty if it is unknown.
     fn zone(&self, node: &str) -> String {
-        self.world.get(&Kind::NODE, "", node).map(|node| node.label(ZONE).to_owned()).unwrap_or_default()
+        self.informers.get(&Kind::NODE, "", node).map(|node| node.label(ZONE).to_owned()).unwrap_or_default()
     }
 }
 
-/// The endpoints that a service has, in groups that can share slices; every family has one at least.
+/// The endpoints of a service in groups that can share slices; each address family has at least one group.
 fn groups(service: &Service, pods: &[Json], zone: impl Fn(&str) -> String) -> Vec<Group> {
-    let pods: Vec<Pod<'_>> = pods.iter().map(Pod).filter(Pod::is_there).collect();
+    let pods: Vec<Pod<'_>> = pods.iter().map(Pod).filter(Pod::has_endpoint).collect();
     let mut groups: BTreeMap<(Family, Vec<Port>), Group> = BTreeMap::new();
     let families = families(service, &pods);
     for pod in &pods {
@@ -67,7 +66,7 @@ fn groups(service: &Service, pods: &[Json], zone: impl Fn(&str) -> String) -> Ve
     groups
 }
 
-/// Those of the service; where nobody has decided, those of its pods.
+/// The families of the service, or those of its pods if none are assigned.
 fn families(service: &Service, pods: &[Pod<'_>]) -> Vec<Family> {
     let mut families = service.families.clone();
     if families.is_empty() {
@@ -81,7 +80,7 @@ fn families(service: &Service, pods: &[Pod<'_>]) -> Vec<Family> {
     families
 }
 
-fn head(service: &Service, object: &Json) -> Head {
+fn head(service: &Service, object: &Json) -> SliceMetadata {
     let mut labels = super::labels(object);
     labels.retain(|name, _| ![SERVICE_NAME, MANAGED_BY, HEADLESS].contains(&name.as_str()));
     labels.insert(SERVICE_NAME.to_owned(), service.name.as_str().into());
@@ -90,11 +89,11 @@ fn head(service: &Service, object: &Json) -> Head {
         labels.insert(HEADLESS.to_owned(), Value::from(""));
     }
     let owner = super::owner(&Kind::SERVICE, object);
-    Head { name: service.name.clone(), labels, annotations: None, owner }
+    SliceMetadata { name: service.name.clone(), labels, annotations: None, owner }
 }
 
 #[async_trait]
-impl Controller for Slices {
+impl Controller for EndpointSliceController {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -103,33 +102,38 @@ impl Controller for Slices {
         WORKERS
     }
 
-    fn hear(&self, change: &Change, queue: &Queue) {
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
-            super::hear_pod(&self.world, change, queue);
+            super::enqueue_services_of_pod(&self.informers, change, queue);
         } else if change.kind.is(&Kind::ENDPOINT_SLICE) {
-            super::hear_slice(change, MANAGER, queue);
+            super::enqueue_service_of_slice(change, MANAGER, queue);
         } else if change.kind.is(&Kind::SERVICE)
             && let Some(service) = &change.now
         {
-            // One that is gone takes its slices along: it owns them.
-            queue.add_in(&service.key(), GATHER);
+            // The slices of a deleted service are garbage collected.
+            queue.add_in(&service.key(), BATCH_PERIOD);
         }
     }
 
-    async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
-            return Ok(Next::Change);
+            return Ok(Action::AwaitChange);
         };
-        let Some(service) = Service::of(&object) else { return Ok(Next::Change) };
-        if super::is_ending(&object) {
-            return Ok(Next::Change);
+        let Some(service) = Service::of(&object) else { return Ok(Action::AwaitChange) };
+        if super::is_terminating(&object) {
+            return Ok(Action::AwaitChange);
         }
-        let pods = self.client.labelled(&Kind::POD, namespace, &service.wanted_labels()).await?;
+        let pods = self.client.list_by_labels(&Kind::POD, namespace, &service.selector_labels()).await?;
         let found = super::slices_of(&self.client, namespace, name, MANAGER).await?;
         let groups = groups(&service, &pods, |node| self.zone(node));
-        super::write(&self.client, namespace, fit(found, groups, &head(&service, &object), MOST)).await?;
-        Ok(Next::Change)
+        super::write(
+            &self.client,
+            namespace,
+            pack(found, groups, &head(&service, &object), MAX_ENDPOINTS_PER_SLICE),
+        )
+        .await?;
+        Ok(Action::AwaitChange)
     }
 }
 

@@ -1,33 +1,33 @@
-//! The older form of what stands behind a service: subsets of addresses with the same ports, in one object. Pure.
+//! Computes the subsets of a legacy Endpoints object. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use client::Json;
 use serde_json::{Map, Value, json};
 
-use super::fit::Port;
+use super::packing::Port;
 use super::pod::Pod;
 use super::service::{Family, Service};
-use crate::controllers::client::Json;
 
-/// Addresses of one object at most; the stock controller's.
-pub const MOST: usize = 1000;
+/// Maximum number of addresses in an Endpoints object; the stock limit.
+pub const MAX_ADDRESSES: usize = 1000;
 
-/// Where an address stands in a subset: by itself, then by its pod.
-type Place = (String, String);
+/// Sort key of an address: the address, then the pod UID.
+type AddressKey = (String, String);
 
-/// Addresses with the same ports.
+/// Addresses that share the same ports.
 #[derive(Debug, Default, PartialEq)]
 struct Subset {
-    ready: BTreeMap<Place, Value>,
-    waiting: BTreeMap<Place, Value>,
+    ready: BTreeMap<AddressKey, Value>,
+    not_ready: BTreeMap<AddressKey, Value>,
 }
 
-/// The subsets of a service, and whether some addresses had to be left out.
+/// The subsets of a service, and whether addresses were truncated.
 pub fn subsets(service: &Service, pods: &[Json]) -> (Vec<Value>, bool) {
     let mut all: BTreeMap<BTreeSet<Port>, Subset> = BTreeMap::new();
     for pod in pods.iter().map(Pod) {
-        // One that ends is none of the older form's, unless all are to be told.
-        if !pod.is_there() || (pod.is_ending() && !service.publishes_all) {
+        // Terminating pods are left out unless the service publishes all addresses.
+        if !pod.has_endpoint() || (pod.is_terminating() && !service.publishes_all) {
             continue;
         }
         let ports: BTreeSet<Port> = pod.ports(service).into_iter().collect();
@@ -37,35 +37,38 @@ pub fn subsets(service: &Service, pods: &[Json]) -> (Vec<Value>, bool) {
         let Some((key, address)) = address(service, &pod) else { continue };
         let subset = all.entry(ports).or_default();
         let into =
-            if service.publishes_all || pod.is_ready() { &mut subset.ready } else { &mut subset.waiting };
+            if service.publishes_all || pod.is_ready() { &mut subset.ready } else { &mut subset.not_ready };
         into.insert(key, address);
     }
     let ready: usize = all.values().map(|subset| subset.ready.len()).sum();
-    let waiting: usize = all.values().map(|subset| subset.waiting.len()).sum();
-    let is_cut = ready + waiting > MOST;
-    // Those that are ready come first; each subset keeps its share.
-    let (mut ready, mut waiting) = (Room::of(ready, MOST), Room::of(waiting, MOST.saturating_sub(ready)));
+    let not_ready: usize = all.values().map(|subset| subset.not_ready.len()).sum();
+    let is_cut = ready + not_ready > MAX_ADDRESSES;
+    // Ready addresses take precedence; each subset keeps its share.
+    let (mut ready, mut not_ready) = (
+        AddressLimit::of(ready, MAX_ADDRESSES),
+        AddressLimit::of(not_ready, MAX_ADDRESSES.saturating_sub(ready)),
+    );
     let subsets = all.into_iter().filter_map(|(ports, subset)| {
-        let (ready, waiting) = (ready.take(subset.ready), waiting.take(subset.waiting));
-        (!ready.is_empty() || !waiting.is_empty()).then(|| told(&ports, ready, waiting))
+        let (ready, not_ready) = (ready.take(subset.ready), not_ready.take(subset.not_ready));
+        (!ready.is_empty() || !not_ready.is_empty()).then(|| subset_object(&ports, ready, not_ready))
     });
     (subsets.collect(), is_cut)
 }
 
-/// Room for some of so many.
-struct Room {
+/// Distributes a limited number of addresses over the subsets.
+struct AddressLimit {
     total: usize,
     most: usize,
     left: usize,
 }
 
-impl Room {
+impl AddressLimit {
     fn of(total: usize, most: usize) -> Self {
         Self { total, most, left: most }
     }
 
-    /// The share of these, rounded up while there is room.
-    fn take(&mut self, addresses: BTreeMap<Place, Value>) -> Vec<Value> {
+    /// Takes this subset's share, rounded up while the limit lasts.
+    fn take(&mut self, addresses: BTreeMap<AddressKey, Value>) -> Vec<Value> {
         let share = match self.total {
             total if total <= self.most => addresses.len(),
             total => (addresses.len() * self.most).div_ceil(total).min(self.left),
@@ -75,10 +78,10 @@ impl Room {
     }
 }
 
-fn told(ports: &BTreeSet<Port>, ready: Vec<Value>, waiting: Vec<Value>) -> Value {
+fn subset_object(ports: &BTreeSet<Port>, ready: Vec<Value>, not_ready: Vec<Value>) -> Value {
     let mut subset = Map::new();
     let ports: Vec<Value> = ports.iter().map(port).collect();
-    for (field, list) in [("addresses", ready), ("notReadyAddresses", waiting), ("ports", ports)] {
+    for (field, list) in [("addresses", ready), ("notReadyAddresses", not_ready), ("ports", ports)] {
         if !list.is_empty() {
             subset.insert(field.to_owned(), list.into());
         }
@@ -86,7 +89,7 @@ fn told(ports: &BTreeSet<Port>, ready: Vec<Value>, waiting: Vec<Value>) -> Value
     subset.into()
 }
 
-/// A port as it stands in Endpoints, where a port without a name has none.
+/// A port of an Endpoints object, which omits an empty name.
 fn port(port: &Port) -> Value {
     let mut port = port.json();
     if let Some(port) = port.as_object_mut() {
@@ -95,8 +98,8 @@ fn port(port: &Port) -> Value {
     port
 }
 
-/// The one address that counts, of the first family of the service, and where it stands among others.
-fn address(service: &Service, pod: &Pod<'_>) -> Option<(Place, Value)> {
+/// The pod's address in the primary family of the service, with its sort key.
+fn address(service: &Service, pod: &Pod<'_>) -> Option<(AddressKey, Value)> {
     let family = service.families.first();
     let ip = pod.addresses().find(|ip| family.is_none_or(|family| *family == Family::of(*ip)))?.to_string();
     let reference = pod.reference();

@@ -1,4 +1,4 @@
-//! A namespace that is deleted takes everything in it along: pods first, then the rest, then itself.
+//! The namespace controller: deletes the content of terminating namespaces, pods first, then removes the finalizer.
 
 mod plan;
 
@@ -6,49 +6,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use client::{Client, DeleteOptions, Error, Json, Kind, Propagation};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::plan::{Remains, Seen};
-use super::agenda::Next;
-use super::client::{Client, Delete, Error, Json, Kind, Propagation};
+use self::plan::{Progress, RemainingContent};
 use super::discovery::{self, Served};
+use super::informers::{Change, SharedInformers};
 use super::object::{Object, at};
-use super::queue::{Controller, Queue};
-use super::world::{Change, World};
+use super::rate_limited_queue::Action;
+use super::work_queue::{Controller, WorkQueue};
 
-/// Its name in `--controllers`.
+/// The controller's name in `--controllers`.
 pub const NAME: &str = "namespace-controller";
-/// The finalizer in a namespace's spec that this controller takes off.
+/// The finalizer in `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// Namespaces that are emptied at once; the stock controller's.
+/// Concurrent reconciliations; the stock default.
 const WORKERS: usize = 10;
-/// Objects that are deleted at once: enough for the store to write several in one commit.
-const DELETIONS: usize = 16;
-/// When something goes in a namespace that ends, others usually go with it.
-const GATHER: Duration = Duration::from_millis(50);
-/// How long at most until a namespace that is not empty is looked at again: resources without a watch tell nobody.
-const AGAIN: Duration = Duration::from_secs(15);
+/// Concurrent deletions: enough for the store to write several in one commit.
+const CONCURRENT_DELETES: usize = 16;
+/// Batch period: deletions in a terminating namespace come in bursts.
+const BATCH_PERIOD: Duration = Duration::from_millis(50);
+/// Retry interval of a namespace with remaining content: resources without a watch cause no events.
+const RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The controller.
 #[derive(Debug)]
-pub struct Namespaces {
+pub struct NamespaceController {
     client: Client,
-    world: World,
+    informers: SharedInformers,
     deletions: Arc<Semaphore>,
 }
 
-impl Namespaces {
-    /// Empties the namespaces of that world.
-    pub fn new(client: Client, world: World) -> Self {
-        Self { client, world, deletions: Arc::new(Semaphore::new(DELETIONS)) }
+impl NamespaceController {
+    /// Deletes the content of these informers' terminating namespaces.
+    pub fn new(client: Client, informers: SharedInformers) -> Self {
+        Self { client, informers, deletions: Arc::new(Semaphore::new(CONCURRENT_DELETES)) }
     }
 
-    /// Deletes what is there and says what is left of it.
-    async fn empty(&self, namespace: &str) -> Remains {
-        let mut remains = Remains::default();
+    /// Deletes the content of a namespace and returns what remains.
+    async fn delete_content(&self, namespace: &str) -> RemainingContent {
+        let mut remains = RemainingContent::default();
         let served = match discovery::discover(&self.client).await {
             Ok(served) => served,
             Err(error) => {
@@ -58,11 +57,11 @@ impl Namespaces {
         };
         let can_go = |served: &Served| served.kind.namespaced && served.can(&["list", "delete"]);
         let kinds: Vec<Kind> = served.into_iter().filter(can_go).map(|served| served.kind).collect();
-        // What runs goes before what it may still use.
+        // Pods are deleted before the objects that they may still use.
         let (pods, others): (Vec<Kind>, Vec<Kind>) = kinds.into_iter().partition(|kind| kind.is(&Kind::POD));
         for kinds in [pods, others] {
             for kind in kinds {
-                match self.empty_of(namespace, &kind).await {
+                match self.delete_kind(namespace, &kind).await {
                     Ok(left) => remains.add(&kind, left),
                     Err(error) => remains.failed.push(format!("{}: {error}", kind.qualified())),
                 }
@@ -74,24 +73,25 @@ impl Namespaces {
         remains
     }
 
-    /// Deletes all objects of a kind; those that are still there then.
-    async fn empty_of(&self, namespace: &str, kind: &Kind) -> Result<Vec<Object>, Error> {
+    /// Deletes all objects of a kind, and returns those that remain.
+    async fn delete_kind(&self, namespace: &str, kind: &Kind) -> Result<Vec<Object>, Error> {
         let found = self.list(namespace, kind).await?;
         if found.is_empty() {
             return Ok(found);
         }
         let mut tasks = JoinSet::new();
-        for object in found.into_iter().filter(|object| !object.is_ending) {
+        for object in found.into_iter().filter(|object| !object.is_terminating) {
             let (client, kind, deletions) = (self.client.clone(), kind.clone(), self.deletions.clone());
             tasks.spawn(async move {
-                // It is never closed.
+                // The semaphore is never closed.
                 let _turn = deletions.acquire().await;
-                let how = Delete { propagation: Some(Propagation::Background), ..Delete::default() };
+                let how =
+                    DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
                 client.delete(&kind, &object.namespace, &object.name, &how).await
             });
         }
         while let Some(deleted) = tasks.join_next().await {
-            // One that was stopped is looked for again.
+            // An aborted deletion is repeated on the next reconciliation.
             deleted.unwrap_or(Ok(()))?;
         }
         self.list(namespace, kind).await
@@ -99,17 +99,17 @@ impl Namespaces {
 
     async fn list(&self, namespace: &str, kind: &Kind) -> Result<Vec<Object>, Error> {
         let mut found = Vec::new();
-        // Nothing but metadata is kept: the name of no resource keeps fields.
+        // The empty resource name selects no fields: only metadata is needed.
         match self.client.list(kind, namespace, |object| found.push(Object::of("", &object))).await {
             Ok(_) => Ok(found),
-            // Its definition is gone, and its objects with it.
-            Err(error) if error.is_no_such_path() => Ok(Vec::new()),
+            // The resource is no longer served, so its objects are gone.
+            Err(error) if error.is_unknown_resource() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes the status, if it says anything new; the object as it is then.
-    async fn tell(&self, namespace: Json, seen: Seen<'_>) -> Result<Json, Error> {
+    /// Writes the status if it changes, and returns the object.
+    async fn update_status(&self, namespace: Json, seen: Progress<'_>) -> Result<Json, Error> {
         match plan::status(&namespace, seen, Timestamp::now()) {
             None => Ok(namespace),
             Some(status) => {
@@ -122,7 +122,7 @@ impl Namespaces {
 }
 
 #[async_trait]
-impl Controller for Namespaces {
+impl Controller for NamespaceController {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -131,48 +131,48 @@ impl Controller for Namespaces {
         WORKERS
     }
 
-    fn hear(&self, change: &Change, queue: &Queue) {
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
         let Some(object) = change.object() else { return };
         if change.kind.is(&Kind::NAMESPACE) {
-            if object.is_ending && change.now.is_some() {
+            if object.is_terminating && change.now.is_some() {
                 queue.add(&object.name);
             }
         } else if change.now.is_none() && !object.namespace.is_empty() {
-            let namespace = self.world.get(&Kind::NAMESPACE, "", &object.namespace);
-            if namespace.is_some_and(|namespace| namespace.is_ending) {
-                queue.add_in(&object.namespace, GATHER);
+            let namespace = self.informers.get(&Kind::NAMESPACE, "", &object.namespace);
+            if namespace.is_some_and(|namespace| namespace.is_terminating) {
+                queue.add_in(&object.namespace, BATCH_PERIOD);
             }
         }
     }
 
-    async fn look(&self, name: &str, _: &Queue) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
         let Some(namespace) = self.client.find(&Kind::NAMESPACE, "", name).await? else {
-            return Ok(Next::Change);
+            return Ok(Action::AwaitChange);
         };
         let is_ours = |namespace: &Json| {
             let finalizers = at(namespace, "/spec/finalizers").and_then(Value::as_array);
             finalizers.into_iter().flatten().any(|finalizer| finalizer == FINALIZER)
         };
         if at(&namespace, "/metadata/deletionTimestamp").is_none() || !is_ours(&namespace) {
-            return Ok(Next::Change);
+            return Ok(Action::AwaitChange);
         }
-        let namespace = self.tell(namespace, Seen::Nothing).await?;
-        let remains = self.empty(name).await;
-        let namespace = self.tell(namespace, Seen::Remains(&remains)).await?;
+        let namespace = self.update_status(namespace, Progress::Started).await?;
+        let remains = self.delete_content(name).await;
+        let namespace = self.update_status(namespace, Progress::Deleted(&remains)).await?;
         if let Some(first) = remains.failed.first() {
             tracing::warn!(
                 namespace = name,
                 failed = remains.failed.len(),
                 first,
-                "not everything can be deleted"
+                "cannot delete all content of the namespace; retrying"
             );
         }
         if !remains.is_nothing() {
-            return Ok(Next::In(AGAIN));
+            return Ok(Action::RequeueAfter(RETRY_INTERVAL));
         }
         match self.client.update(&Kind::NAMESPACE, "finalize", plan::without(namespace, FINALIZER)).await {
             Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(Next::Change),
+            _ => Ok(Action::AwaitChange),
         }
     }
 }

@@ -1,37 +1,36 @@
-//! What a namespace that ends says of itself while it does. Pure.
+//! Computes the status of a terminating namespace. Pure.
 
 use std::collections::BTreeMap;
 
+use client::{Json, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::client::{Json, Kind};
 use super::super::object::{Object, at, text};
 
-/// What was seen of a namespace's content.
+/// How far the deletion of the content has come.
 #[derive(Clone, Copy, Debug)]
-pub enum Seen<'a> {
-    /// Nobody has looked yet.
-    Nothing,
-    /// What is left of it.
-    Remains(&'a Remains),
+pub enum Progress<'a> {
+    /// The content was not listed yet.
+    Started,
+    Deleted(&'a RemainingContent),
 }
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Debug, Default)]
-pub struct Remains {
-    /// Objects, by resource as conditions spell it: `pods.`, `deployments.apps`.
+pub struct RemainingContent {
+    /// Object counts by resource in the notation of conditions: `pods.`, `deployments.apps`.
     counts: BTreeMap<String, usize>,
-    /// Objects, by finalizer that keeps them.
+    /// Object counts by remaining finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// What could not be deleted, and why.
+    /// Errors of deletions.
     pub failed: Vec<String>,
-    /// Why nobody knows what there is.
+    /// Error of discovery, in which case the content is unknown.
     pub undiscovered: Option<String>,
 }
 
-impl Remains {
-    /// These are left of that kind.
+impl RemainingContent {
+    /// Adds the remaining objects of a kind.
     pub fn add(&mut self, kind: &Kind, left: Vec<Object>) {
         if left.is_empty() {
             return;
@@ -42,32 +41,32 @@ impl Remains {
         }
     }
 
-    /// True when nothing is left, for certain.
+    /// Whether the namespace is certainly empty.
     pub fn is_nothing(&self) -> bool {
         self.counts.is_empty() && self.failed.is_empty() && self.undiscovered.is_none()
     }
 }
 
-/// A condition: its type, and reason and message where it holds, else those where it does not.
+/// A condition: type, reason and message if true, and those if false.
 struct Condition {
     name: &'static str,
     holds: Option<(&'static str, String)>,
     otherwise: (&'static str, &'static str),
 }
 
-/// The status a namespace should have; `None` when it has it.
-pub fn status(namespace: &Json, seen: Seen<'_>, now: Timestamp) -> Option<Value> {
+/// The status that the namespace should have; `None` if it already has it.
+pub fn status(namespace: &Json, seen: Progress<'_>, now: Timestamp) -> Option<Value> {
     let old = namespace.get("status").cloned().unwrap_or_else(|| json!({}));
     let mut status = old.clone();
     status["phase"] = "Terminating".into();
-    if let Seen::Remains(remains) = seen {
+    if let Progress::Deleted(remains) = seen {
         let known = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
         status["conditions"] = Value::Array(merged(known, conditions(remains), now));
     }
     (status != old).then_some(status)
 }
 
-/// The namespace without that finalizer in its spec.
+/// Removes a finalizer from the spec.
 pub fn without(mut namespace: Json, finalizer: &str) -> Json {
     let finalizers = at(&namespace, "/spec/finalizers").and_then(Value::as_array).into_iter().flatten();
     let left: Vec<Value> = finalizers.filter(|own| *own != finalizer).cloned().collect();
@@ -75,8 +74,8 @@ pub fn without(mut namespace: Json, finalizer: &str) -> Json {
     namespace
 }
 
-// Types, reasons and messages are what people and tools look for in a stock cluster.
-fn conditions(remains: &Remains) -> [Condition; 5] {
+// Types, reasons and messages are those of a stock cluster, since users and tools search for them.
+fn conditions(remains: &RemainingContent) -> [Condition; 5] {
     let undiscovered = remains.undiscovered.clone().map(|why| ("DiscoveryFailed", why));
     let failed = (!remains.failed.is_empty()).then(|| {
         let (count, all) = (remains.failed.len(), remains.failed.join(", "));
@@ -122,7 +121,7 @@ fn conditions(remains: &Remains) -> [Condition; 5] {
     ]
 }
 
-/// The conditions with these among them; a time moves when a status does.
+/// Merges conditions; `lastTransitionTime` changes only with the status.
 fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> Vec<Value> {
     for condition in conditions {
         let (status, reason, message) = match condition.holds {
@@ -148,7 +147,7 @@ fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> 
 
 #[cfg(test)]
 mod tests {
-    //! What is said of what is left.
+    //! Conditions of a terminating namespace.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told_once() {
-        let mut remains = Remains::default();
+        let mut remains = RemainingContent::default();
         assert!(remains.is_nothing());
         let held = Object { finalizers: vec!["example.com/hold".to_owned()], ..Object::default() };
         remains.add(&Kind::POD, vec![held, Object::default()]);
@@ -172,7 +171,7 @@ mod tests {
         remains.failed.push("jobs.batch: 500".to_owned());
         assert!(!remains.is_nothing());
         let mut namespace = Json::new();
-        let told = status(&namespace, Seen::Remains(&remains), now()).unwrap();
+        let told = status(&namespace, Progress::Deleted(&remains), now()).unwrap();
         for (name, expected) in [
             (
                 "NamespaceDeletionDiscoveryFailure",
@@ -196,8 +195,8 @@ mod tests {
         }
         namespace.insert("status".to_owned(), told);
         let later = "2026-01-02T00:00:00Z".parse().unwrap();
-        assert_eq!(status(&namespace, Seen::Remains(&remains), later), None, "nothing new");
-        let empty = status(&namespace, Seen::Remains(&Remains::default()), later).unwrap();
+        assert_eq!(status(&namespace, Progress::Deleted(&remains), later), None, "nothing new");
+        let empty = status(&namespace, Progress::Deleted(&RemainingContent::default()), later).unwrap();
         assert_eq!(empty["conditions"].as_array().unwrap().len(), 5);
         assert_eq!(empty["conditions"][0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
         assert_eq!(empty["conditions"][3]["lastTransitionTime"], "2026-01-02T00:00:00Z");
@@ -208,7 +207,7 @@ mod tests {
         let namespace =
             json!({"spec": {"finalizers": ["kubernetes", "mine"]}, "status": {"phase": "Active"}});
         let namespace = namespace.as_object().unwrap().clone();
-        assert_eq!(status(&namespace, Seen::Nothing, now()), Some(json!({"phase": "Terminating"})));
+        assert_eq!(status(&namespace, Progress::Started, now()), Some(json!({"phase": "Terminating"})));
         assert_eq!(without(namespace, "kubernetes")["spec"], json!({"finalizers": ["mine"]}));
     }
 }

@@ -1,53 +1,53 @@
-//! What is said of a node that says nothing itself, and of its pods. Pure.
+//! Conditions of unreachable nodes and of their pods. Pure.
 
 use api::time::seconds;
+use client::Json;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::controllers::client::Json;
 use crate::controllers::object::{at, condition, text};
 
-/// The conditions that a kubelet tells. Whether there is a network is said by others.
-const TOLD: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+/// The conditions that the kubelet reports. `NetworkUnavailable` is set by other components.
+const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Whether a node is ready.
+/// The Ready condition of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// It says so.
+    /// The condition is true.
     Yes,
-    /// It says no.
+    /// The condition is false.
     No,
-    /// It was not heard for too long.
+    /// The condition is unknown: heartbeats stopped.
     Unknown,
-    /// It has never said anything.
-    Unsaid,
+    /// The kubelet has never reported a status.
+    NeverReported,
 }
 
 impl Ready {
-    /// As a Node says.
+    /// Reads the condition of a Node.
     pub fn of(node: &Json) -> Self {
         match condition(node, "Ready").and_then(|ready| ready.get("status")).and_then(Value::as_str) {
             Some("True") => Self::Yes,
             Some("False") => Self::No,
             Some(_) => Self::Unknown,
-            None => Self::Unsaid,
+            None => Self::NeverReported,
         }
     }
 }
 
-/// When a node last said whether it is ready, as it wrote it: another text is another sign of life.
+/// `lastHeartbeatTime` of the Ready condition, as text. Any difference counts as a heartbeat.
 pub fn heartbeat(node: &Json) -> &str {
     let ready = condition(node, "Ready").and_then(|ready| ready.get("lastHeartbeatTime"));
     ready.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The conditions of a node that is silent; `None` when they stand there already.
-pub fn silenced(node: &Json, now: Timestamp) -> Option<Vec<Value>> {
+/// The conditions of an unreachable node; `None` if they are already set.
+pub fn unknown_conditions(node: &Json, now: Timestamp) -> Option<Vec<Value>> {
     let mut all = at(node, "/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let before = all.len();
     let now = seconds(now);
     let mut is_changed = false;
-    for kind in TOLD {
+    for kind in KUBELET_CONDITIONS {
         let found = all.iter_mut().find(|one| one.get("type").and_then(Value::as_str) == Some(kind));
         let Some(found) = found else {
             all.push(json!({
@@ -68,8 +68,8 @@ pub fn silenced(node: &Json, now: Timestamp) -> Option<Vec<Value>> {
     (is_changed || all.len() > before).then_some(all)
 }
 
-/// The condition of a pod that is ready as far as its node said last; `None` when it is not.
-pub fn unready(pod: &Json, now: Timestamp) -> Option<Value> {
+/// The Ready condition, set to false, of a pod on an unreachable node; `None` if it is already false.
+pub fn not_ready_condition(pod: &Json, now: Timestamp) -> Option<Value> {
     let found = condition(pod, "Ready")?;
     if found.get("status").and_then(Value::as_str) == Some("False") {
         return None;
@@ -82,7 +82,7 @@ pub fn unready(pod: &Json, now: Timestamp) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    //! Nodes and pods.
+    //! Conditions of nodes and pods.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
             {"type": "PIDPressure", "status": "Unknown", "reason": "Mine"},
             {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:10Z"},
         ]);
-        let silenced_once = silenced(&node(told), now()).unwrap();
+        let silenced_once = unknown_conditions(&node(told), now()).unwrap();
         let of = |kind: &str| silenced_once.iter().find(|one| one["type"] == kind).unwrap();
         assert_eq!(
             *of("Ready"),
@@ -114,28 +114,28 @@ mod tests {
         );
         assert_eq!(of("PIDPressure")["reason"], "Mine");
         assert_eq!(of("NetworkUnavailable")["status"], "False");
-        assert_eq!(silenced(&node(silenced_once.into()), now()), None);
+        assert_eq!(unknown_conditions(&node(silenced_once.into()), now()), None);
     }
 
     #[test]
     fn a_node_that_never_said_anything_is_told_so() {
-        let made = silenced(&node(json!([])), now()).unwrap();
+        let made = unknown_conditions(&node(json!([])), now()).unwrap();
         assert_eq!(made.len(), 4);
         assert_eq!(made[0]["reason"], "NodeStatusNeverUpdated");
         assert_eq!(made[0]["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
         assert_eq!(Ready::of(&node(made.clone().into())), Ready::Unknown);
-        assert_eq!(silenced(&node(made.into()), now()), None);
+        assert_eq!(unknown_conditions(&node(made.into()), now()), None);
     }
 
     #[test]
     fn a_pod_is_ready_no_more_once() {
         let pod = |status: &str| node(json!([{"type": "Ready", "status": status, "reason": "x"}]));
-        let wanted = unready(&pod("True"), now()).unwrap();
+        let wanted = not_ready_condition(&pod("True"), now()).unwrap();
         assert_eq!(
             wanted,
             json!({"type": "Ready", "status": "False", "reason": "x", "lastTransitionTime": "2026-01-01T00:01:00Z"})
         );
-        assert_eq!(unready(&pod("False"), now()), None);
-        assert_eq!(unready(&node(json!([])), now()), None);
+        assert_eq!(not_ready_condition(&pod("False"), now()), None);
+        assert_eq!(not_ready_condition(&node(json!([])), now()), None);
     }
 }

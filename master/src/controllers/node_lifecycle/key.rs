@@ -1,33 +1,33 @@
-//! What the node controller looks at, as queues have it. Pure.
+//! Work queue keys of the node lifecycle controller. Pure.
 
-/// One thing to look at.
+/// A work queue key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// Whether this process is awake.
-    Pulse,
-    /// A node.
+    /// The periodic suspend check.
+    SuspendCheck,
+    /// A node by name.
     Node(&'a str),
-    /// The nodes of a zone that wait.
+    /// The eviction queue of a zone.
     Zone(&'a str),
-    /// A pod, by namespace and name.
+    /// A pod by namespace and name.
     Pod(&'a str, &'a str),
 }
 
 impl<'a> Key<'a> {
-    /// As a text.
+    /// Formats the key.
     pub fn write(self) -> String {
         match self {
-            Self::Pulse => "pulse".to_owned(),
+            Self::SuspendCheck => "suspend-check".to_owned(),
             Self::Node(name) => format!("node/{name}"),
             Self::Zone(zone) => format!("zone/{zone}"),
             Self::Pod(namespace, name) => format!("pod/{namespace}/{name}"),
         }
     }
 
-    /// And back.
+    /// Parses a key.
     pub fn read(key: &'a str) -> Option<Self> {
         match key.split_once('/') {
-            None if key == "pulse" => Some(Self::Pulse),
+            None if key == "suspend-check" => Some(Self::SuspendCheck),
             Some(("node", name)) => Some(Self::Node(name)),
             Some(("zone", zone)) => Some(Self::Zone(zone)),
             Some(("pod", place)) => place.split_once('/').map(|(namespace, name)| Self::Pod(namespace, name)),
@@ -38,12 +38,13 @@ impl<'a> Key<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! There and back.
+    //! Keys are parsed as they were formatted.
     use super::Key;
 
     #[test]
     fn keys_are_read_as_they_were_written() {
-        for key in [Key::Pulse, Key::Node("a.b"), Key::Zone("r/z"), Key::Zone("/"), Key::Pod("n", "p")] {
+        for key in [Key::SuspendCheck, Key::Node("a.b"), Key::Zone("r/z"), Key::Zone("/"), Key::Pod("n", "p")]
+        {
             assert_eq!(Key::read(&key.write()), Some(key));
         }
         assert_eq!(Key::read("else"), None);

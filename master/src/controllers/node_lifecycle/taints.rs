@@ -1,79 +1,80 @@
-//! Which taints a node has for what it says, and which of them come when. Pure.
+//! Computes the taints of a node from its conditions. Pure.
 
 use api::time::seconds;
+use client::Json;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::conditions::Ready;
-use crate::controllers::client::Json;
 use crate::controllers::object::{at, condition_is, text};
 
-/// The taint of a node that says that it is not ready.
+/// The taint of a node whose Ready condition is false.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The taint of a node that was not heard for too long.
+/// The taint of a node whose Ready condition is unknown.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// The taint of a node that is cordoned.
+/// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// The taints of conditions that hold.
-const HOLDING: [(&str, &str); 4] = [
+/// Taints of other conditions while they are true.
+const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
     ("PIDPressure", "node.kubernetes.io/pid-pressure"),
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
-/// What keeps new pods off a node.
+/// The effect that keeps new pods off a node.
 const NO_SCHEDULE: &str = "NoSchedule";
-/// What ends the pods of a node.
+/// The effect that evicts pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// Whether a node may lose its pods now.
+/// Whether a node may get an eviction taint now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It is its turn.
+pub enum EvictionTurn {
+    /// It is the node's turn.
     Now,
-    /// Others come before.
+    /// Other nodes come first.
     Wait,
-    /// No node is heard: who does not hear is to blame, and nobody loses pods.
-    Never,
+    /// No node is ready: the control plane is probably at fault, so evictions are disabled.
+    Disabled,
 }
 
-/// A taint, by what makes it that one.
+/// A taint by key and effect.
 pub type Taint = (&'static str, &'static str);
 
-/// What is to be done about the taints of a node.
+/// The taint changes of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// These come.
     pub add: Vec<Taint>,
-    /// These go.
     pub remove: Vec<Taint>,
-    /// It is to lose its pods when its turn comes.
+    /// Whether the node waits for its eviction turn.
     pub waits: bool,
 }
 
 impl Plan {
-    /// True when nothing is to be written.
+    /// Whether nothing must be written.
     pub fn is_done(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty()
     }
 }
 
-/// What is to be done about the taints of that node.
-pub fn plan(node: &Json, turn: Turn) -> Plan {
+/// Computes the taint changes of a node.
+pub fn plan(node: &Json, turn: EvictionTurn) -> Plan {
     let mut plan = Plan::default();
     let ready = Ready::of(node);
-    schedule(node, ready, &mut plan);
-    execute(node, ready, turn, &mut plan);
+    plan_no_schedule(node, ready, &mut plan);
+    plan_no_execute(node, ready, turn, &mut plan);
     plan
 }
 
-/// What keeps new pods off it follows at once.
-fn schedule(node: &Json, ready: Ready, plan: &mut Plan) {
+/// `NoSchedule` taints follow the conditions immediately.
+fn plan_no_schedule(node: &Json, ready: Ready, plan: &mut Plan) {
     let is_cordoned = at(node, "/spec/unschedulable") == Some(&Value::Bool(true));
-    let holding = HOLDING.iter().map(|(kind, key)| (*key, condition_is(node, kind, "True")));
+    let holding = CONDITION_TAINTS.iter().map(|(kind, key)| (*key, condition_is(node, kind, "True")));
     let own = [
-        // As it was made; who has said nothing gets no pods.
-        (NOT_READY, ready == Ready::No || ready == Ready::Unsaid && has(node, (NOT_READY, NO_SCHEDULE))),
+        // The taint from creation stays until the node reports a status.
+        (
+            NOT_READY,
+            ready == Ready::No || ready == Ready::NeverReported && has(node, (NOT_READY, NO_SCHEDULE)),
+        ),
         (UNREACHABLE, ready == Ready::Unknown),
         (UNSCHEDULABLE, is_cordoned),
     ];
@@ -87,8 +88,8 @@ fn schedule(node: &Json, ready: Ready, plan: &mut Plan) {
     }
 }
 
-/// What ends its pods has to wait, but where it only changes its name.
-fn execute(node: &Json, ready: Ready, turn: Turn, plan: &mut Plan) {
+/// `NoExecute` taints wait for the node's turn, unless one replaces the other.
+fn plan_no_execute(node: &Json, ready: Ready, turn: EvictionTurn, plan: &mut Plan) {
     let (wanted, other) = match ready {
         Ready::No => ((NOT_READY, NO_EXECUTE), (UNREACHABLE, NO_EXECUTE)),
         Ready::Unknown => ((UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)),
@@ -97,41 +98,39 @@ fn execute(node: &Json, ready: Ready, turn: Turn, plan: &mut Plan) {
             plan.remove.extend(both.into_iter().filter(|taint| has(node, *taint)));
             return;
         }
-        Ready::Unsaid => return,
+        Ready::NeverReported => return,
     };
     let (has_wanted, has_other) = (has(node, wanted), has(node, other));
-    if turn == Turn::Never {
+    if turn == EvictionTurn::Disabled {
         plan.remove.extend([wanted, other].into_iter().filter(|taint| has(node, *taint)));
         plan.waits = true;
         return;
     }
-    if !has_wanted && (has_other || turn == Turn::Now) {
+    if !has_wanted && (has_other || turn == EvictionTurn::Now) {
         plan.add.push(wanted);
     }
     if has_other {
         plan.remove.push(other);
     }
-    plan.waits = !has_wanted && !has_other && turn == Turn::Wait;
+    plan.waits = !has_wanted && !has_other && turn == EvictionTurn::Wait;
 }
 
-/// Whether a node has one of those that end its pods for what it says.
-pub fn ends(node: &Json) -> bool {
-    all(node).any(is_ending_for_silence)
+pub fn has_eviction_taint(node: &Json) -> bool {
+    all(node).any(is_eviction_taint)
 }
 
-/// Since when, the newest of them.
-pub fn ended_since(node: &Json) -> Option<Timestamp> {
+/// When the newest eviction taint was added.
+pub fn eviction_taint_since(node: &Json) -> Option<Timestamp> {
     let since = |one: &Value| one.get("timeAdded").and_then(Value::as_str)?.parse().ok();
-    all(node).filter(|one| is_ending_for_silence(one)).filter_map(since).max()
+    all(node).filter(|one| is_eviction_taint(one)).filter_map(since).max()
 }
 
-/// The taints of a node that end its pods, whoever wrote them, by key and value.
-pub fn ending(node: &Json) -> Vec<(String, String)> {
-    let ends = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
-    all(node).filter(ends).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
+/// All `NoExecute` taints of a node by key and value.
+pub fn no_execute_taints(node: &Json) -> Vec<(String, String)> {
+    let evicts = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
+    all(node).filter(evicts).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
 }
 
-/// Whether a node has a taint.
 pub fn has(node: &Json, taint: Taint) -> bool {
     all(node).any(|one| is(one, taint))
 }
@@ -140,11 +139,11 @@ fn all(node: &Json) -> impl Iterator<Item = &Value> {
     at(node, "/spec/taints").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn is_ending_for_silence(one: &Value) -> bool {
+fn is_eviction_taint(one: &Value) -> bool {
     [NOT_READY, UNREACHABLE].iter().any(|key| is(one, (key, NO_EXECUTE)))
 }
 
-/// Puts the taints of a node as planned.
+/// Applies the plan to a Node.
 pub fn write(node: &mut Json, plan: &Plan, now: Timestamp) {
     let spec = node.entry("spec").or_insert_with(|| json!({}));
     if spec.is_null() {
@@ -167,7 +166,7 @@ fn is(one: &Value, (key, effect): Taint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Taints by what a node says.
+    //! Taints by the conditions of a node.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -203,7 +202,7 @@ mod tests {
         let (no, unknown) = (("Ready", "False"), ("Ready", "Unknown"));
         let check = |conditions: &[(&str, &str)],
                      has: &[&str],
-                     turn: Turn,
+                     turn: EvictionTurn,
                      add: &[&str],
                      remove: &[&str],
                      waits: bool| {
@@ -220,10 +219,10 @@ mod tests {
                 "{case}"
             );
             write(&mut node, &found, Timestamp::UNIX_EPOCH);
-            let again = plan(&node, if turn == Turn::Now { Turn::Wait } else { turn });
+            let again = plan(&node, if turn == EvictionTurn::Now { EvictionTurn::Wait } else { turn });
             assert!(again.is_done(), "{case}: {again:?}");
         };
-        use Turn::{Never, Now, Wait};
+        use EvictionTurn::{Disabled, Now, Wait};
         check(&[ready], &[], Wait, &[], &[], false);
         check(&[], &["not-ready:NoSchedule"], Wait, &[], &[], false);
         check(&[], &[], Now, &[], &[], false);
@@ -250,7 +249,7 @@ mod tests {
         check(
             &[unknown],
             &["unreachable:NoSchedule", "unreachable:NoExecute"],
-            Never,
+            Disabled,
             &[],
             &["unreachable:NoExecute"],
             true,
@@ -258,7 +257,7 @@ mod tests {
         check(
             &[ready],
             &["unreachable:NoSchedule", "unreachable:NoExecute"],
-            Never,
+            Disabled,
             &[],
             &["unreachable:NoExecute", "unreachable:NoSchedule"],
             false,
@@ -283,18 +282,18 @@ mod tests {
 
     #[test]
     fn only_what_ends_pods_for_silence_ends_them() {
-        let ends = |taint: &str| ends(&node(&[], &[taint], false));
-        assert!(ends("not-ready:NoExecute") && ends("unreachable:NoExecute"));
-        assert!(!ends("unreachable:NoSchedule") && !ends("example.com/mine:NoExecute"));
+        let evicts = |taint: &str| has_eviction_taint(&node(&[], &[taint], false));
+        assert!(evicts("not-ready:NoExecute") && evicts("unreachable:NoExecute"));
+        assert!(!evicts("unreachable:NoSchedule") && !evicts("example.com/mine:NoExecute"));
     }
 
     #[test]
     fn a_cordon_is_a_taint() {
         let mut cordoned = node(&[("Ready", "True")], &[], true);
-        let found = plan(&cordoned, Turn::Wait);
+        let found = plan(&cordoned, EvictionTurn::Wait);
         assert_eq!(names(&found.add), ["unschedulable:NoSchedule"]);
         write(&mut cordoned, &found, Timestamp::UNIX_EPOCH);
         cordoned["spec"]["unschedulable"] = false.into();
-        assert_eq!(names(&plan(&cordoned, Turn::Wait).remove), ["unschedulable:NoSchedule"]);
+        assert_eq!(names(&plan(&cordoned, EvictionTurn::Wait).remove), ["unschedulable:NoSchedule"]);
     }
 }

@@ -1,6 +1,7 @@
-//! Pods on a node that ends them are deleted when what they bear is over, by the clock of who counts.
+//! The taint eviction controller: deletes pods that do not tolerate a `NoExecute` taint of their node, after their
+//! toleration period.
 //!
-//! It is a deletion like any other: a pod whose node is away waits for it, and its end is told when the node is back.
+//! The deletion is graceful: a pod on an unreachable node stays until the node is back.
 
 mod plan;
 
@@ -9,116 +10,122 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use client::{Client, DeleteOptions, Error, Json, Kind};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
 pub use self::plan::DISRUPTION;
-use self::plan::Stays;
-use super::agenda::Next;
-use super::awake::{Awake, PULSE};
-use super::client::{Client, Delete, Error, Json, Kind};
-use super::node_lifecycle::ending;
+use self::plan::TolerationPeriod;
+use super::event_recorder::{NewEvent, record_event};
+use super::informers::{Change, SharedInformers};
+use super::node_lifecycle::no_execute_taints;
 use super::object::{Object, at, text};
-use super::queue::{Controller, Queue};
-use super::tell::{Told, tell};
-use super::world::{Change, World};
+use super::rate_limited_queue::Action;
+use super::suspend::{CHECK_INTERVAL, SuspendDetector};
+use super::work_queue::{Controller, WorkQueue};
 
-/// Its name in `--controllers`, that of the stock one.
+/// The stock name in `--controllers`.
 pub const NAME: &str = "taint-eviction-controller";
-/// Pods that are looked at at once; the stock controller's.
+/// Concurrent reconciliations; the stock default.
 const WORKERS: usize = 8;
-/// What is looked at while pods are counted: whether this process is awake. No pod is called so: it lies in no namespace.
-const AWAKE: &str = "awake";
+/// Key of the periodic suspend check while evictions are pending. Pod keys contain a slash, so it cannot collide.
+const SUSPEND_CHECK: &str = "awake";
 
-/// The controller.
 #[derive(Debug)]
-pub struct Evictions {
+pub struct TaintEvictionController {
     client: Client,
-    world: World,
+    informers: SharedInformers,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    awake: Awake,
-    /// Pods that are to go, by key.
-    counted: HashMap<String, Counted>,
+    suspend: SuspendDetector,
+    /// Pending evictions by pod key.
+    pending: HashMap<String, PendingEviction>,
 }
 
-/// A pod that bears what ends it for a while.
+/// A pod whose toleration period is running.
 #[derive(Clone, Debug)]
-struct Counted {
+struct PendingEviction {
     uid: String,
     since: Instant,
 }
 
-impl Evictions {
-    /// Ends pods of that world.
-    pub fn new(client: Client, world: World) -> Self {
-        let state = State { awake: Awake::new(PULSE), counted: HashMap::new() };
-        Self { client, world, state: Mutex::new(state) }
+impl TaintEvictionController {
+    /// Evicts pods of these informers.
+    pub fn new(client: Client, informers: SharedInformers) -> Self {
+        let state = State { suspend: SuspendDetector::new(CHECK_INTERVAL), pending: HashMap::new() };
+        Self { client, informers, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The taints of a node that end its pods.
-    fn ending(&self, node: &str) -> Vec<(String, String)> {
-        self.world.get(&Kind::NODE, "", node).map(|node| ending(&node.kept)).unwrap_or_default()
+    /// The `NoExecute` taints of a node.
+    fn no_execute_taints(&self, node: &str) -> Vec<(String, String)> {
+        self.informers
+            .get(&Kind::NODE, "", node)
+            .map(|node| no_execute_taints(&node.fields))
+            .unwrap_or_default()
     }
 
-    /// Since when the pod has been counted, if it can be told at all.
-    fn since(&self, key: &str, pod: &Object, queue: &Queue) -> Option<Instant> {
-        let seen = self.world.followed(&Kind::NODE)?;
+    /// Start of the pod's toleration period; `None` while the Nodes are not watched.
+    fn since(&self, key: &str, pod: &Object, queue: &WorkQueue) -> Option<Instant> {
+        let seen = self.informers.synced_since(&Kind::NODE)?;
         let mut state = self.state();
-        if state.counted.is_empty() {
-            queue.add(AWAKE);
+        if state.pending.is_empty() {
+            queue.add(SUSPEND_CHECK);
         }
-        let fresh = || Counted { uid: pod.uid.clone(), since: Instant::now() };
-        let counted = state.counted.entry(key.to_owned()).or_insert_with(fresh);
-        if counted.uid != pod.uid {
-            *counted = fresh();
+        let fresh = || PendingEviction { uid: pod.uid.clone(), since: Instant::now() };
+        let pending = state.pending.entry(key.to_owned()).or_insert_with(fresh);
+        if pending.uid != pod.uid {
+            *pending = fresh();
         }
-        let since = counted.since.max(seen);
-        Some(state.awake.at_earliest(since))
+        let since = pending.since.max(seen);
+        Some(state.suspend.observed_since(since))
     }
 
-    /// Notes that somebody looks; whether no pod is counted, and how often to look while one is.
-    fn wake(&self) -> (bool, Duration) {
+    /// Records a suspend check; returns whether no eviction is pending, and the check interval.
+    fn tick(&self) -> (bool, Duration) {
         let mut state = self.state();
-        state.awake.look(Instant::now());
-        (state.counted.is_empty(), state.awake.pulse())
+        state.suspend.tick(Instant::now());
+        (state.pending.is_empty(), state.suspend.interval())
     }
 
-    fn forget(&self, key: &str) -> Option<Counted> {
-        self.state().counted.remove(key)
+    fn forget(&self, key: &str) -> Option<PendingEviction> {
+        self.state().pending.remove(key)
     }
 
-    /// A pod that stays after all.
-    async fn stays(&self, key: &str, pod: &Object) -> Next {
+    /// Cancels a pending eviction.
+    async fn cancel(&self, key: &str, pod: &Object) -> Action {
         if self.forget(key).is_some() {
-            self.tell(pod, &format!("Cancelling deletion of Pod {key}")).await;
+            self.record_event(pod, &format!("Cancelling deletion of Pod {key}")).await;
         }
-        Next::Change
+        Action::AwaitChange
     }
 
-    async fn evict(&self, key: &str, pod: &Object, found: &Json) -> Result<Next, Error> {
-        if let Some(condition) = plan::target(found, Timestamp::now()) {
+    async fn evict(&self, key: &str, pod: &Object, found: &Json) -> Result<Action, Error> {
+        if let Some(condition) = plan::disruption_target(found, Timestamp::now()) {
             let patch = json!({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}});
-            self.client.patch_part(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await?;
+            self.client.patch_subresource(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await?;
         }
-        let how = Delete { uid: Some(&pod.uid), ..Delete::default() };
+        let how = DeleteOptions { uid: Some(&pod.uid), ..DeleteOptions::default() };
         self.client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await?;
         self.forget(key);
-        tracing::info!(pod = key, node = &*pod.node, "a pod is deleted that its node does not bear any more");
-        self.tell(pod, &format!("Marking for deletion Pod {key}")).await;
-        Ok(Next::Change)
+        tracing::info!(
+            pod = key,
+            node = &*pod.node,
+            "evicting pod: it does not tolerate a NoExecute taint of its node"
+        );
+        self.record_event(pod, &format!("Marking for deletion Pod {key}")).await;
+        Ok(Action::AwaitChange)
     }
 
-    async fn tell(&self, pod: &Object, message: &str) {
-        let told = Told {
+    async fn record_event(&self, pod: &Object, message: &str) {
+        let event = NewEvent {
             kind: &Kind::POD,
             namespace: &pod.namespace,
             name: &pod.name,
@@ -128,36 +135,38 @@ impl Evictions {
             message,
             component: NAME,
         };
-        tell(&self.client, told).await;
+        record_event(&self.client, event).await;
     }
 
-    async fn look_at_pod(&self, key: &str, queue: &Queue) -> Result<Next, Error> {
+    async fn reconcile_pod(&self, key: &str, queue: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let pod = self.world.get(&Kind::POD, namespace, name).filter(|pod| !pod.is_ending);
+        let pod = self.informers.get(&Kind::POD, namespace, name).filter(|pod| !pod.is_terminating);
         let Some(pod) = pod else {
             self.forget(key);
-            return Ok(Next::Change);
+            return Ok(Action::AwaitChange);
         };
-        let taints = self.ending(&pod.node);
+        let taints = self.no_execute_taints(&pod.node);
         if taints.is_empty() {
-            return Ok(self.stays(key, &pod).await);
+            return Ok(self.cancel(key, &pod).await);
         }
         let found = self.client.find(&Kind::POD, namespace, name).await?;
         let goes = |found: &Json| at(found, "/metadata/deletionTimestamp").is_some();
         let found = found.filter(|found| text(at(found, "/metadata/uid")) == pod.uid && !goes(found));
-        let Some(found) = found else { return Ok(Next::Change) };
-        let bears = match plan::stays(&found, &taints) {
-            Stays::Forever => return Ok(self.stays(key, &pod).await),
-            Stays::For(bears) => bears,
+        let Some(found) = found else { return Ok(Action::AwaitChange) };
+        let tolerated = match plan::toleration_period(&found, &taints) {
+            TolerationPeriod::Forever => return Ok(self.cancel(key, &pod).await),
+            TolerationPeriod::Limited(tolerated) => tolerated,
         };
-        let Some(since) = self.since(key, &pod, queue) else { return Ok(Next::In(PULSE)) };
-        let left = (since + bears).saturating_duration_since(Instant::now());
-        if left.is_zero() { self.evict(key, &pod, &found).await } else { Ok(Next::In(left)) }
+        let Some(since) = self.since(key, &pod, queue) else {
+            return Ok(Action::RequeueAfter(CHECK_INTERVAL));
+        };
+        let left = (since + tolerated).saturating_duration_since(Instant::now());
+        if left.is_zero() { self.evict(key, &pod, &found).await } else { Ok(Action::RequeueAfter(left)) }
     }
 }
 
 #[async_trait]
-impl Controller for Evictions {
+impl Controller for TaintEvictionController {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -166,28 +175,30 @@ impl Controller for Evictions {
         WORKERS
     }
 
-    fn hear(&self, change: &Change, queue: &Queue) {
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
             let Some(pod) = change.object().filter(|pod| !pod.node.is_empty()) else { return };
             let key = pod.key();
-            if self.state().counted.contains_key(&key) || !self.ending(&pod.node).is_empty() {
+            if self.state().pending.contains_key(&key) || !self.no_execute_taints(&pod.node).is_empty() {
                 queue.add(&key);
             }
         } else if change.kind.is(&Kind::NODE) {
-            let of = |node: Option<&Arc<Object>>| node.map(|node| ending(&node.kept)).unwrap_or_default();
+            let of = |node: Option<&Arc<Object>>| {
+                node.map(|node| no_execute_taints(&node.fields)).unwrap_or_default()
+            };
             let Some(node) = change.object() else { return };
             if of(change.before.as_ref()) != of(change.now.as_ref()) {
-                self.world.pods_on(&node.name).iter().for_each(|pod| queue.add(&pod.key()));
+                self.informers.pods_on(&node.name).iter().for_each(|pod| queue.add(&pod.key()));
             }
         }
     }
 
-    async fn look(&self, key: &str, queue: &Queue) -> Result<Next, Error> {
-        let (is_idle, pulse) = self.wake();
+    async fn reconcile(&self, key: &str, queue: &WorkQueue) -> Result<Action, Error> {
+        let (is_idle, pulse) = self.tick();
         match key {
-            AWAKE if is_idle => Ok(Next::Change),
-            AWAKE => Ok(Next::In(pulse)),
-            _ => self.look_at_pod(key, queue).await,
+            SUSPEND_CHECK if is_idle => Ok(Action::AwaitChange),
+            SUSPEND_CHECK => Ok(Action::RequeueAfter(pulse)),
+            _ => self.reconcile_pod(key, queue).await,
         }
     }
 }

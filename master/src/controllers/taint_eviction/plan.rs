@@ -1,52 +1,52 @@
-//! How long a pod stays on a node with taints that end it. Pure.
+//! Computes how long a pod tolerates `NoExecute` taints. Pure.
 
 use std::time::Duration;
 
 use api::time::seconds;
-use apiserver::auth::nodes::names::MIRROR;
+use apiserver::auth::nodes::references::MIRROR;
+use client::Json;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::controllers::client::Json;
 use crate::controllers::node_lifecycle::NO_EXECUTE;
 use crate::controllers::object::{at, condition, text};
 
-/// The condition of a pod that is ended for no fault of its own.
+/// The condition of a pod that the control plane terminates.
 pub const DISRUPTION: &str = "DisruptionTarget";
 
-/// How long a pod stays.
+/// How long a pod tolerates taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
-    /// For as long as it likes.
+pub enum TolerationPeriod {
+    /// Without limit.
     Forever,
-    /// So long after the first of these taints came.
-    For(Duration),
+    /// For this time after the first taint was added.
+    Limited(Duration),
 }
 
-/// How long a pod stays with these taints, by key and value, each of which ends it.
-pub fn stays(pod: &Json, taints: &[(String, String)]) -> Stays {
+/// How long a pod tolerates these `NoExecute` taints, given by key and value.
+pub fn toleration_period(pod: &Json, taints: &[(String, String)]) -> TolerationPeriod {
     if taints.is_empty() || is_mirror(pod) {
-        return Stays::Forever;
+        return TolerationPeriod::Forever;
     }
     let tolerations = at(pod, "/spec/tolerations").and_then(Value::as_array);
     let tolerations: Vec<&Value> = tolerations.into_iter().flatten().collect();
     let mut shortest = None::<Duration>;
     for taint in taints {
-        let Some(bearing) = tolerations.iter().find(|toleration| bears(toleration, taint)) else {
-            return Stays::For(Duration::ZERO);
+        let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+            return TolerationPeriod::Limited(Duration::ZERO);
         };
-        // Less than nothing is nothing.
-        let seconds = bearing.get("tolerationSeconds").and_then(Value::as_i64);
+        // A negative value counts as zero.
+        let seconds = toleration.get("tolerationSeconds").and_then(Value::as_i64);
         if let Some(seconds) = seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0)) {
             let bears_for = Duration::from_secs(seconds);
             shortest = Some(shortest.map_or(bears_for, |shortest| shortest.min(bears_for)));
         }
     }
-    shortest.map_or(Stays::Forever, Stays::For)
+    shortest.map_or(TolerationPeriod::Forever, TolerationPeriod::Limited)
 }
 
-/// What is patched in the status of a pod that goes; `None` when it stands there already.
-pub fn target(pod: &Json, now: Timestamp) -> Option<Value> {
+/// The condition for an evicted pod; `None` if it is already set.
+pub fn disruption_target(pod: &Json, now: Timestamp) -> Option<Value> {
     let (reason, message) = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
     let says = |field: &str| text(condition(pod, DISRUPTION).and_then(|found| found.get(field)));
     if (says("status"), says("reason"), says("message")) == ("True".into(), reason.into(), message.into()) {
@@ -64,7 +64,7 @@ fn is_mirror(pod: &Json) -> bool {
     annotations.is_some_and(|annotations| annotations.get(MIRROR).is_some())
 }
 
-fn bears(toleration: &Value, (key, value): &(String, String)) -> bool {
+fn tolerates(toleration: &Value, (key, value): &(String, String)) -> bool {
     let says = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
     let any_value = says("operator") == "Exists";
     ["", NO_EXECUTE].contains(&says("effect"))
@@ -74,7 +74,7 @@ fn bears(toleration: &Value, (key, value): &(String, String)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Pods and taints.
+    //! Evictions by taints and tolerations.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -82,8 +82,8 @@ mod tests {
         json!({"metadata": {}, "spec": {"tolerations": tolerations}}).as_object().unwrap().clone()
     }
 
-    fn after(seconds: u64) -> Stays {
-        Stays::For(Duration::from_secs(seconds))
+    fn after(seconds: u64) -> TolerationPeriod {
+        TolerationPeriod::Limited(Duration::from_secs(seconds))
     }
 
     #[test]
@@ -92,31 +92,39 @@ mod tests {
         let exists = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
         let (one, both) = (vec![a.clone()], vec![a, b]);
         for (tolerations, taints, expected) in [
-            (json!([]), &vec![], Stays::Forever),
+            (json!([]), &vec![], TolerationPeriod::Forever),
             (Value::Null, &one, after(0)),
             (json!([exists("a", json!(300))]), &one, after(300)),
             (json!([exists("a", json!(300))]), &both, after(0)),
             (json!([exists("a", json!(300)), exists("b", json!(7))]), &both, after(7)),
             (json!([exists("a", json!(300)), exists("b", Value::Null)]), &both, after(300)),
             (json!([exists("a", json!(-5))]), &one, after(0)),
-            (json!([{"operator": "Exists"}]), &both, Stays::Forever),
+            (json!([{"operator": "Exists"}]), &both, TolerationPeriod::Forever),
             (json!([{"key": "a", "effect": "NoSchedule"}]), &one, after(0)),
-            (json!([{"key": "a"}, {"key": "b", "value": "x", "effect": "NoExecute"}]), &both, Stays::Forever),
+            (
+                json!([{"key": "a"}, {"key": "b", "value": "x", "effect": "NoExecute"}]),
+                &both,
+                TolerationPeriod::Forever,
+            ),
             (json!([{"key": "a"}, {"key": "b", "value": "y"}]), &both, after(0)),
         ] {
-            assert_eq!(stays(&pod(tolerations.clone()), taints), expected, "{tolerations} {taints:?}");
+            assert_eq!(
+                toleration_period(&pod(tolerations.clone()), taints),
+                expected,
+                "{tolerations} {taints:?}"
+            );
         }
         let mut mirror = pod(json!([]));
         mirror["metadata"] = json!({"annotations": {MIRROR: "x"}});
-        assert_eq!(stays(&mirror, &one), Stays::Forever);
+        assert_eq!(toleration_period(&mirror, &one), TolerationPeriod::Forever);
     }
 
     #[test]
     fn a_pod_that_goes_is_told_why_once() {
         let mut going = pod(json!([]));
-        let told = target(&going, Timestamp::UNIX_EPOCH).unwrap();
+        let told = disruption_target(&going, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((&told["reason"], &told["status"]), (&json!("DeletionByTaintManager"), &json!("True")));
         going.insert("status".to_owned(), json!({"conditions": [told]}));
-        assert_eq!(target(&going, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(disruption_target(&going, Timestamp::UNIX_EPOCH), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Nodes that are silent and come back, in a time that passes as the test says; and budgets of pods.
+//! Nodes without heartbeats that return, on a paused clock, and disruption budgets.
 
 use super::*;
 
-/// How often a node that runs renews its lease; the stock kubelet's.
+/// Renewal interval of a node's lease; the stock kubelet's.
 const RENEWED: Duration = Duration::from_secs(10);
 const LEASES: &str = "kube-node-lease";
 
@@ -18,7 +18,7 @@ impl Bed {
         Self { client }
     }
 
-    /// A Node that is ready.
+    /// Creates a ready Node.
     async fn register(&self, name: &str) {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
@@ -29,7 +29,7 @@ impl Bed {
         self.client.create(&Kind::NODE, "", node).await.unwrap();
     }
 
-    /// A Node that is ready, with a lease.
+    /// Creates a ready Node with a lease.
     async fn node(&self, name: &str) {
         self.register(name).await;
         let lease = json!({
@@ -39,15 +39,15 @@ impl Bed {
         self.client.create(&Kind::LEASE, LEASES, lease).await.unwrap();
     }
 
-    /// The kubelet says that it is ready, which it was not.
+    /// Sets the Ready condition of a node to true.
     async fn says_ready(&self, name: &str) {
         let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
             "lastHeartbeatTime": Timestamp::now().to_string()});
         let patch = json!({"status": {"conditions": [ready]}});
-        self.client.patch_part(&Kind::NODE, "", name, "status", patch).await.unwrap();
+        self.client.patch_subresource(&Kind::NODE, "", name, "status", patch).await.unwrap();
     }
 
-    /// Time passes while these renew their leases.
+    /// Advances the clock while these nodes renew their leases.
     async fn pass(&self, time: Duration, alive: &[&str]) {
         let until = Instant::now() + time;
         let mut renewals = tokio::time::interval(RENEWED / 2);
@@ -70,7 +70,7 @@ impl Bed {
         self.client.create(&Kind::POD, "shop", pod).await.unwrap();
         let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         let patch = json!({"status": ready});
-        self.client.patch_part(&Kind::POD, "shop", name, "status", patch).await.unwrap();
+        self.client.patch_subresource(&Kind::POD, "shop", name, "status", patch).await.unwrap();
     }
 
     async fn get(&self, kind: &Kind, name: &str) -> Json {
@@ -78,7 +78,7 @@ impl Bed {
         self.client.get(kind, namespace, name).await.unwrap()
     }
 
-    /// `Ready` of a node, and its taints without what they all begin with.
+    /// The Ready status of a node, and its taints without the common prefix.
     async fn state(&self, node: &str) -> (String, Vec<String>) {
         let node = self.get(&Kind::NODE, node).await;
         let taints = at(&node, "/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Bed {
         (text(object::condition(&node, "Ready").and_then(|ready| ready.get("status"))), taints)
     }
 
-    /// Pods that are on their way out.
+    /// The pods that are terminating.
     async fn ending(&self) -> Vec<String> {
         let mut found = Vec::new();
         let take = |pod: Json| {
@@ -120,7 +120,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Stays so long on a node that is not ready or not heard.
+/// Tolerations of not-ready and unreachable nodes for this many seconds.
 fn bears(seconds: Value) -> Value {
     let key = |name: &str| json!({"key": format!("node.kubernetes.io/{name}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
     json!([key("not-ready"), key("unreachable")])
@@ -216,15 +216,15 @@ async fn pods_of_a_node_that_is_gone_go_after_a_while() {
     let bed = Bed::new().await;
     bed.node("a").await;
     bed.pod("lost", "a", json!([])).await;
-    // A Node that was gone before for a while is looked out for anew.
-    bed.client.delete(&Kind::NODE, "", "a", &Delete::default()).await.unwrap();
+    // A Node that was missing and has returned gets a full quarantine again.
+    bed.client.delete(&Kind::NODE, "", "a", &DeleteOptions::default()).await.unwrap();
     bed.pass(seconds(30), &[]).await;
     bed.register("a").await;
     bed.pass(seconds(5), &[]).await;
     bed.pod("stray", "never", json!([])).await;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     bed.client.patch(&Kind::POD, "shop", "stray", held).await.unwrap();
-    bed.client.delete(&Kind::NODE, "", "a", &Delete::default()).await.unwrap();
+    bed.client.delete(&Kind::NODE, "", "a", &DeleteOptions::default()).await.unwrap();
     bed.pass(seconds(35), &[]).await;
     assert_eq!(bed.ending().await, Vec::<String>::new());
     bed.pass(seconds(10), &[]).await;
@@ -280,17 +280,18 @@ async fn a_budget_counts_its_pods_and_what_is_to_be() {
         |wanted: [i64; 4]| move |found: &BTreeMap<String, Json>| numbers(found, "shop/least") == wanted;
     until(&bed.client, &Kind::DISRUPTION_BUDGET, allows([2, 1, 2, 1])).await;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
-    bed.client.ask_of(&Kind::POD, "shop", "a", "eviction", eviction.clone()).await.unwrap();
+    bed.client.create_subresource(&Kind::POD, "shop", "a", "eviction", eviction.clone()).await.unwrap();
     until(&bed.client, &Kind::DISRUPTION_BUDGET, |found| {
         numbers(found, "shop/least") == [2, 1, 1, 0]
             && at(&found["shop/least"], "/status/disruptedPods").is_none_or(|pods| *pods == json!({}))
     })
     .await;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "b"}});
-    let refused = bed.client.ask_of(&Kind::POD, "shop", "b", "eviction", eviction).await.unwrap_err();
+    let refused =
+        bed.client.create_subresource(&Kind::POD, "shop", "b", "eviction", eviction).await.unwrap_err();
     assert!(refused.to_string().contains("429"), "{refused}");
 
-    // Three are to be, whoever is there.
+    // The ReplicaSet wants three pods, however many exist.
     let set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "set"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},

@@ -1,17 +1,17 @@
-//! Starts that were killed in the middle, and files that are damaged, missing or somebody else's.
+//! Tests of interrupted starts, and of damaged, missing and foreign files.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What is done to a file.
+/// A way to damage a file.
 type Damage = fn(Vec<u8>) -> Vec<u8>;
 
 fn begin(directory: &Path) -> Result<(), super::super::Error> {
     Pki::open(directory, now()).and_then(|pki| pki.serving(&some_names(), now()).map(drop))
 }
 
-/// Leaves only some of the files.
+/// Keeps only some of the files.
 fn only(directory: &Path, keep: impl Fn(usize) -> bool) {
     for (_, file) in FILES.iter().enumerate().filter(|(number, _)| !keep(*number)) {
         fs::remove_file(directory.join(file)).unwrap();
@@ -43,7 +43,7 @@ fn whatever_is_missing_nothing_that_is_there_is_lost() {
         let before = contents(directory.path());
         let begun = begin(directory.path());
         let after = contents(directory.path());
-        // The serving certificate is made of the others, and made again when those are new.
+        // The serving certificate depends on the other files and is replaced with them.
         for file in before.iter().filter(|(name, _)| name != "serving.pem") {
             assert!(after.contains(file), "{kept:05b}: {} was changed", file.0);
         }
@@ -94,7 +94,7 @@ fn files_of_two_clusters_do_not_mix() {
         assert!(error.contains("nothing was changed: "), "{file}: {error}");
         assert_eq!(contents(directory.path()), before);
     }
-    // The serving certificate of another cluster is made anew: it is no identity of its own.
+    // The serving certificate of another cluster is replaced.
     let directory = whole();
     fs::copy(other.path().join("serving.pem"), directory.path().join("serving.pem")).unwrap();
     begin(directory.path()).unwrap();

@@ -1,11 +1,11 @@
-//! Authorities that an administrator brings.
+//! Tests of CAs that an administrator provides.
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ECDSA_P384_SHA384};
 
 use super::super::der;
 use super::*;
 
-/// A root of another kind of key, whose name holds the same attribute several times.
+/// A root with another key type, whose name repeats an attribute.
 fn bring_root(directory: &Path, authority: bool) {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
     let mut params = CertificateParams::default();
@@ -49,5 +49,5 @@ fn a_certificate_that_may_not_sign_is_no_root() {
     let directory = tempfile::tempdir().unwrap();
     bring_root(directory.path(), false);
     let error = Pki::open(directory.path(), now()).unwrap_err().to_string();
-    assert!(error.contains("root.crt") && error.contains("may not sign"), "{error}");
+    assert!(error.contains("root.crt") && error.contains("is not a CA"), "{error}");
 }

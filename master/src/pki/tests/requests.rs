@@ -1,4 +1,4 @@
-//! What is asked for, which signer gives it, and what is in the certificate then.
+//! Tests of CSRs: what they request, which signer accepts them, and the issued certificate.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use rcgen::{CertificateParams, DnType, KeyPair, PublicKeyData as _, SanType};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::super::signer::{self, Signer, Usage};
-use super::super::{Lives, Request, read};
+use super::super::{Lifetimes, Request, read};
 use super::*;
 
 const NODE: &[&str] = &["digital signature", "key encipherment", "client auth"];
 const SERVING: &[&str] = &["digital signature", "server auth"];
 
-/// A request in PEM: `CN`, every `O`, and alternative names like `DNS:a`.
+/// A CSR as PEM, with a common name, organizations and alternative names like `DNS:a`.
 fn pem(common_name: &str, groups: &[&str], names: &[&str]) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -95,8 +95,8 @@ fn what_is_asked_for_is_what_is_signed() {
     let chain = read::certificates(chain.as_bytes()).unwrap();
     let (_, leaf) = X509Certificate::from_der(&chain[0]).unwrap();
     assert_eq!(leaf.subject().as_raw(), asked.subject);
-    assert_eq!(leaf.public_key().raw, asked.key_info);
-    assert_eq!(read::Facts::of(&chain[0]).unwrap().names, asked.names);
+    assert_eq!(leaf.public_key().raw, asked.spki);
+    assert_eq!(read::CertificateInfo::of(&chain[0]).unwrap().names, asked.names);
     let usage = leaf.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && !usage.client_auth);
     let usage = leaf.key_usage().unwrap().unwrap().value;
@@ -128,26 +128,26 @@ fn lives_are_as_asked_within_bounds() {
     }
 }
 
-/// Who holds one asks for the next when most of its life is over: that is not before it has begun to hold.
+/// Clients renew late in the validity, which must not be before the certificate is issued.
 #[test]
 fn a_certificate_of_a_minute_has_most_of_it_before_itself() {
     let directory = tempfile::tempdir().unwrap();
     let short = Duration::from_secs(60);
     let pki = Pki::open(directory.path(), now()).unwrap();
-    let pki = pki.with_lives(Lives { issued: short, serving: short });
+    let pki = pki.with_lifetimes(Lifetimes { issued: short, serving: short });
     let at = now();
     let asked = request("kubelet:n1", &["system:nodes"], &[]);
     let issued = pki.issue(&asked, &[Usage::ClientAuth].into(), Some(600), at).unwrap();
     let serving = pki.serving(&some_names(), at).unwrap();
     let issued = read::certificates(issued.as_bytes()).unwrap();
     for der in [&issued[0], &serving.chain[0]] {
-        let facts = read::Facts::of(der).unwrap();
-        assert_eq!((at.as_second() - facts.not_before, facts.not_after - at.as_second()), (60, 60));
+        let info = read::CertificateInfo::of(der).unwrap();
+        assert_eq!((at.as_second() - info.not_before, info.not_after - at.as_second()), (60, 60));
     }
     let later = |seconds: i64| pki.serving(&some_names(), at + seconds.seconds()).unwrap().is_new;
     assert!(!later(15), "two thirds of its life are not over yet");
     assert!(later(21));
-    // One that would live for longer than is given now is made anew.
+    // A certificate that outlives the configured lifetime is replaced.
     let year = Pki::open(directory.path(), at).unwrap();
     fs::remove_file(directory.path().join("serving.pem")).unwrap();
     assert!(
@@ -161,7 +161,7 @@ fn nothing_outlives_its_authority() {
     let pki = Pki::open(directory.path(), in_days(-3640)).unwrap();
     let asked = request("jane", &[], &[]);
     let chain = pki.issue(&asked, &[Usage::ClientAuth].into(), None, now()).unwrap();
-    let lives = super::super::lives(chain.as_bytes()).unwrap();
+    let lives = super::super::validities(chain.as_bytes()).unwrap();
     assert_eq!(lives[0].until, lives[1].until);
 }
 
@@ -175,16 +175,16 @@ fn what_cannot_be_trusted_or_read_is_refused() {
         format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
     };
     let mut forged = der.clone();
-    // The last byte of the name, which the signature is over.
+    // The last byte of the name, which is signed.
     let at = der.windows(2).position(|pair| pair == b"n1").unwrap() + 1;
     forged[at] = b'2';
     let label = "CERTIFICATE REQUEST";
     for (pem, expected) in [
         (with(&forged, label), "signature"),
-        (with(&[&der[..], &[0]].concat(), label), "stands behind it"),
+        (with(&[&der[..], &[0]].concat(), label), "trailing data"),
         (with(&der[..der.len() / 2], label), "cannot be read"),
         (with(&der, "CERTIFICATE"), "PEM block type must be"),
-        (String::new(), "no PEM"),
+        (String::new(), "not PEM"),
         (pem("a", &[], &["DNS:a b"]), "is no DNS name"),
     ] {
         let fault = Request::read(pem.as_bytes()).unwrap_err();

@@ -1,9 +1,9 @@
-//! Two roots at once, one of them going; kills in between; and an intermediate authority that is made anew alone.
+//! Tests of CA rotation: two trusted roots, interruptions, and a new intermediate CA.
 
 use super::super::rotate::{self, RETIRING, begin, renew_intermediate, retire};
 use super::*;
 
-/// The files of a directory, without what lies in others.
+/// The files of a directory, without subdirectories.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
@@ -25,25 +25,25 @@ fn both_roots_are_believed_until_the_old_one_is_retired() {
     let both = Pki::open(path, now()).unwrap();
     let (new_root, new_jane) = (both.root_pem(), both.client("jane", &[], now()).unwrap());
     assert_ne!(old.root_hash(), both.root_hash());
-    assert_eq!(both.trusted_pem(), format!("{new_root}{old_root}"));
+    assert_eq!(both.trust_bundle_pem(), format!("{new_root}{old_root}"));
     let during = server(&both, &some_names());
-    for root in [&old_root, &new_root, &both.trusted_pem()] {
+    for root in [&old_root, &new_root, &both.trust_bundle_pem()] {
         for who in [&old_jane, &new_jane] {
             assert_eq!(knows(&during, root, Some(who)).unwrap(), "jane");
         }
     }
-    // A master that has not heard of it knows who was let in meanwhile.
+    // A master that has not reloaded still knows certificates issued meanwhile.
     assert_eq!(knows(&before, &old_root, Some(&new_jane)).unwrap(), "jane");
     assert!(begin(path, now()).unwrap_err().to_string().contains("--retire"));
 
     assert!(retire(path).unwrap() && !retire(path).unwrap());
     let new = Pki::open(path, now()).unwrap();
-    assert_eq!((new.root_pem(), new.trusted_pem()), (new_root.clone(), new_root.clone()));
+    assert_eq!((new.root_pem(), new.trust_bundle_pem()), (new_root.clone(), new_root.clone()));
     let after = server(&new, &some_names());
     assert_eq!(knows(&after, &new_root, Some(&new_jane)).unwrap(), "jane");
     assert!(knows(&after, &old_root, None).unwrap_err().starts_with("client:"));
     assert!(knows(&after, &new_root, Some(&old_jane)).unwrap_err().starts_with("server:"));
-    // And once more.
+    // A second rotation.
     begin(path, now()).unwrap();
     assert_ne!(Pki::open(path, now()).unwrap().root_hash(), both.root_hash());
 }
@@ -67,7 +67,7 @@ fn a_kill_between_any_two_steps_is_completed() {
         assert_eq!(found.unwrap().root_hash(), expected, "after {done} moves");
         assert!(!cut.path().join("next").exists());
     }
-    // Before all of it is made nothing has happened.
+    // Before the staging is complete, nothing has changed.
     let early = tempfile::tempdir().unwrap();
     copy(directory.path(), early.path());
     fs::create_dir(early.path().join("next.tmp")).unwrap();
@@ -83,14 +83,14 @@ fn an_intermediate_alone_changes_nothing_that_anybody_knows() {
     let old = Pki::open(path, now()).unwrap();
     let jane = old.client("jane", &[], now()).unwrap();
     let shown = old.serving(&some_names(), now()).unwrap().chain;
-    let before = rotate::below_root(path);
+    let before = rotate::intermediates_below_root(path);
     assert_eq!(before.len(), 1);
     renew_intermediate(path, now()).unwrap();
-    // Whoever asks whose certificates stay known hears of both.
-    let both = rotate::below_root(path);
+    // Both intermediate CAs are listed.
+    let both = rotate::intermediates_below_root(path);
     assert!(both.len() == 2 && both[0] != before[0] && both[1] == before[0]);
     let new = Pki::open(path, now()).unwrap();
-    assert_eq!((old.root_pem(), old.root_hash()), (new.trusted_pem(), new.root_hash()));
+    assert_eq!((old.root_pem(), old.root_hash()), (new.trust_bundle_pem(), new.root_hash()));
     assert_eq!(knows(&server(&new, &some_names()), &old.root_pem(), Some(&jane)).unwrap(), "jane");
     assert_ne!(new.serving(&some_names(), now()).unwrap().chain[1], shown[1]);
 }
@@ -106,10 +106,12 @@ fn what_cannot_be_rotated_is_told_and_left_as_it_is() {
     }
     assert_eq!(contents(path), before);
     assert!(begin(tempfile::tempdir().unwrap().path(), now()).is_err());
-    // Whatever stands where the old root should is not believed.
+    // A foreign certificate in place of the old root is not trusted.
     let other = whole();
     fs::copy(other.path().join("root.crt"), path.join(RETIRING)).unwrap();
-    assert!(Pki::open(path, now()).unwrap_err().to_string().contains("vouches"));
+    assert!(
+        Pki::open(path, now()).unwrap_err().to_string().contains("contains no old root that signed root.crt")
+    );
     fs::remove_file(path.join(RETIRING)).unwrap();
     rotate::complete(path).unwrap();
 }
@@ -120,11 +122,11 @@ fn what_an_older_root_has_signed_is_not_below_the_new_one() {
     let path = folder.path();
     Pki::open(path, now()).unwrap();
     renew_intermediate(path, now()).unwrap();
-    let old = rotate::below_root(path);
+    let old = rotate::intermediates_below_root(path);
     begin(path, now()).unwrap();
-    let new = rotate::below_root(path);
+    let new = rotate::intermediates_below_root(path);
     assert!(new.len() == 1 && old.len() == 2 && !old.contains(&new[0]));
     renew_intermediate(path, now()).unwrap();
-    let both = rotate::below_root(path);
+    let both = rotate::intermediates_below_root(path);
     assert!(both.len() == 2 && both[1] == new[0]);
 }

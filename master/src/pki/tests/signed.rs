@@ -1,4 +1,4 @@
-//! What is signed: servers that clients believe, users with all their groups.
+//! Tests of issued certificates: servers that clients trust, and users with all groups.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -25,7 +25,7 @@ fn the_server_is_whom_its_names_say_and_a_client_keeps_every_group() {
     let jane = pki.client("jane", &groups, now()).unwrap();
     let seen = shake(server.clone(), client(&root, Some(&jane)), "localhost").unwrap();
     assert_eq!((seen.user.as_str(), &seen.groups[..4]), ("jane", &groups[..]));
-    // A client that shows its own certificate alone is known as well.
+    // A client that sends only its own certificate is accepted too.
     let end = jane.certificates.find("-----END").unwrap() + "-----END CERTIFICATE-----\n".len();
     let alone = Credentials { certificates: jane.certificates[..end].to_owned(), ..jane };
     assert_eq!(shake(server, client(&root, Some(&alone)), "localhost").unwrap().user, "jane");
@@ -101,18 +101,18 @@ fn reading_makes_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Lengths around 127 and 255 bytes are where DER changes its form.
+    /// DER changes the encoding of lengths around 127 and 255 bytes.
     #[test]
     fn whatever_users_and_groups_are_called_reads_back(
         user in "\\PC{1,300}",
         groups in prop::collection::hash_set("\\PC{1,140}", 0..12),
     ) {
         let key = rcgen::KeyPair::generate().unwrap();
-        let root = super::super::authority::Authority::root("r", key, now()).unwrap();
+        let root = super::super::ca::Ca::root("r", key, now()).unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
         let groups: Vec<String> = groups.into_iter().collect();
         let signed =
-            root.sign(&user, &groups, &super::super::authority::Purpose::Client, &key, now()).unwrap();
+            root.sign(&user, &groups, &super::super::ca::Purpose::Client, &key, now()).unwrap();
         let read = Identity::of_certificate(&signed).map(|read| (read.user, read.groups));
         let expected = Identity::authenticated(user, groups);
         prop_assert_eq!(read, Some((expected.user, expected.groups)));

@@ -1,4 +1,4 @@
-//! The `extenders` of a KubeSchedulerConfiguration.
+//! Reads the `extenders` of a KubeSchedulerConfiguration.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,38 +8,37 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::Reader;
-use crate::scheduler::extender::{Caller, Extender, Trust};
+use crate::scheduler::extender::{Extender, ExtenderClient, TlsConfig};
 
-/// How long an answer may take that nothing else is said of; the stock scheduler's.
+/// Default `httpTimeout`; the stock scheduler's.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fields = Map<String, Value>;
 
 impl Reader {
-    /// All of them; at most one gives pods their nodes.
+    /// Reads all extenders. At most one may have a `bindVerb`.
     pub(super) fn extenders(&mut self, value: Option<&Value>) -> Vec<Extender> {
         let mut extenders = Vec::<Extender>::new();
-        let mut managed = HashSet::new();
-        for (place, fields) in self.list(value, "extenders") {
-            let Some(extender) = self.extender(&fields, &place) else { continue };
+        let mut managed_resources = HashSet::new();
+        for (path, fields) in self.list(value, "extenders") {
+            let Some(extender) = self.extender(&fields, &path) else { continue };
             if extender.bind.is_some() && extenders.iter().any(|other| other.bind.is_some()) {
-                self.refuse(
-                    &format!("{place}.bindVerb"),
-                    "is a second one: only one extender gives pods their nodes",
+                self.report(
+                    &format!("{path}.bindVerb"),
+                    "is set by more than one extender: only one can bind pods",
                 );
             }
-            if let Some(name) = extender.managed.iter().find(|name| !managed.insert((*name).clone())) {
-                self.refuse(
-                    &format!("{place}.managedResources"),
-                    &format!("names {name}, as was done before"),
-                );
+            if let Some(name) =
+                extender.managed_resources.iter().find(|name| !managed_resources.insert((*name).clone()))
+            {
+                self.report(&format!("{path}.managedResources"), &format!("repeats {name}"));
             }
             extenders.push(extender);
         }
         extenders
     }
 
-    fn extender(&mut self, fields: &Fields, place: &str) -> Option<Extender> {
+    fn extender(&mut self, fields: &Fields, path: &str) -> Option<Extender> {
         const KNOWN: &[&str] = &[
             "urlPrefix",
             "filterVerb",
@@ -54,150 +53,142 @@ impl Reader {
             "managedResources",
             "ignorable",
         ];
-        self.known(fields, place, KNOWN);
-        let url = self.text(fields, "urlPrefix", place).unwrap_or_default();
-        let enabled = self.flag(fields, "enableHTTPS", place);
-        let trust = self.trust(fields.get("tlsConfig"), &format!("{place}.tlsConfig"));
-        let is_blind =
+        self.check_fields(fields, path, KNOWN);
+        let url = self.text(fields, "urlPrefix", path).unwrap_or_default();
+        let enabled = self.flag(fields, "enableHTTPS", path);
+        let trust = self.trust(fields.get("tlsConfig"), &format!("{path}.tlsConfig"));
+        let is_unverified =
             trust.as_ref().is_none_or(|(trust, is_insecure)| trust.authorities.is_none() && !is_insecure);
-        if url.starts_with("https:") && !enabled && is_blind {
-            self.refuse(
-                &format!("{place}.urlPrefix"),
-                "is https without an authority: set tlsConfig.caFile or tlsConfig.caData, or enableHTTPS to believe anybody",
+        if url.starts_with("https:") && !enabled && is_unverified {
+            self.report(
+                &format!("{path}.urlPrefix"),
+                "is https without a CA: set tlsConfig.caFile or tlsConfig.caData, or enableHTTPS to skip verification",
             );
         }
-        let timeout = self.timeout(fields, place);
+        let timeout = self.timeout(fields, path);
         let trust = trust.map(|(trust, _)| trust).unwrap_or_default();
-        let caller = Caller::new(&url, &trust, timeout);
-        let caller = caller
-            .map_err(|error| self.refuse(&format!("{place}.urlPrefix"), &format!("cannot be used: {error}")));
-        let prioritize = self.text(fields, "prioritizeVerb", place);
-        let weight = self.number(fields, "weight", place);
+        let client = ExtenderClient::new(&url, &trust, timeout);
+        let client = client
+            .map_err(|error| self.report(&format!("{path}.urlPrefix"), &format!("cannot be used: {error}")));
+        let prioritize = self.text(fields, "prioritizeVerb", path);
+        let weight = self.number(fields, "weight", path);
         if prioritize.is_some() && weight <= 0 {
-            self.refuse(
-                &format!("{place}.weight"),
-                "is not positive, and what prioritizeVerb says counts so often",
-            );
+            self.report(&format!("{path}.weight"), "must be positive, since prioritizeVerb is set");
         }
-        let (managed, unheeded) = self.managed(fields, place);
+        let (managed_resources, ignored_resources) = self.managed_resources(fields, path);
         Some(Extender {
-            caller: caller.ok()?,
-            filter: self.text(fields, "filterVerb", place),
+            client: client.ok()?,
+            filter: self.text(fields, "filterVerb", path),
             prioritize,
-            preempt: self.text(fields, "preemptVerb", place),
-            bind: self.text(fields, "bindVerb", place),
+            preempt: self.text(fields, "preemptVerb", path),
+            bind: self.text(fields, "bindVerb", path),
             weight,
-            knows_nodes: self.flag(fields, "nodeCacheCapable", place),
-            managed,
-            unheeded,
-            is_ignorable: self.flag(fields, "ignorable", place),
+            node_cache_capable: self.flag(fields, "nodeCacheCapable", path),
+            managed_resources,
+            ignored_resources,
+            is_ignorable: self.flag(fields, "ignorable", path),
         })
     }
 
-    /// Whom to believe and what to show, and whether it is said that anybody is to be believed; `None` where nothing is set.
-    fn trust(&mut self, value: Option<&Value>, place: &str) -> Option<(Trust, bool)> {
+    /// The TLS settings and the value of `insecure`; `None` without `tlsConfig`.
+    fn trust(&mut self, value: Option<&Value>, path: &str) -> Option<(TlsConfig, bool)> {
         value.filter(|value| !value.is_null())?;
-        let fields = &self.object(value, place);
+        let fields = &self.object(value, path);
         const KNOWN: &[&str] =
             &["insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData"];
-        self.known(fields, place, KNOWN);
-        let is_insecure = self.flag(fields, "insecure", place);
-        let authorities = self.pem(fields, ("caData", "caFile"), place);
+        self.check_fields(fields, path, KNOWN);
+        let is_insecure = self.flag(fields, "insecure", path);
+        let authorities = self.pem(fields, ("caData", "caFile"), path);
         if is_insecure && authorities.is_some() {
-            self.refuse(
-                &format!("{place}.insecure"),
-                "is set, and so is an authority: leave one of them out",
-            );
+            self.report(&format!("{path}.insecure"), "contradicts the CA: remove one of them");
         }
         let shown = match (
-            self.pem(fields, ("certData", "certFile"), place),
-            self.pem(fields, ("keyData", "keyFile"), place),
+            self.pem(fields, ("certData", "certFile"), path),
+            self.pem(fields, ("keyData", "keyFile"), path),
         ) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
             _ => {
-                self.refuse(place, "has a certificate or a key and not the other");
+                self.report(path, "needs both a certificate and a key");
                 None
             }
         };
-        let name = self.text(fields, "serverName", place).unwrap_or_default();
-        Some((Trust { authorities, name, shown }, is_insecure))
+        let name = self.text(fields, "serverName", path).unwrap_or_default();
+        Some((TlsConfig { authorities, name, shown }, is_insecure))
     }
 
-    /// What stands in a field in base64, or else in the file that another one names.
-    fn pem(&mut self, fields: &Fields, (data, file): (&str, &str), place: &str) -> Option<String> {
-        if let Some(encoded) = self.text(fields, data, place) {
+    /// PEM from the base64 field `data`, or else from the file named by the field `file`.
+    fn pem(&mut self, fields: &Fields, (data, file): (&str, &str), path: &str) -> Option<String> {
+        if let Some(encoded) = self.text(fields, data, path) {
             let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             if decoded.is_none() {
-                self.refuse(&format!("{place}.{data}"), "is no PEM in base64");
+                self.report(&format!("{path}.{data}"), "is not base64-encoded PEM");
             }
             return decoded;
         }
-        let path = self.text(fields, file, place)?;
+        let path = self.text(fields, file, path)?;
         let read = std::fs::read_to_string(&path);
-        read.map_err(|error| self.refuse(&format!("{place}.{file}"), &format!("cannot be read: {error}")))
-            .ok()
+        read.map_err(|error| self.report(&format!("{path}.{file}"), &format!("cannot be read: {error}"))).ok()
     }
 
-    fn timeout(&mut self, fields: &Fields, place: &str) -> Duration {
-        let Some(text) = self.text(fields, "httpTimeout", place) else { return TIMEOUT };
+    fn timeout(&mut self, fields: &Fields, path: &str) -> Duration {
+        let Some(text) = self.text(fields, "httpTimeout", path) else { return TIMEOUT };
         match command::duration(&text) {
             Ok(Duration::ZERO) => TIMEOUT,
             Ok(timeout) => timeout,
             Err(wanted) => {
-                self.refuse(&format!("{place}.httpTimeout"), &wanted);
+                self.report(&format!("{path}.httpTimeout"), &wanted);
                 TIMEOUT
             }
         }
     }
 
-    /// The names of resources, and those of them that nobody else counts.
-    fn managed(&mut self, fields: &Fields, place: &str) -> (Vec<String>, Vec<String>) {
-        let (mut managed, mut unheeded) = (Vec::new(), Vec::new());
-        for (place, resource) in
-            self.list(fields.get("managedResources"), &format!("{place}.managedResources"))
+    /// Names of the managed resources, and of those the scheduler itself ignores (`ignoredByScheduler`).
+    fn managed_resources(&mut self, fields: &Fields, path: &str) -> (Vec<String>, Vec<String>) {
+        let (mut managed_resources, mut ignored_resources) = (Vec::new(), Vec::new());
+        for (path, resource) in self.list(fields.get("managedResources"), &format!("{path}.managedResources"))
         {
-            self.known(&resource, &place, &["name", "ignoredByScheduler"]);
-            let Some(name) = self.text(&resource, "name", &place) else {
-                self.refuse(&format!("{place}.name"), "is no name");
+            self.check_fields(&resource, &path, &["name", "ignoredByScheduler"]);
+            let Some(name) = self.text(&resource, "name", &path) else {
+                self.report(&format!("{path}.name"), "is no name");
                 continue;
             };
-            if self.flag(&resource, "ignoredByScheduler", &place) {
-                unheeded.push(name.clone());
+            if self.flag(&resource, "ignoredByScheduler", &path) {
+                ignored_resources.push(name.clone());
             }
-            managed.push(name);
+            managed_resources.push(name);
         }
-        (managed, unheeded)
+        (managed_resources, ignored_resources)
     }
 
-    /// A text that is not empty.
-    fn text(&mut self, fields: &Fields, field: &str, place: &str) -> Option<String> {
+    /// A string field; `None` if it is empty.
+    fn text(&mut self, fields: &Fields, field: &str, path: &str) -> Option<String> {
         match fields.get(field) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
             Some(_) => {
-                self.refuse(&format!("{place}.{field}"), "is no text");
+                self.report(&format!("{path}.{field}"), "is no text");
                 None
             }
         }
     }
 
-    fn flag(&mut self, fields: &Fields, field: &str, place: &str) -> bool {
+    fn flag(&mut self, fields: &Fields, field: &str, path: &str) -> bool {
         match fields.get(field) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
-                self.refuse(&format!("{place}.{field}"), "is neither true nor false");
+                self.report(&format!("{path}.{field}"), "is neither true nor false");
                 false
             }
         }
     }
 
-    fn number(&mut self, fields: &Fields, field: &str, place: &str) -> i64 {
+    fn number(&mut self, fields: &Fields, field: &str, path: &str) -> i64 {
         match fields.get(field) {
             None | Some(Value::Null) => 0,
             Some(value) => value.as_i64().unwrap_or_else(|| {
-                self.refuse(&format!("{place}.{field}"), "is no whole number");
+                self.report(&format!("{path}.{field}"), "is no whole number");
                 0
             }),
         }

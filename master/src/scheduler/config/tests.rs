@@ -1,33 +1,33 @@
-//! What can be set, and what is said of what cannot, a line a case.
+//! Tests of valid and invalid configurations.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-fn read(rest: &str) -> Result<Vec<(String, Strategy)>, String> {
+fn read(rest: &str) -> Result<Vec<(String, ScoringStrategy)>, String> {
     let config = Config::read(format!("{HEAD}{rest}").as_bytes());
     let named = |profile: Profile| (profile.name, profile.strategy);
     config.map(|config| config.profiles.into_iter().map(named).collect()).map_err(|all| all.join("; "))
 }
 
-fn profile(rest: &str) -> Result<Vec<(String, Strategy)>, String> {
+fn profile(rest: &str) -> Result<Vec<(String, ScoringStrategy)>, String> {
     read(&format!("profiles: [{{schedulerName: one, {rest}}}]"))
 }
 
 #[test]
 fn several_schedulers_have_their_names_and_their_ways() {
-    let usual = vec![("default-scheduler".to_owned(), Strategy::Least)];
-    assert_eq!(read(""), Ok(usual.clone()));
-    assert_eq!(read("profiles: [{}]"), Ok(usual));
+    let default_constraints = vec![("default-scheduler".to_owned(), ScoringStrategy::LeastAllocated)];
+    assert_eq!(read(""), Ok(default_constraints.clone()));
+    assert_eq!(read("profiles: [{}]"), Ok(default_constraints));
     let two = read(
         "profiles:\n- {}\n- schedulerName: packing\n  pluginConfig:\n  - name: NodeResourcesFit\n    args:\n      \
          scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}\n",
     );
-    let packing = ("packing".to_owned(), Strategy::Most);
-    assert_eq!(two, Ok(vec![("default-scheduler".to_owned(), Strategy::Least), packing]));
+    let packing = ("packing".to_owned(), ScoringStrategy::MostAllocated);
+    assert_eq!(two, Ok(vec![("default-scheduler".to_owned(), ScoringStrategy::LeastAllocated), packing]));
     let none = profile("plugins: {score: {disabled: [{name: NodeResourcesFit}]}}");
-    assert_eq!(none, Ok(vec![("one".to_owned(), Strategy::Neither)]));
+    assert_eq!(none, Ok(vec![("one".to_owned(), ScoringStrategy::Disabled)]));
 }
 
 #[test]
@@ -37,53 +37,58 @@ fn extenders_are_asked_what_they_have_verbs_for() {
                 example.com/gpu, ignoredByScheduler: true}\n";
     let config = Config::read(format!("{HEAD}{text}").as_bytes()).unwrap();
     let [only] = &*config.extenders else { panic!("{config:?}") };
-    assert_eq!(only.caller.url(), "http://127.0.0.1:8888/scheduler");
+    assert_eq!(only.client.url(), "http://127.0.0.1:8888/scheduler");
     assert_eq!((only.filter.as_deref(), only.prioritize.as_deref()), (Some("filter"), Some("rank")));
     assert_eq!((&only.preempt, &only.bind, only.weight), (&None, &None, 2));
-    assert!(only.knows_nodes && only.is_ignorable);
-    assert_eq!((&only.managed, &only.unheeded), (&vec!["example.com/gpu".to_owned()], &only.managed));
+    assert!(only.node_cache_capable && only.is_ignorable);
+    assert_eq!(
+        (&only.managed_resources, &only.ignored_resources),
+        (&vec!["example.com/gpu".to_owned()], &only.managed_resources)
+    );
 }
 
 #[test]
 fn what_is_not_known_is_refused_with_its_place() {
     for (rest, mistake) in [
-        ("parallelism: 8", "parallelism cannot be set: know apiVersion, kind, profiles, extenders"),
+        (
+            "parallelism: 8",
+            "parallelism is not supported; supported fields: apiVersion, kind, profiles, extenders",
+        ),
         (
             "extenders: [{urlPrefix: 'ftp://x'}]",
             "extenders[0].urlPrefix cannot be used: write it http://HOST:PORT/PATH or https",
         ),
         (
             "extenders: [{urlPrefix: 'https://x'}]",
-            "extenders[0].urlPrefix is https without an authority: set tlsConfig.caFile or tlsConfig.caData, or enableHTTPS to \
-             believe anybody",
+            "extenders[0].urlPrefix is https without a CA: set tlsConfig.caFile or tlsConfig.caData, or enableHTTPS to skip verification",
         ),
         (
             "extenders: [{urlPrefix: 'http://x', prioritizeVerb: p}]",
-            "extenders[0].weight is not positive, and what prioritizeVerb says counts so often",
+            "extenders[0].weight must be positive, since prioritizeVerb is set",
         ),
         (
             "extenders: [{urlPrefix: 'http://x', bindVerb: b}, {urlPrefix: 'http://y', bindVerb: b}]",
-            "extenders[1].bindVerb is a second one: only one extender gives pods their nodes",
+            "extenders[1].bindVerb is set by more than one extender: only one can bind pods",
         ),
         (
             "extenders: [{urlPrefix: 'http://x', managedResources: [{name: a}, {name: a}]}]",
-            "extenders[0].managedResources names a, as was done before",
+            "extenders[0].managedResources repeats a",
         ),
         (
             "extenders: [{urlPrefix: 'http://x', httpTimeout: soon}]",
-            "extenders[0].httpTimeout is no duration, write one like 20s, 1m30s or 2h",
+            "extenders[0].httpTimeout is not a duration; write one like 20s, 1m30s or 2h",
         ),
         (
             "extenders: [{urlPrefix: 'https://x', enableHTTPS: true, tlsConfig: {certData: eA==}}]",
-            "extenders[0].tlsConfig has a certificate or a key and not the other",
+            "extenders[0].tlsConfig needs both a certificate and a key",
         ),
         ("profiles: 1", "profiles is no list"),
         ("profiles: [1]", "profiles[0] is no object"),
-        ("profiles: [{}, {}]", "profiles[1].schedulerName is that of another profile"),
+        ("profiles: [{}, {}]", "profiles[1].schedulerName is used by another profile"),
         ("profiles: [{schedulerName: 1}]", "profiles[0].schedulerName is no name"),
         (
             "profiles: [{pluginConfig: [{name: InterPodAffinity}]}]",
-            "profiles[0].pluginConfig[0].name is not NodeResourcesFit: nothing else can be set",
+            "profiles[0].pluginConfig[0].name is not NodeResourcesFit: no other plugin can be configured",
         ),
         (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Odd}}}]}]",
@@ -91,9 +96,12 @@ fn what_is_not_known_is_refused_with_its_place() {
         ),
         (
             "profiles: [{plugins: {score: {disabled: [{name: '*'}]}}}]",
-            "profiles[0].plugins.score.disabled[0].name is not NodeResourcesFit: nothing else can be left out",
+            "profiles[0].plugins.score.disabled[0].name is not NodeResourcesFit: no other plugin can be disabled",
         ),
-        ("profiles: [{plugins: {filter: {}}}]", "profiles[0].plugins.filter cannot be set: know score"),
+        (
+            "profiles: [{plugins: {filter: {}}}]",
+            "profiles[0].plugins.filter is not supported; supported fields: score",
+        ),
     ] {
         assert_eq!(read(rest), Err(mistake.to_owned()), "{rest}");
     }

@@ -1,81 +1,85 @@
-//! Somebody outside who has a say in where pods go: the stock scheduler's HTTP extender. Whether he is asked about a pod is decided
-//! here; `wire` knows what is said, `call` how it gets there, `ask` in which order.
+//! Scheduler extenders: external HTTP services that filter, score, preempt or bind pods, with the protocol of the stock
+//! scheduler.
+//!
+//! This file decides which extender handles a pod, `wire` defines the messages, `client` sends them, and `extenders`
+//! runs all of them.
 
-mod ask;
-mod call;
+mod client;
+mod extenders;
 mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use self::ask::Extenders;
-pub use self::call::{Caller, Trust};
-use super::filter::Why;
+pub use self::client::{ExtenderClient, TlsConfig};
+pub use self::extenders::Extenders;
+use super::filter::Reason;
 use super::pod::Pod;
 
-/// One of them, as it was set. What has no verb he is not asked.
+/// A configured extender. It is not called for a verb that it does not have.
 #[derive(Clone, Debug)]
 pub struct Extender {
-    /// How he is reached.
-    pub caller: Caller,
-    /// Which nodes he takes out.
+    /// The HTTP client.
+    pub client: ExtenderClient,
+    /// `filterVerb`.
     pub filter: Option<String>,
-    /// Which he likes better.
+    /// `prioritizeVerb`.
     pub prioritize: Option<String>,
-    /// Whom he would not have ended for a pod.
+    /// `preemptVerb`.
     pub preempt: Option<String>,
-    /// He gives pods their nodes himself.
+    /// `bindVerb`.
     pub bind: Option<String>,
-    /// How much counts what he likes.
+    /// Factor of its scores.
     pub weight: i64,
-    /// He knows the nodes: their names are enough.
-    pub knows_nodes: bool,
-    /// He is asked about pods that ask for any of these, or about all where there are none.
-    pub managed: Vec<String>,
-    /// Those of them that nobody else counts.
-    pub unheeded: Vec<String>,
-    /// Pods get their nodes without him when he does not answer.
+    /// `nodeCacheCapable`: it receives node names instead of whole nodes.
+    pub node_cache_capable: bool,
+    /// Only pods that request one of these resources are sent to the extender; all pods if empty.
+    pub managed_resources: Vec<String>,
+    /// Managed resources that the scheduler itself does not check.
+    pub ignored_resources: Vec<String>,
+    /// Errors of this extender are ignored.
     pub is_ignorable: bool,
 }
 
-/// What they say of nodes for a pod.
+/// The combined filter and prioritize results for a pod.
 #[derive(Clone, Debug, Default)]
-pub struct Opinion {
-    /// Those that may have it, and how much they are liked.
+pub struct Verdict {
+    /// Remaining nodes, with the sum of the weighted extender scores.
     pub scores: HashMap<String, i64>,
-    /// Those that may not.
-    pub refused: Vec<(String, Why)>,
+    /// Rejected nodes and the reasons.
+    pub refused: Vec<(String, Reason)>,
 }
 
-/// A node that could be had if others went.
+/// A node where preemption would make the pod schedulable.
 #[derive(Clone, Debug)]
-pub struct Offer {
-    /// Its name.
+pub struct PreemptionOffer {
+    /// Name of the node.
     pub node: String,
-    /// Who would go.
+    /// Pods to delete.
     pub victims: Vec<Arc<Pod>>,
-    /// How many of them in spite of their budgets.
+    /// Number of PodDisruptionBudget violations.
     pub violations: usize,
 }
 
 impl Extender {
-    /// Whether he is asked about that pod at all.
-    pub fn cares_for(&self, pod: &Pod) -> bool {
-        self.managed.is_empty() || self.managed.iter().any(|name| pod.wants.requests.asks_for(name))
+    /// True if the extender handles this pod.
+    pub fn is_interested(&self, pod: &Pod) -> bool {
+        self.managed_resources.is_empty()
+            || self.managed_resources.iter().any(|name| pod.spec.requests.includes(name))
     }
 
-    /// Whether he has to be asked before it is decided where that pod goes.
-    pub fn chooses_for(&self, pod: &Pod) -> bool {
-        (self.filter.is_some() || self.prioritize.is_some()) && self.cares_for(pod)
+    /// True if the extender filters or scores nodes for this pod.
+    pub fn filters_or_prioritizes(&self, pod: &Pod) -> bool {
+        (self.filter.is_some() || self.prioritize.is_some()) && self.is_interested(pod)
     }
 
-    /// Whether it is he who gives that pod its node.
-    pub fn binds_for(&self, pod: &Pod) -> bool {
-        self.bind.is_some() && self.cares_for(pod)
+    /// True if the extender binds this pod.
+    pub fn is_binder(&self, pod: &Pod) -> bool {
+        self.bind.is_some() && self.is_interested(pod)
     }
 
-    /// Whether he has to be asked before others are ended for that pod.
-    pub fn spares_for(&self, pod: &Pod) -> bool {
-        self.preempt.is_some() && self.cares_for(pod)
+    /// True if the extender takes part in preemption for this pod.
+    pub fn supports_preemption(&self, pod: &Pod) -> bool {
+        self.preempt.is_some() && self.is_interested(pod)
     }
 }

@@ -1,61 +1,61 @@
-//! What is said to extenders and what they answer, in the JSON of the stock scheduler: `k8s.io/kube-scheduler/extender/v1`. Pure.
+//! Messages of the extender protocol `k8s.io/kube-scheduler/extender/v1`. Pure.
 //!
-//! Its fields are called as in Go, and Go reads them whatever their case, so that either is written by those who answer.
+//! Requests use the Go field names. Go decodes field names in any case, so responses may use any case too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Offer;
+use super::PreemptionOffer;
 use crate::scheduler::pod::Pod;
 
-/// `ExtenderArgs`: a pod, and nodes whole or by their names.
+/// `ExtenderArgs`: a pod, and nodes as objects or as names.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Args<'a> {
+pub struct ExtenderArgs<'a> {
     pod: &'a Value,
-    nodes: Option<Items<'a>>,
+    nodes: Option<NodeList<'a>>,
     node_names: Option<&'a [String]>,
 }
 
 #[derive(Debug, Serialize)]
-struct Items<'a> {
+struct NodeList<'a> {
     metadata: Map<String, Value>,
     items: Vec<&'a Value>,
 }
 
-impl<'a> Args<'a> {
-    /// For who knows the nodes.
+impl<'a> ExtenderArgs<'a> {
+    /// Arguments with node names, for extenders that cache nodes.
     pub fn named(pod: &'a Value, names: &'a [String]) -> Self {
         Self { pod, nodes: None, node_names: Some(names) }
     }
 
-    /// With the objects.
+    /// Arguments with whole nodes.
     pub fn whole(pod: &'a Value, items: Vec<&'a Value>) -> Self {
-        Self { pod, nodes: Some(Items { metadata: Map::new(), items }), node_names: None }
+        Self { pod, nodes: Some(NodeList { metadata: Map::new(), items }), node_names: None }
     }
 }
 
-/// What was said of nodes.
+/// A parsed `ExtenderFilterResult`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filtered {
-    /// Those that are left.
+pub struct FilterResult {
+    /// Names of the remaining nodes.
     pub left: Vec<String>,
-    /// Why others are not, by their names.
+    /// Reasons by name of a rejected node.
     pub refused: BTreeMap<String, String>,
-    /// The same where it would be so without any pods there.
-    pub never: BTreeMap<String, String>,
+    /// Reasons by name of a node that preemption cannot make feasible.
+    pub unresolvable: BTreeMap<String, String>,
 }
 
-/// Who would be ended on a node: identities, and how many of them in spite of their budgets.
+/// Victims on a node: UIDs, and the number of PodDisruptionBudget violations.
 pub type MetaVictims = (Vec<String>, i64);
 
-/// `ExtenderFilterResult`, about these nodes.
+/// Parses an `ExtenderFilterResult` for the nodes in `asked`.
 ///
 /// # Errors
-/// What he says went wrong, or what is wrong with what he says.
-pub fn filtered(answer: &Value, url: &str, asked: &[String]) -> Result<Filtered, String> {
+/// The error in the response, or a node that is not in `asked`.
+pub fn filter_result(answer: &Value, url: &str, asked: &[String]) -> Result<FilterResult, String> {
     error_of(answer)?;
     let names: Vec<String> = match (field(answer, "nodeNames"), field(answer, "nodes")) {
         (Some(Value::Array(names)), _) => names.iter().map(|name| text(Some(name))).collect(),
@@ -75,15 +75,19 @@ pub fn filtered(answer: &Value, url: &str, asked: &[String]) -> Result<Filtered,
         let entries = field(answer, name).and_then(Value::as_object).into_iter().flatten();
         entries.map(|(node, why)| (node.clone(), text(Some(why)))).collect()
     };
-    Ok(Filtered { left: names, refused: failed("failedNodes"), never: failed("failedAndUnresolvableNodes") })
+    Ok(FilterResult {
+        left: names,
+        refused: failed("failedNodes"),
+        unresolvable: failed("failedAndUnresolvableNodes"),
+    })
 }
 
-/// `HostPriorityList`.
+/// Parses a `HostPriorityList`.
 ///
 /// # Errors
-/// When it is none.
+/// If the response is not a list.
 pub fn scores(answer: &Value) -> Result<Vec<(String, i64)>, String> {
-    let list = answer.as_array().ok_or("the answer is no HostPriorityList: it is not a list")?;
+    let list = answer.as_array().ok_or("the response is not a HostPriorityList: it is not a list")?;
     let score = |one: &Value| {
         let score = field(one, "score").and_then(Value::as_i64).unwrap_or_default();
         (text(field(one, "host")), score)
@@ -91,15 +95,15 @@ pub fn scores(answer: &Value) -> Result<Vec<(String, i64)>, String> {
     Ok(list.iter().map(score).collect())
 }
 
-/// `ExtenderBindingArgs`.
+/// Builds `ExtenderBindingArgs`.
 pub fn binding(pod: &Pod, node: &str) -> Value {
     json!({"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node})
 }
 
-/// `ExtenderBindingResult`, and that of others where they say what went wrong.
+/// Checks the `error` field of any response.
 ///
 /// # Errors
-/// What he says went wrong.
+/// The text of the field, if it is not empty.
 pub fn error_of(answer: &Value) -> Result<(), String> {
     match text(field(answer, "error")) {
         none if none.is_empty() => Ok(()),
@@ -107,28 +111,35 @@ pub fn error_of(answer: &Value) -> Result<(), String> {
     }
 }
 
-/// `ExtenderPreemptionArgs` for who knows the nodes.
-pub fn meta_victims(pod: &Value, offers: &HashMap<String, Offer>) -> Value {
+/// Builds `ExtenderPreemptionArgs` with UIDs, for extenders that cache nodes.
+pub fn meta_victims(pod: &Value, offers: &HashMap<String, PreemptionOffer>) -> Value {
     let victims = on_nodes(offers, |victim| Some(json!({"UID": victim.uid})));
     json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": victims})
 }
 
-/// The same with whole pods, by their identities.
-pub fn victims(pod: &Value, offers: &HashMap<String, Offer>, whole: &HashMap<String, Value>) -> Value {
+/// Builds `ExtenderPreemptionArgs` with whole pods, given by UID.
+pub fn victims(
+    pod: &Value,
+    offers: &HashMap<String, PreemptionOffer>,
+    whole: &HashMap<String, Value>,
+) -> Value {
     let victims = on_nodes(offers, |victim| whole.get(&victim.uid).cloned());
     json!({"Pod": pod, "NodeNameToVictims": victims, "NodeNameToMetaVictims": null})
 }
 
-fn on_nodes(offers: &HashMap<String, Offer>, say: impl Fn(&Pod) -> Option<Value>) -> Map<String, Value> {
-    let of = |offer: &Offer| {
+fn on_nodes(
+    offers: &HashMap<String, PreemptionOffer>,
+    say: impl Fn(&Pod) -> Option<Value>,
+) -> Map<String, Value> {
+    let of = |offer: &PreemptionOffer| {
         let pods: Vec<Value> = offer.victims.iter().filter_map(|victim| say(victim)).collect();
         json!({"Pods": pods, "NumPDBViolations": offer.violations})
     };
     offers.iter().map(|(node, offer)| (node.clone(), of(offer))).collect()
 }
 
-/// `ExtenderPreemptionResult`.
-pub fn spared(answer: &Value) -> HashMap<String, MetaVictims> {
+/// Parses an `ExtenderPreemptionResult`.
+pub fn preemption_result(answer: &Value) -> HashMap<String, MetaVictims> {
     let nodes = field(answer, "nodeNameToMetaVictims").and_then(Value::as_object).into_iter().flatten();
     let on = |(node, victims): (&String, &Value)| {
         let pods = field(victims, "pods").and_then(Value::as_array).into_iter().flatten();
@@ -139,7 +150,7 @@ pub fn spared(answer: &Value) -> HashMap<String, MetaVictims> {
     nodes.map(on).collect()
 }
 
-/// A field that is there and is not null, whatever the case of its name.
+/// A field that is not null. The case of its name is ignored.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let fields = object.as_object()?;
     let found = fields.iter().find(|(other, value)| other.eq_ignore_ascii_case(name) && !value.is_null());
@@ -152,7 +163,7 @@ fn text(value: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! What is said and what is understood.
+    //! Tests of requests and responses.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::sync::Arc;
 
@@ -166,10 +177,13 @@ mod tests {
     fn what_is_said_has_the_names_of_the_stock_scheduler() {
         let pod = json!({"kind": "Pod"});
         let nodes = names(&["a"]);
-        assert_eq!(json!(Args::named(&pod, &nodes)), json!({"Pod": pod, "Nodes": null, "NodeNames": ["a"]}));
+        assert_eq!(
+            json!(ExtenderArgs::named(&pod, &nodes)),
+            json!({"Pod": pod, "Nodes": null, "NodeNames": ["a"]})
+        );
         let node = json!({"kind": "Node"});
         assert_eq!(
-            json!(Args::whole(&pod, vec![&node])),
+            json!(ExtenderArgs::whole(&pod, vec![&node])),
             json!({"Pod": pod, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": null})
         );
         let of = Pod { name: "p".into(), namespace: "n".into(), uid: "u".into(), ..Pod::default() };
@@ -177,7 +191,7 @@ mod tests {
             binding(&of, "a"),
             json!({"PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "a"})
         );
-        let on = Offer { node: "a".to_owned(), victims: vec![Arc::new(of)], violations: 1 };
+        let on = PreemptionOffer { node: "a".to_owned(), victims: vec![Arc::new(of)], violations: 1 };
         let on = HashMap::from([("a".to_owned(), on)]);
         assert_eq!(
             meta_victims(&pod, &on)["NodeNameToMetaVictims"],
@@ -193,10 +207,10 @@ mod tests {
     #[test]
     fn what_is_answered_is_understood_in_either_case() {
         let asked = names(&["a", "b", "c"]);
-        let expected = Filtered {
+        let expected = FilterResult {
             left: names(&["a"]),
             refused: BTreeMap::from([("b".to_owned(), "no".to_owned())]),
-            never: BTreeMap::from([("c".to_owned(), "never".to_owned())]),
+            unresolvable: BTreeMap::from([("c".to_owned(), "never".to_owned())]),
         };
         let failed = json!({"b": "no"});
         for answer in [
@@ -205,15 +219,16 @@ mod tests {
             json!({"nodes": {"items": [{"metadata": {"name": "a"}}]}, "nodeNames": null, "failedNodes": failed,
                 "failedAndUnresolvableNodes": {"c": "never"}}),
         ] {
-            assert_eq!(filtered(&answer, "u", &asked), Ok(expected.clone()), "{answer}");
+            assert_eq!(filter_result(&answer, "u", &asked), Ok(expected.clone()), "{answer}");
         }
-        assert_eq!(filtered(&json!({"error": "broken"}), "u", &asked), Err("broken".to_owned()));
-        assert!(filtered(&json!({"nodeNames": ["x"]}), "u", &asked).unwrap_err().contains("\"x\""));
-        let scored = scores(&json!([{"Host": "a", "Score": 3}, {"host": "b", "score": 4}]));
-        assert_eq!(scored, Ok(vec![("a".to_owned(), 3), ("b".to_owned(), 4)]));
+        assert_eq!(filter_result(&json!({"error": "broken"}), "u", &asked), Err("broken".to_owned()));
+        assert!(filter_result(&json!({"nodeNames": ["x"]}), "u", &asked).unwrap_err().contains("\"x\""));
+        let non_zero_requested = scores(&json!([{"Host": "a", "Score": 3}, {"host": "b", "score": 4}]));
+        assert_eq!(non_zero_requested, Ok(vec![("a".to_owned(), 3), ("b".to_owned(), 4)]));
         assert!(scores(&json!({})).is_err());
-        let left =
-            spared(&json!({"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}}));
+        let left = preemption_result(
+            &json!({"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}}),
+        );
         assert_eq!(left, HashMap::from([("a".to_owned(), (names(&["u"]), 2))]));
     }
 }

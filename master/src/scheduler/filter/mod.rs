@@ -1,80 +1,154 @@
-//! Whether a node may have a pod: one file a reason why not, asked in the order of the stock scheduler.
+//! Filter plugins: which nodes fit a pod. They run in the order of the stock scheduler.
 
-mod beside;
-mod node_affinity;
-mod node_name;
-mod pod_affinity;
-mod ports;
-mod resources;
-mod spread;
-mod taints;
+mod inter_pod_affinity;
+mod nominated;
+mod pod_topology_spread;
+mod reason;
 #[cfg(test)]
 mod tests;
-mod unschedulable;
-mod volumes;
-mod why;
+mod volume_binding;
 
-pub use self::beside::{crowded, refuses_beside};
-pub use self::node_affinity::lets_through;
-pub use self::spread::{Stand, counts_for};
-pub use self::why::{Kind, Why};
+pub use self::nominated::{filter_with_nominated, nominated_conflicts};
+pub use self::pod_topology_spread::{TopologyPairCounts, is_node_counted};
+pub use self::reason::{Plugin, Reason};
 use super::cluster::Cluster;
-use super::node::{Node, NodeId, Slot};
+use super::node::{Node, NodeId, NodeInfo};
 use super::pod::Pod;
-use pod_affinity::Neighbours;
-use spread::Skews;
-use volumes::Claims;
+use crate::objects::Taint;
+use inter_pod_affinity::InterPodAffinity;
+use pod_topology_spread::PodTopologySpread;
+use volume_binding::VolumeBinding;
 
-/// What is found out once for a pod, before nodes are looked at.
+/// What the filter plugins compute once per pod (PreFilter).
 #[derive(Debug)]
-pub struct Prepared<'a> {
+pub struct PreFilterState<'a> {
     pod: &'a Pod,
-    claims: Claims<'a>,
-    neighbours: Neighbours<'a>,
-    skews: Skews<'a>,
-    /// Resources that somebody else counts.
-    unheeded: &'a [String],
+    volume_binding: VolumeBinding<'a>,
+    inter_pod_affinity: InterPodAffinity<'a>,
+    pod_topology_spread: PodTopologySpread<'a>,
+    /// Resources that only extenders check.
+    ignored_resources: &'a [String],
 }
 
-impl<'a> Prepared<'a> {
-    /// Looks at the cluster for that pod, whose terms are counted there.
+impl<'a> PreFilterState<'a> {
+    /// Computes the state for a pod. The cache must count the terms of the pod.
     pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
-        Self::with(cluster, pod, Skews::of(cluster, pod))
+        Self::with(cluster, pod, PodTopologySpread::of(cluster, pod))
     }
 
-    /// The same for one node alone, whose pods are other ones than when the others were counted: that goes over no others.
-    fn on(cluster: &'a Cluster, pod: &'a Pod, id: NodeId, stand: &Stand) -> Self {
-        Self::with(cluster, pod, Skews::on(cluster, pod, id, stand))
+    /// Computes the state for one node whose pods differ from those in `pair_counts`, without iterating over all nodes.
+    fn on(cluster: &'a Cluster, pod: &'a Pod, id: NodeId, pair_counts: &TopologyPairCounts) -> Self {
+        Self::with(cluster, pod, PodTopologySpread::on(cluster, pod, id, pair_counts))
     }
 
-    fn with(cluster: &'a Cluster, pod: &'a Pod, skews: Skews<'a>) -> Self {
+    fn with(cluster: &'a Cluster, pod: &'a Pod, pod_topology_spread: PodTopologySpread<'a>) -> Self {
         Self {
             pod,
-            claims: Claims::of(cluster, pod),
-            neighbours: Neighbours::of(cluster, pod),
-            skews,
-            unheeded: cluster.unheeded(),
+            volume_binding: VolumeBinding::of(cluster, pod),
+            inter_pod_affinity: InterPodAffinity::of(cluster, pod),
+            pod_topology_spread,
+            ignored_resources: cluster.ignored_resources(),
         }
     }
 
-    /// Why the node may not have the pod: all that the first file with an objection says.
-    pub fn refuses(&self, slot: &Slot, node: &Node) -> Option<Vec<Why>> {
+    /// Runs the filters on a node. Returns all reasons of the first plugin that rejects it, or `None` if the pod fits.
+    pub fn filter(&self, node_info: &NodeInfo, node: &Node) -> Option<Vec<Reason>> {
         let pod = self.pod;
-        let one = |why: Option<Why>| why.map(|why| vec![why]);
-        one(unschedulable::refuses(pod, node))
-            .or_else(|| one(node_name::refuses(pod, node)))
-            .or_else(|| one(taints::refuses(pod, node)))
-            .or_else(|| one(node_affinity::refuses(pod, node)))
-            .or_else(|| one(ports::refuses(pod, slot)))
-            .or_else(|| resources::refuses(pod, slot, node, self.unheeded))
-            .or_else(|| self.claims.refuses(node))
-            .or_else(|| one(self.skews.refuses(node)))
-            .or_else(|| one(self.neighbours.refuses(node)))
+        let one = |reason: Option<Reason>| reason.map(|reason| vec![reason]);
+        one(node_unschedulable(pod, node))
+            .or_else(|| one(node_name(pod, node)))
+            .or_else(|| one(taint_toleration(pod, node)))
+            .or_else(|| one(node_affinity(pod, node)))
+            .or_else(|| one(node_ports(pod, node_info)))
+            .or_else(|| node_resources_fit(pod, node_info, node, self.ignored_resources))
+            .or_else(|| self.volume_binding.filter(node))
+            .or_else(|| one(self.pod_topology_spread.filter(node)))
+            .or_else(|| one(self.inter_pod_affinity.filter(node)))
     }
 
-    /// The same for a node by its place; one that is gone is not refused.
-    pub fn refuses_at(&self, cluster: &Cluster, id: NodeId) -> Option<Vec<Why>> {
-        let (slot, node) = cluster.node(id)?;
-        self.refuses(slot, node)
+    /// Runs the filters on the node with this id. A node that is gone is not rejected.
+    pub fn filter_at(&self, cluster: &Cluster, id: NodeId) -> Option<Vec<Reason>> {
+        let (node_info, node) = cluster.node(id)?;
+        self.filter(node_info, node)
     }
+}
+
+/// The taint key that `spec.unschedulable` counts as.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// NodeUnschedulable: rejects cordoned nodes unless the pod tolerates the unschedulable taint.
+fn node_unschedulable(pod: &Pod, node: &Node) -> Option<Reason> {
+    let is_tolerated = || {
+        let taint =
+            Taint { key: UNSCHEDULABLE_TAINT.into(), effect: "NoSchedule".into(), ..Taint::default() };
+        pod.spec.tolerations.tolerate(&taint)
+    };
+    (node.unschedulable && !is_tolerated()).then_some(Reason::NodeUnschedulable)
+}
+
+/// NodeName: rejects nodes other than the one in `spec.nodeName`.
+fn node_name(pod: &Pod, node: &Node) -> Option<Reason> {
+    (!pod.node.is_empty() && pod.node != node.name).then_some(Reason::NodeNameMismatch)
+}
+
+/// TaintToleration: rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate.
+fn taint_toleration(pod: &Pod, node: &Node) -> Option<Reason> {
+    let taint = pod.spec.tolerations.first_untolerated(&node.taints)?;
+    Some(Reason::UntoleratedTaint(taint.key.to_string(), taint.value.to_string()))
+}
+
+/// NodeAffinity: rejects nodes that match neither the node selector nor the required node affinity.
+fn node_affinity(pod: &Pod, node: &Node) -> Option<Reason> {
+    (!matches_node_affinity(pod, node)).then_some(Reason::NodeAffinityMismatch)
+}
+
+/// True when the node matches the pod's node selector and required node affinity.
+pub fn matches_node_affinity(pod: &Pod, node: &Node) -> bool {
+    let spec = &pod.spec;
+    spec.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        && spec
+            .required_node_terms
+            .as_ref()
+            .is_none_or(|terms| terms.iter().any(|term| term.matches(&node.name, &node.labels)))
+}
+
+/// NodePorts: rejects nodes on which another pod uses one of the pod's host ports.
+fn node_ports(pod: &Pod, node_info: &NodeInfo) -> Option<Reason> {
+    let is_taken = |port| node_info.host_ports.keys().any(|taken| taken.conflicts(port));
+    pod.spec.host_ports.iter().any(is_taken).then_some(Reason::PortConflict)
+}
+
+/// NodeResourcesFit: rejects nodes with too little of a requested resource left, or with no room for one more pod.
+///
+/// Resources in `ignored` are not checked: an extender manages them.
+fn node_resources_fit(
+    pod: &Pod,
+    node_info: &NodeInfo,
+    node: &Node,
+    ignored: &[String],
+) -> Option<Vec<Reason>> {
+    let (asked, has, used) = (&pod.spec.requests, &node.allocatable, &node_info.requested);
+    let is_short = |asked: i64, has: i64, used: i64| asked > 0 && asked > has - used;
+    let common = [
+        ("cpu", asked.cpu_milli, has.cpu_milli, used.cpu_milli),
+        ("memory", asked.memory, has.memory, used.memory),
+        ("ephemeral-storage", asked.ephemeral_storage, has.ephemeral_storage, used.ephemeral_storage),
+    ];
+    let scalar = || {
+        let counted = asked.scalar.iter().filter(|(name, _)| !ignored.contains(name));
+        counted.map(|(name, asked)| (name.as_str(), *asked, has.scalar(name), used.scalar(name)))
+    };
+    let is_full = node_info.pod_count + 1 > node.allowed_pods;
+    let mut fits = !is_full && !common.iter().any(|(_, asked, has, used)| is_short(*asked, *has, *used));
+    fits &= scalar().all(|(_, asked, has, used)| !is_short(asked, has, used));
+    if fits {
+        return None;
+    }
+    let short =
+        common.into_iter().chain(scalar()).filter(|(_, asked, has, used)| is_short(*asked, *has, *used));
+    let short = short.map(|(name, asked, has, _)| Reason::InsufficientResource {
+        name: name.to_owned(),
+        unresolvable: asked > has,
+    });
+    Some(is_full.then_some(Reason::TooManyPods).into_iter().chain(short).collect())
 }

@@ -1,24 +1,24 @@
-//! Which nodes refuse which pods, a line a case: the words of `a`, `b` and `c`, `-` where the node may have it.
+//! Tests of the filters: the messages of nodes `a`, `b` and `c`, `-` if the pod fits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Prepared, Stand};
+use super::{PreFilterState, TopologyPairCounts};
 use crate::scheduler::cluster::Cluster;
-use crate::scheduler::node::{Node, Slot};
+use crate::scheduler::fixtures::{node_with, pod, pod_with, put, required_affinity, spread, three_nodes};
+use crate::scheduler::node::{Node, NodeInfo};
 use crate::scheduler::pod::Pod;
-use crate::scheduler::samples::{near, node_with, pod, pod_with, put, spread, three};
 
-/// What every node says, in order.
+/// The message of every node, in order.
 fn said(cluster: &mut Cluster, pod: &Pod) -> Vec<String> {
-    cluster.learn(pod);
-    let prepared = Prepared::of(cluster, pod);
-    let words = |slot: &Slot, node: &Node| match prepared.refuses(slot, node) {
+    cluster.count_terms_of(pod);
+    let prepared = PreFilterState::of(cluster, pod);
+    let words = |node_info: &NodeInfo, node: &Node| match prepared.filter(node_info, node) {
         None => "-".to_owned(),
-        Some(why) => why.iter().map(super::Why::words).collect::<Vec<_>>().join(" + "),
+        Some(reason) => reason.iter().map(super::Reason::message).collect::<Vec<_>>().join(" + "),
     };
-    cluster.nodes().map(|(_, slot, node)| words(slot, node)).collect()
+    cluster.nodes().map(|(_, node_info, node)| words(node_info, node)).collect()
 }
 
 fn check(cluster: &mut Cluster, pod: &Pod, expected: [&str; 3]) {
@@ -29,22 +29,23 @@ const OK: [&str; 3] = ["-", "-", "-"];
 
 #[test]
 fn a_cordon_keeps_away_who_does_not_bear_it() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     cluster.put_node(node_with("b", "x", json!({"unschedulable": true})));
     check(&mut cluster, &pod("p", json!({})), ["-", "node(s) were unschedulable", "-"]);
-    let bears = json!({"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]});
-    check(&mut cluster, &pod("p", bears), OK);
+    let tolerates =
+        json!({"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]});
+    check(&mut cluster, &pod("p", tolerates), OK);
 }
 
 #[test]
 fn a_named_node_is_the_only_one() {
     let other = "node(s) didn't match the requested node name";
-    check(&mut three(), &pod("p", json!({"nodeName": "b"})), [other, "-", other]);
+    check(&mut three_nodes(), &pod("p", json!({"nodeName": "b"})), [other, "-", other]);
 }
 
 #[test]
 fn taints_keep_away_who_does_not_bear_them() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let taint = |effect: &str| json!({"taints": [{"key": "k", "value": "v", "effect": effect}]});
     cluster.put_node(node_with("a", "x", taint("NoSchedule")));
     cluster.put_node(node_with("b", "x", taint("NoExecute")));
@@ -82,19 +83,20 @@ fn a_pod_is_for_nodes_with_what_it_asks_for() {
             [other, "-", "-"],
         ),
     ] {
-        check(&mut three(), &pod("p", spec), expected);
+        check(&mut three_nodes(), &pod("p", spec), expected);
     }
 }
 
 #[test]
 fn a_port_of_the_host_is_one_pods() {
     let port = |protocol: &str, address: Option<&str>| {
+        let address = address.unwrap_or_default();
         pod(
             "p",
             json!({"containers": [{"ports": [{"hostPort": 80, "protocol": protocol, "hostIP": address}]}]}),
         )
     };
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let taken = |mut pod: Pod, name: &str| {
         pod.uid = name.to_owned();
         pod
@@ -111,7 +113,7 @@ fn a_port_of_the_host_is_one_pods() {
 
 #[test]
 fn a_node_gives_no_more_than_it_has() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let asking = |name: &str, requests: Value| pod_with(name, requests, json!({}), json!({}));
     put(&mut cluster, asking("1", json!({"cpu": "3", "example.com/gpu": 1})), "a");
     put(&mut cluster, asking("2", json!({"memory": "6Gi", "ephemeral-storage": "8Gi"})), "b");
@@ -135,7 +137,7 @@ fn a_node_gives_no_more_than_it_has() {
     ] {
         check(&mut cluster, &asking("p", requests), expected);
     }
-    // What starts before it, one after the other, and what stays beside it.
+    // Init containers run one after the other, and sidecars run beside them.
     let hungry = json!({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "overhead": {"cpu": "1"},
         "initContainers": [{"resources": {"requests": {"cpu": "3500m"}}}]});
     check(
@@ -147,29 +149,35 @@ fn a_node_gives_no_more_than_it_has() {
 
 #[test]
 fn pods_are_near_and_apart() {
-    let (near_to, apart) =
-        (|app, key| near("podAffinity", app, key), |app, key| near("podAntiAffinity", app, key));
-    let mut cluster = three();
-    put(&mut cluster, pod_with("db", json!({}), json!({"app": "db"}), apart("cache", "zone")), "a");
+    let (near_to, required_anti_affinity) = (
+        |app, key| required_affinity("podAffinity", app, key),
+        |app, key| required_affinity("podAntiAffinity", app, key),
+    );
+    let mut cluster = three_nodes();
+    put(
+        &mut cluster,
+        pod_with("db", json!({}), json!({"app": "db"}), required_anti_affinity("cache", "zone")),
+        "a",
+    );
     let (alone, close) =
         ("node(s) didn't match pod affinity rules", "node(s) didn't match pod anti-affinity rules");
     for (spec, expected) in [
         (near_to("db", "kubernetes.io/hostname"), ["-", alone, alone]),
         (near_to("db", "zone"), ["-", "-", alone]),
         (near_to("none", "zone"), [alone; 3]),
-        // The first of its like.
+        // The first pod of a group.
         (near_to("web", "zone"), OK),
         (near_to("web", "rack"), [alone; 3]),
-        (apart("db", "kubernetes.io/hostname"), [close, "-", "-"]),
-        (apart("db", "zone"), [close, close, "-"]),
-        (apart("web", "zone"), OK),
+        (required_anti_affinity("db", "kubernetes.io/hostname"), [close, "-", "-"]),
+        (required_anti_affinity("db", "zone"), [close, close, "-"]),
+        (required_anti_affinity("web", "zone"), OK),
     ] {
         check(&mut cluster, &pod("p", spec), expected);
     }
     let repelled = "node(s) didn't satisfy existing pods anti-affinity rules";
     let cache = pod_with("p", json!({}), json!({"app": "cache"}), json!({}));
     check(&mut cluster, &cache, [repelled, repelled, "-"]);
-    // Labels of nodes that change take counts along.
+    // Changed node labels move the counts.
     cluster.put_node(node_with("a", "y", json!({})));
     check(&mut cluster, &cache, [repelled, "-", repelled]);
     cluster.remove_pod("db");
@@ -184,10 +192,10 @@ fn who_is_near_may_be_told_by_the_labels_of_namespaces() {
         "p",
         json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}),
     );
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     put(&mut cluster, pod_with("db", json!({}), json!({"app": "db"}), json!({})), "a");
     check(&mut cluster, &asks, OK);
-    cluster.put_namespace("default", Some([("team".to_owned(), "two".to_owned())].into()));
+    cluster.put_namespace("default", Some([("team", "two")].into_iter().collect()));
     let close = "node(s) didn't match pod anti-affinity rules";
     check(&mut cluster, &asks, [close, close, "-"]);
 }
@@ -195,7 +203,7 @@ fn who_is_near_may_be_told_by_the_labels_of_namespaces() {
 #[test]
 fn pods_are_spread_over_zones() {
     let skew = "node(s) didn't match pod topology spread constraints";
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let hard = |key: &str| pod("p", spread(key, 1, "DoNotSchedule"));
     check(&mut cluster, &hard("zone"), OK);
     put(&mut cluster, pod("1", json!({})), "a");
@@ -206,13 +214,13 @@ fn pods_are_spread_over_zones() {
     check(&mut cluster, &pod("p", spread("zone", 1, "ScheduleAnyway")), OK);
     put(&mut cluster, pod("2", json!({})), "c");
     check(&mut cluster, &hard("zone"), OK);
-    // Only zones that the pod may go to count.
+    // Only zones that the pod's node affinity allows count.
     let mut pinned = spread("zone", 1, "DoNotSchedule");
     pinned["nodeSelector"] = json!({"zone": "x"});
     put(&mut cluster, pod("3", json!({})), "b");
     check(&mut cluster, &pod("p", pinned), ["-", "-", "node(s) didn't match Pod's node affinity/selector"]);
     check(&mut cluster, &hard("zone"), [skew, skew, "-"]);
-    // Fewer zones than it wants: none may have more than one.
+    // Fewer zones than `minDomains`: none may have more than one pod.
     let mut many = spread("zone", 1, "DoNotSchedule");
     many["topologySpreadConstraints"][0]["minDomains"] = 3.into();
     check(&mut cluster, &pod("p", many), [skew; 3]);
@@ -225,7 +233,7 @@ proptest! {
         (node, key, max_skew, min_domains) in (0_usize..3, 0_usize..3, 1_i64..3, 1_i64..4),
         is_pinned in any::<bool>(),
     ) {
-        let mut cluster = three();
+        let mut cluster = three_nodes();
         for (number, (node, is_web)) in there.iter().enumerate() {
             let labels = json!({"app": if *is_web { "web" } else { "db" }});
             put(&mut cluster, pod_with(&format!("p{number}"), json!({}), labels, json!({})), ["a", "b", "c"][*node]);
@@ -236,15 +244,15 @@ proptest! {
             spec["nodeSelector"] = json!({"zone": "x"});
         }
         let new = pod("new", spec);
-        cluster.learn(&new);
-        let stand = Stand::of(&cluster, &new);
-        let (id, ..) = cluster.named(["a", "b", "c"][node]).unwrap();
+        cluster.count_terms_of(&new);
+        let stand = TopologyPairCounts::of(&cluster, &new);
+        let (id, ..) = cluster.node_named(["a", "b", "c"][node]).unwrap();
         for (number, _) in there.iter().enumerate().filter(|(_, (on, _))| *on == node) {
-            let on = Prepared::on(&cluster, &new, id, &stand).refuses_at(&cluster, id);
-            prop_assert_eq!(on, Prepared::of(&cluster, &new).refuses_at(&cluster, id));
-            cluster.lift(&format!("p{number}"));
+            let on = PreFilterState::on(&cluster, &new, id, &stand).filter_at(&cluster, id);
+            prop_assert_eq!(on, PreFilterState::of(&cluster, &new).filter_at(&cluster, id));
+            cluster.take_pod(&format!("p{number}"));
         }
-        let on = Prepared::on(&cluster, &new, id, &stand).refuses_at(&cluster, id);
-        prop_assert_eq!(on, Prepared::of(&cluster, &new).refuses_at(&cluster, id));
+        let on = PreFilterState::on(&cluster, &new, id, &stand).filter_at(&cluster, id);
+        prop_assert_eq!(on, PreFilterState::of(&cluster, &new).filter_at(&cluster, id));
     }
 }

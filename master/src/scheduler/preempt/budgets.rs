@@ -1,16 +1,13 @@
-//! Who may be ended without breaking a PodDisruptionBudget.
+//! PodDisruptionBudgets: which preemptions would violate one.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::controllers::Json;
-use crate::scheduler::keyed::{Keyed, Place, Table};
+use crate::objects::workload::PodDisruptionBudget;
 use crate::scheduler::labels::Selector;
 use crate::scheduler::pod::Pod;
-use crate::scheduler::read::{at, text_at};
+use crate::scheduler::store::{Keyed, NamespacedName, Store};
 
-/// What is read of a budget.
+/// Field paths that the informer keeps.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -20,52 +17,52 @@ pub const FIELDS: &[&str] = &[
     "status.disruptedPods",
 ];
 
-/// A PodDisruptionBudget.
+/// The fields of a PodDisruptionBudget that preemption reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    key: Place,
+    key: NamespacedName,
     selector: Selector,
     allowed: i64,
-    /// Names of pods whose end is counted already.
+    /// Pods in `status.disruptedPods`: their disruption is counted already.
     disrupted: Vec<String>,
 }
 
 impl Budget {
-    /// Reads one.
-    pub fn of(object: &Json) -> Self {
-        let disrupted = at(object, "status.disruptedPods").and_then(Value::as_object);
+    /// Parses a PodDisruptionBudget.
+    pub fn of(object: PodDisruptionBudget) -> Self {
+        let PodDisruptionBudget { metadata, spec, status } = object;
         Self {
-            key: (text_at(object, "metadata.namespace"), text_at(object, "metadata.name")),
-            selector: Selector::of(at(object, "spec.selector")),
-            allowed: at(object, "status.disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default(),
-            disrupted: disrupted.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
+            key: (metadata.namespace.into(), metadata.name.into()),
+            selector: Selector::of(spec.selector.as_ref()),
+            allowed: status.disruptions_allowed,
+            disrupted: status.disrupted_pods.into_keys().map(String::from).collect(),
         }
     }
 
-    /// Whether the end of that pod counts; an empty selector is nobody's.
+    /// True if the budget covers the pod. Here an empty selector covers none.
     fn counts(&self, pod: &Pod) -> bool {
         self.key.0 == pod.namespace
-            && !pod.wants.labels.is_empty()
+            && !pod.spec.labels.is_empty()
             && !self.selector.0.is_empty()
-            && self.selector.selects(&pod.wants.labels)
+            && self.selector.matches(&pod.spec.labels)
             && !self.disrupted.contains(&pod.name)
     }
 }
 
 impl Keyed for Budget {
-    type Key = Place;
+    type Key = NamespacedName;
 
-    fn key(&self) -> &Place {
+    fn key(&self) -> &NamespacedName {
         &self.key
     }
 }
 
-/// All budgets there are.
-pub type Budgets = Table<Budget>;
+/// All PodDisruptionBudgets.
+pub type Budgets = Store<Budget>;
 
 impl Budgets {
-    /// For each of these pods, which end in their order, whether that breaks a budget.
-    pub fn break_with(&self, pods: &[Arc<Pod>]) -> Vec<bool> {
+    /// For each pod, in eviction order, whether evicting it violates a budget.
+    pub fn violations_of(&self, pods: &[Arc<Pod>]) -> Vec<bool> {
         let mut left: Vec<(&Budget, i64)> = self.all().map(|budget| (budget, budget.allowed)).collect();
         let mut breaks = |pod: &Arc<Pod>| {
             let mut is_broken = false;

@@ -1,116 +1,139 @@
-//! Room for a pod that no node can have: whose pods of lower priority would go for it, and on which node. Pure; as the stock
-//! scheduler 1.33 does it.
+//! Preemption, as in the stock scheduler 1.33: finds lower-priority pods whose deletion makes room for a pod. Pure.
 
 mod budgets;
-mod pick;
 #[cfg(test)]
 mod tests;
 mod victims;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use jiff::Timestamp;
 
 pub use self::budgets::{Budget, Budgets, FIELDS};
 pub use self::victims::Candidate;
 use super::cluster::Cluster;
-use super::filter::Stand;
-use super::place::{Refusal, Turn, none_available};
+use super::filter::TopologyPairCounts;
 use super::pod::Pod;
-use victims::{Hopeless, victims_on};
+use super::schedule_one::{FitError, Rotation, none_available};
+use victims::{NotPreemptable, victims_on};
 
-/// So many nodes are enough to choose from, and of more nodes one in so many: the stock `minCandidateNodesAbsolute` and
+/// Lower limit of candidates to evaluate, and the share of all nodes: the stock `minCandidateNodesAbsolute` and
 /// `minCandidateNodesPercentage`.
-const ENOUGH: usize = 100;
-const ONE_IN: usize = 10;
+const MIN_CANDIDATES: usize = 100;
+const CANDIDATE_FRACTION: usize = 10;
 
-/// What can be done for a pod.
+/// The result of preemption for a pod.
 #[derive(Clone, Debug)]
-pub enum Room {
-    /// These go, and the pod is promised their node.
+pub enum PreemptionResult {
+    /// Delete the victims and nominate the node.
     Victims(Candidate),
-    /// It may not have others ended, or has already, or who has a say in it does not answer; what it was promised stays.
-    NotNow(String),
-    /// It would not help anywhere; nothing is promised to it any more.
-    Nowhere(String),
+    /// The pod may not preempt, its victims are terminating, or an extender failed. Its nomination stays.
+    NotEligible(String),
+    /// Preemption does not help on any node. The nomination of the pod is cleared.
+    NoCandidate(String),
 }
 
-impl Room {
-    /// The best of these.
+impl PreemptionResult {
+    /// Chooses the best candidate.
     pub fn of(candidates: Vec<Candidate>) -> Self {
-        pick::best(candidates).map_or_else(|| Self::Nowhere(NO_CANDIDATE.to_owned()), Self::Victims)
+        cheapest(candidates).map_or_else(|| Self::NoCandidate(NO_CANDIDATE.to_owned()), Self::Victims)
     }
 
-    /// What is said of it beside why no node can have the pod; nothing where somebody goes.
-    pub fn words(&self) -> Option<&str> {
+    /// The text after `preemption:` in the scheduling failure; `None` if there are victims.
+    pub fn message(&self) -> Option<&str> {
         match self {
             Self::Victims(_) => None,
-            Self::NotNow(words) | Self::Nowhere(words) => Some(words),
+            Self::NotEligible(message) | Self::NoCandidate(message) => Some(message),
         }
     }
 }
 
-/// Nodes that could be had for a pod that was refused; at least one.
+/// The nodes where preemption makes the pod schedulable; at least one.
 ///
 /// # Errors
-/// Why there is none.
-pub fn candidates(
+/// The result for a pod without candidates.
+pub fn find_candidates(
     cluster: &mut Cluster,
     pod: &Pod,
-    refusal: &Refusal,
+    fit_error: &FitError,
     budgets: &Budgets,
-    turn: &mut Turn,
-) -> Result<Vec<Candidate>, Room> {
-    if let Some(words) = is_not_now(cluster, pod, refusal) {
-        return Err(Room::NotNow(words.to_owned()));
+    rotation: &mut Rotation,
+) -> Result<Vec<Candidate>, PreemptionResult> {
+    if let Some(message) = ineligible_reason(cluster, pod, fit_error) {
+        return Err(PreemptionResult::NotEligible(message.to_owned()));
     }
-    let curable = refusal.curable();
-    let is_anybody_lower = cluster.lowest_priority().is_some_and(|lowest| lowest < pod.wants.priority);
-    let enough = (curable.len() / ONE_IN).max(ENOUGH);
-    let start = turn.pick(curable.len());
-    let stand = Stand::of(cluster, pod);
+    let resolvable = fit_error.resolvable();
+    let has_lower_priority = cluster.lowest_priority().is_some_and(|lowest| lowest < pod.spec.priority);
+    let wanted = (resolvable.len() / CANDIDATE_FRACTION).max(MIN_CANDIDATES);
+    let start = rotation.pick(resolvable.len());
+    let pair_counts = TopologyPairCounts::of(cluster, pod);
     let mut candidates = Vec::<Candidate>::new();
     let mut reasons = BTreeMap::<String, usize>::new();
-    let mut count = |words: String| *reasons.entry(words).or_default() += 1;
-    for id in curable.iter().skip(start).chain(curable.iter().take(start)) {
-        if !is_anybody_lower {
-            count(NOBODY.to_owned());
+    let mut count = |message: String| *reasons.entry(message).or_default() += 1;
+    for id in resolvable.iter().skip(start).chain(resolvable.iter().take(start)) {
+        if !has_lower_priority {
+            count(NO_VICTIMS.to_owned());
             continue;
         }
-        match victims_on(cluster, pod, (*id, &stand), budgets) {
+        match victims_on(cluster, pod, (*id, &pair_counts), budgets) {
             Ok(candidate) => candidates.push(candidate),
-            Err(Hopeless::Nobody) => count(NOBODY.to_owned()),
-            Err(Hopeless::Still(whys)) => whys.iter().for_each(|why| count(why.words())),
+            Err(NotPreemptable::NoLowerPriority) => count(NO_VICTIMS.to_owned()),
+            Err(NotPreemptable::StillUnschedulable(reasons)) => {
+                reasons.iter().for_each(|reason| count(reason.message()))
+            }
         }
-        if candidates.len() >= enough && candidates.iter().any(|candidate| candidate.violations == 0) {
+        if candidates.len() >= wanted && candidates.iter().any(|candidate| candidate.violations == 0) {
             break;
         }
     }
     if !candidates.is_empty() {
         return Ok(candidates);
     }
-    let never = refusal.nodes().saturating_sub(curable.len());
-    if never > 0 {
-        reasons.insert(NOT_HELPFUL.to_owned(), never);
+    let unresolvable = fit_error.nodes().saturating_sub(resolvable.len());
+    if unresolvable > 0 {
+        reasons.insert(NOT_HELPFUL.to_owned(), unresolvable);
     }
-    Err(Room::Nowhere(none_available(refusal.nodes(), &reasons)))
+    Err(PreemptionResult::NoCandidate(none_available(fit_error.nodes(), &reasons)))
 }
 
-/// Nobody there is of a lower priority.
-const NOBODY: &str = "No preemption victims found for incoming pod";
-/// Others would have nobody ended for it.
+/// All pods on the node have at least the priority of the pod.
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
+/// Extenders rejected all candidates.
 const NO_CANDIDATE: &str = "no candidate node for preemption";
-/// The node would refuse it without any pods.
+/// The node would reject the pod even without other pods.
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 
-/// Why nobody is ended for the pod at this time, whatever nodes say.
-fn is_not_now(cluster: &Cluster, pod: &Pod, refusal: &Refusal) -> Option<&'static str> {
+/// Why the pod may not preempt now: its policy, or victims that are still terminating on its nominated node.
+fn ineligible_reason(cluster: &Cluster, pod: &Pod, fit_error: &FitError) -> Option<&'static str> {
     if pod.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
-    let (id, slot, _) = cluster.named(cluster.nominees().node_of(&pod.uid)?)?;
-    let goes = |other: &Arc<Pod>| {
-        other.wants.priority < pod.wants.priority && other.wants.is_ending && other.is_preempted
+    let (id, node_info, _) = cluster.node_named(cluster.nominated_pods().node_for(&pod.uid)?)?;
+    let is_terminating_victim = |other: &Arc<Pod>| {
+        other.spec.priority < pod.spec.priority && other.spec.is_terminating && other.is_preempted
     };
-    (refusal.curable().contains(&id) && slot.who.iter().any(goes))
+    (fit_error.resolvable().contains(&id) && node_info.pods.iter().any(is_terminating_victim))
         .then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// Offset that makes priorities positive, so that a sum over more victims of negative priority is not smaller; the stock
+/// scheduler's.
+const PRIORITY_OFFSET: i64 = 1 << 31;
+
+/// The candidate with the least cost; of equal candidates the first.
+fn cheapest(candidates: Vec<Candidate>) -> Option<Candidate> {
+    candidates.into_iter().min_by_key(cost)
+}
+
+/// Cost in the stock order: PDB violations, highest victim priority, sum of priorities, number of victims, and then the latest
+/// start time of the most important victims.
+fn cost(candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<Timestamp>) {
+    let priorities = || candidate.victims.iter().map(|pod| pod.spec.priority);
+    let highest = priorities().max().unwrap_or(i64::MIN);
+    let sum = priorities().map(|priority| priority + PRIORITY_OFFSET).sum();
+    let of_highest = candidate.victims.iter().filter(|pod| pod.spec.priority == highest);
+    let start_time = of_highest.map(|pod| pod.start_time_or_max()).min().unwrap_or(Timestamp::MAX);
+    (candidate.violations, highest, sum, candidate.victims.len(), Reverse(start_time))
 }

@@ -1,4 +1,4 @@
-//! Who is ended for whom, a line a case.
+//! Tests of preemption.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scheduler::place::{Manner, Placement, place};
-use crate::scheduler::samples::{find, near, node_with, pod_with, put, three};
+use crate::scheduler::fixtures::{decoded, find, node_with, pod_with, put, required_affinity, three_nodes};
+use crate::scheduler::schedule_one::{ScheduleResult, Scoring, schedule_pod};
 
-/// A pod of that priority that asks for so many cores.
+/// A pod with this priority and CPU request.
 fn of(name: &str, priority: i64, cpu: &str, mut spec: Value) -> Pod {
     spec["priority"] = priority.into();
     pod_with(name, json!({"cpu": cpu}), json!({"app": name.split('-').next()}), spec)
@@ -20,9 +20,9 @@ fn plain(name: &str, priority: i64, cpu: &str) -> Pod {
     of(name, priority, cpu, json!({}))
 }
 
-/// The same, which began at that hour.
+/// A pod that started at this hour.
 fn since(name: &str, priority: i64, cpu: &str, hour: u8) -> Pod {
-    Pod { started: format!("2026-01-01T{hour:02}:00:00Z").parse().ok(), ..plain(name, priority, cpu) }
+    Pod { start_time: format!("2026-01-01T{hour:02}:00:00Z").parse().ok(), ..plain(name, priority, cpu) }
 }
 
 fn budget(app: &str, allowed: i64) -> Budget {
@@ -31,25 +31,25 @@ fn budget(app: &str, allowed: i64) -> Budget {
         "spec": {"selector": {"matchLabels": {"app": app}}},
         "status": {"disruptionsAllowed": allowed},
     });
-    Budget::of(budget.as_object().unwrap())
+    Budget::of(decoded(budget))
 }
 
-fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<Room> {
+fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<PreemptionResult> {
     let mut all = Budgets::default();
     all.replace(budgets.to_vec());
-    cluster.learn(pod);
-    let mut turn = Turn::default();
-    match place(cluster, pod, &Manner::default(), &mut turn) {
-        Placement::On(_) => None,
-        Placement::Nowhere(refusal) => Some(find(cluster, pod, &refusal, &all, &mut turn)),
+    cluster.count_terms_of(pod);
+    let mut rotation = Rotation::default();
+    match schedule_pod(cluster, pod, &Scoring::default(), &mut rotation) {
+        ScheduleResult::Node(_) => None,
+        ScheduleResult::Unschedulable(fit_error) => Some(find(cluster, pod, &fit_error, &all, &mut rotation)),
     }
 }
 
-/// The node and who goes, or what is said.
+/// The node and its victims, or the message.
 fn said(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> String {
     match room(cluster, pod, budgets) {
         None => "it fits".to_owned(),
-        Some(Room::Victims(Candidate { node, victims, violations })) => {
+        Some(PreemptionResult::Victims(Candidate { node, victims, violations })) => {
             let name = &cluster.node(node).unwrap().1.name;
             let mut text = victims.iter().fold(format!("{name}:"), |mut text, victim| {
                 write!(text, " {}", victim.name).unwrap();
@@ -60,13 +60,13 @@ fn said(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> String {
             }
             text
         }
-        Some(other) => other.words().unwrap().to_owned(),
+        Some(other) => other.message().unwrap().to_owned(),
     }
 }
 
-/// A cluster of three nodes of four cores with these pods.
+/// A cluster of three nodes with 4 cores each, and these pods.
 fn with(pods: &[(&str, &Pod)]) -> Cluster {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     pods.iter().for_each(|(node, pod)| put(&mut cluster, (*pod).clone(), node));
     cluster
 }
@@ -75,7 +75,7 @@ fn with(pods: &[(&str, &Pod)]) -> Cluster {
 fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
     let high = plain("high", 100, "3");
     let cases: &[(&[(&str, Pod)], &str)] = &[
-        // Those with whom it still fits are spared, the most important of them first.
+        // Pods that still fit are reprieved, the most important first.
         (
             &[
                 ("a", plain("1", 1, "2")),
@@ -86,7 +86,7 @@ fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
             ],
             "a: 2 1",
         ),
-        // The lowest of the highest.
+        // The lowest highest priority.
         (
             &[
                 ("a", plain("1", 3, "4")),
@@ -96,7 +96,7 @@ fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
             ],
             "b: 3 2",
         ),
-        // The least in sum, which is the fewest as well where they are alike.
+        // The lowest sum of priorities, which also means the fewest victims of equal priority.
         (
             &[
                 ("a", plain("1", 3, "4")),
@@ -106,7 +106,7 @@ fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
             ],
             "a: 1",
         ),
-        // Who began last.
+        // The latest start time.
         (&[("a", since("1", 3, "4", 1)), ("b", since("2", 3, "4", 5)), ("c", since("3", 3, "4", 2))], "b: 2"),
     ];
     for (pods, expected) in cases {
@@ -124,7 +124,7 @@ fn budgets_are_kept_where_they_can_be() {
     assert_eq!(said(&mut cluster, &high, &[budget("web", 1)]), "a: web");
     assert_eq!(said(&mut cluster, &high, &[budget("web", 0)]), "b: db");
     assert_eq!(said(&mut cluster, &high, &[budget("web", 0), budget("db", 0)]), "a: web, 1 broken");
-    // On one node those go first whose budgets let them, however important.
+    // On one node, pods without a PDB violation are evicted first, whatever their priority.
     let (one, two) = (plain("web-1", 1, "2"), plain("db-1", 50, "2"));
     let mut cluster =
         with(&[("a", &one), ("a", &two), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
@@ -150,7 +150,7 @@ fn a_node_that_would_refuse_it_anyway_is_left_alone() {
         cluster.put_node(node_with(name, "x", taint));
     }
     assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), "c: 3");
-    // Somebody of a higher priority has most of it.
+    // A pod of higher priority uses most of it.
     let mut cluster = with(&[
         ("a", &plain("1", 200, "3")),
         ("a", &plain("2", 1, "1")),
@@ -166,7 +166,7 @@ fn nobody_is_ended_whom_the_node_would_make_again() {
     let mirror = |name: &str, cpu: &str| {
         let annotations = json!({"kubernetes.io/config.mirror": "x"});
         let pod = json!({"metadata": {"name": name, "annotations": annotations}});
-        Pod { is_mirror: Pod::of(pod.as_object().unwrap()).is_mirror, ..plain(name, 1, cpu) }
+        Pod { is_mirror: Pod::of(decoded(pod)).is_mirror, ..plain(name, 1, cpu) }
     };
     let mut cluster = with(&[("a", &mirror("1", "4")), ("b", &mirror("2", "4")), ("c", &mirror("3", "2"))]);
     assert_eq!(cluster.lowest_priority(), None);
@@ -181,12 +181,12 @@ fn nobody_is_ended_whom_the_node_would_make_again() {
 
 #[test]
 fn who_is_in_the_way_need_not_be_large() {
-    let apart = near("podAntiAffinity", "web", "zone");
+    let required_anti_affinity = required_affinity("podAntiAffinity", "web", "zone");
     let (web, other, kept) = (plain("web", 1, "1"), plain("other", 1, "1"), plain("web-kept", 200, "1"));
     let mut cluster = with(&[("a", &web), ("a", &other), ("c", &kept)]);
-    // In zone x another node has the pod in the way, which cannot be cured on `b`.
-    assert_eq!(said(&mut cluster, &of("high", 100, "1", apart), &[]), "a: web");
-    let repels = of("repels", 1, "1", near("podAntiAffinity", "high", "kubernetes.io/hostname"));
+    // In zone x the conflicting pod is on another node, which preemption on `b` cannot resolve.
+    assert_eq!(said(&mut cluster, &of("high", 100, "1", required_anti_affinity), &[]), "a: web");
+    let repels = of("repels", 1, "1", required_affinity("podAntiAffinity", "high", "kubernetes.io/hostname"));
     let full = |name: &str| plain(name, 200, "4");
     let mut cluster = with(&[("a", &repels), ("b", &full("1")), ("c", &full("2"))]);
     assert_eq!(said(&mut cluster, &plain("high", 100, "1"), &[]), "a: repels");
@@ -198,16 +198,16 @@ fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
     let mut cluster = with(&[("a", &low), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
     let high = Arc::new(plain("high", 100, "3"));
     assert_eq!(said(&mut cluster, &high, &[]), "a: low");
-    cluster.nominees_mut().promise(high.clone(), "a");
-    // For who is not higher it counts, whatever goes.
+    cluster.nominated_pods_mut().nominate(high.clone(), "a");
+    // For pods of the same priority the nomination counts.
     let none = "0/3 nodes are available: 1 Insufficient cpu, 2 No preemption victims found for incoming pod.";
     assert_eq!(said(&mut cluster, &plain("as-high", 100, "3"), &[]), none);
     assert_eq!(said(&mut cluster, &plain("higher", 101, "3"), &[]), "a: low");
-    assert_eq!(cluster.nominees().outdone(&plain("higher", 101, "3"), "a").len(), 1);
-    // While somebody goes for it, nobody else does.
+    assert_eq!(cluster.nominated_pods().less_important_on(&plain("higher", 101, "3"), "a").len(), 1);
+    // While a victim is terminating, no further pod is preempted.
     let going = Pod { is_preempted: true, ..of("low", 1, "4", json!({})) };
     let mut ending = going.clone();
-    Arc::make_mut(&mut ending.wants).is_ending = true;
+    Arc::make_mut(&mut ending.spec).is_terminating = true;
     put(&mut cluster, ending, "a");
     assert_eq!(
         said(&mut cluster, &high, &[]),
@@ -217,22 +217,22 @@ fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
     assert_ne!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
     assert_eq!(said(&mut cluster, &plain("small", 1, "1"), &[]), "it fits");
     assert_eq!(said(&mut cluster, &high, &[]), "it fits");
-    cluster.nominees_mut().remove("high");
+    cluster.nominated_pods_mut().remove("high");
     assert_eq!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
 }
 
 #[test]
 fn what_the_server_says_of_a_promise_holds_once_it_has_said_it() {
-    let mut nominees = crate::scheduler::nominees::Nominees::default();
-    let says = |node: &str| Arc::new(Pod { nominated: node.to_owned(), ..plain("p", 1, "1") });
-    nominees.promise(says(""), "a");
-    nominees.take_in(&says(""));
-    assert_eq!(nominees.node_of("p"), Some("a"), "the server does not know yet");
-    nominees.take_in(&says("a"));
-    nominees.take_in(&says("b"));
-    assert_eq!(nominees.node_of("p"), Some("b"));
-    nominees.take_in(&says(""));
-    assert_eq!(nominees.node_of("p"), None);
+    let mut nominated_pods = crate::scheduler::nominated_pods::NominatedPods::default();
+    let says = |node: &str| Arc::new(Pod { nominated_node: node.to_owned(), ..plain("p", 1, "1") });
+    nominated_pods.nominate(says(""), "a");
+    nominated_pods.update(&says(""));
+    assert_eq!(nominated_pods.node_for("p"), Some("a"), "the server does not know yet");
+    nominated_pods.update(&says("a"));
+    nominated_pods.update(&says("b"));
+    assert_eq!(nominated_pods.node_for("p"), Some("b"));
+    nominated_pods.update(&says(""));
+    assert_eq!(nominated_pods.node_for("p"), None);
 }
 
 proptest! {
@@ -241,26 +241,26 @@ proptest! {
         pods in proptest::collection::vec((0_usize..3, 0_i64..6, 1_i64..5), 0..14),
         (priority, cpu) in (0_i64..6, 1_i64..5),
     ) {
-        let mut cluster = three();
+        let mut cluster = three_nodes();
         for (number, (node, priority, cpu)) in pods.iter().enumerate() {
             let pod = plain(&format!("p{number}"), *priority, &cpu.to_string());
             let name = ["a", "b", "c"][*node];
-            let has_room = cluster.named(name).is_some_and(|(_, slot, _)| slot.used.cpu_milli + cpu * 1000 <= 4000);
+            let has_room = cluster.node_named(name).is_some_and(|(_, node_info, _)| node_info.requested.cpu_milli + cpu * 1000 <= 4000);
             if has_room {
                 put(&mut cluster, pod, name);
             }
         }
         let pod = plain("new", priority, &cpu.to_string());
         let counts = |cluster: &Cluster| -> Vec<(i64, i64, usize)> {
-            cluster.nodes().map(|(_, slot, _)| (slot.used.cpu_milli, slot.pods, slot.who.len())).collect()
+            cluster.nodes().map(|(_, node_info, _)| (node_info.requested.cpu_milli, node_info.pod_count, node_info.pods.len())).collect()
         };
         let before = counts(&cluster);
         let found = room(&mut cluster, &pod, &[]);
         prop_assert_eq!(counts(&cluster), before);
-        if let Some(Room::Victims(Candidate { node, victims, .. })) = found {
-            prop_assert!(victims.iter().all(|victim| victim.wants.priority < priority));
-            let used = cluster.node(node).unwrap().0.used.cpu_milli;
-            let sizes: Vec<i64> = victims.iter().map(|victim| victim.wants.requests.cpu_milli).collect();
+        if let Some(PreemptionResult::Victims(Candidate { node, victims, .. })) = found {
+            prop_assert!(victims.iter().all(|victim| victim.spec.priority < priority));
+            let used = cluster.node(node).unwrap().0.requested.cpu_milli;
+            let sizes: Vec<i64> = victims.iter().map(|victim| victim.spec.requests.cpu_milli).collect();
             let freed: i64 = sizes.iter().sum();
             prop_assert!(used - freed + cpu * 1000 <= 4000);
             for size in sizes {

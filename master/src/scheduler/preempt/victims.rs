@@ -1,70 +1,74 @@
-//! Who would go from one node: all of lower priority at first, then each is spared with whom the pod still fits, the most
-//! important first and before all those whose budget would be broken. Mirror pods stay, as their nodes would make them again.
+//! Preemption dry run on one node.
+//!
+//! It removes all pods of lower priority and then reprieves as many as possible, pods with a PDB violation first, and
+//! within each group the most important first. Mirror pods are no victims: their nodes would create them again.
 
 use std::sync::Arc;
 
 use super::budgets::Budgets;
-use crate::scheduler::cluster::{Cluster, Placed};
-use crate::scheduler::filter::{Stand, Why, refuses_beside};
+use crate::scheduler::cluster::{Cluster, PlacedPod};
+use crate::scheduler::filter::{Reason, TopologyPairCounts, filter_with_nominated};
 use crate::scheduler::node::NodeId;
 use crate::scheduler::pod::Pod;
 
-/// A node that could be had, and who would go for it.
+/// A node and the victims that make it feasible.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The node.
     pub node: NodeId,
-    /// Who goes, the most important first; at least one.
+    /// Pods to delete, the most important first; at least one.
     pub victims: Vec<Arc<Pod>>,
-    /// How many of them go in spite of their budgets.
+    /// Number of PDB violations.
     pub violations: usize,
 }
 
-/// Why a node cannot be had.
+/// Why preemption does not help on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hopeless {
-    /// Nobody is of a lower priority.
-    Nobody,
-    /// It refuses the pod without them as well.
-    Still(Vec<Why>),
+pub enum NotPreemptable {
+    /// The node has no pods of lower priority.
+    NoLowerPriority,
+    /// The node rejects the pod even without them.
+    StillUnschedulable(Vec<Reason>),
 }
 
-/// Who would go from that node, where pods stand so that count for the pod; the cluster is afterwards as it was.
+/// Selects the victims on a node. The cluster is restored before the function returns.
 pub fn victims_on(
     cluster: &mut Cluster,
     pod: &Pod,
-    (node, stand): (NodeId, &Stand),
+    (node, pair_counts): (NodeId, &TopologyPairCounts),
     budgets: &Budgets,
-) -> Result<Candidate, Hopeless> {
-    let all = cluster.node(node).map(|(slot, _)| slot.who.as_slice()).unwrap_or_default();
-    let lower = all.iter().filter(|other| !other.is_mirror && other.wants.priority < pod.wants.priority);
-    let mut lower: Vec<Arc<Pod>> = lower.cloned().collect();
-    if lower.is_empty() {
-        return Err(Hopeless::Nobody);
+) -> Result<Candidate, NotPreemptable> {
+    let all = cluster.node(node).map(|(node_info, _)| node_info.pods.as_slice()).unwrap_or_default();
+    let lower_priority =
+        all.iter().filter(|other| !other.is_mirror && other.spec.priority < pod.spec.priority);
+    let mut lower_priority: Vec<Arc<Pod>> = lower_priority.cloned().collect();
+    if lower_priority.is_empty() {
+        return Err(NotPreemptable::NoLowerPriority);
     }
-    lower.sort_by_key(|pod| pod.importance());
-    let mut lifted: Vec<Placed> = lower.iter().filter_map(|pod| cluster.lift(&pod.uid)).collect();
-    if let Some(whys) = refuses_beside(cluster, pod, node, stand) {
-        lifted.into_iter().for_each(|placed| cluster.lay(placed));
-        return Err(Hopeless::Still(whys));
+    lower_priority.sort_by_key(|pod| pod.importance());
+    let mut removed: Vec<PlacedPod> =
+        lower_priority.iter().filter_map(|pod| cluster.take_pod(&pod.uid)).collect();
+    if let Some(reasons) = filter_with_nominated(cluster, pod, node, pair_counts) {
+        removed.into_iter().for_each(|placed| cluster.restore_pod(placed));
+        return Err(NotPreemptable::StillUnschedulable(reasons));
     }
-    let breaks: Vec<bool> = budgets.break_with(&lower);
+    let violates: Vec<bool> = budgets.violations_of(&lower_priority);
     let (mut victims, mut violations) = (Vec::new(), 0);
-    for breaking in [true, false] {
-        for (other, _) in lower.iter().zip(&breaks).filter(|(_, breaks)| **breaks == breaking) {
-            let Some(at) = lifted.iter().position(|placed| placed.is(&other.uid)) else { continue };
-            cluster.lay(lifted.swap_remove(at));
-            if refuses_beside(cluster, pod, node, stand).is_some() {
-                lifted.extend(cluster.lift(&other.uid));
+    for violating in [true, false] {
+        for (other, _) in lower_priority.iter().zip(&violates).filter(|(_, violates)| **violates == violating)
+        {
+            let Some(at) = removed.iter().position(|placed| placed.is(&other.uid)) else { continue };
+            cluster.restore_pod(removed.swap_remove(at));
+            if filter_with_nominated(cluster, pod, node, pair_counts).is_some() {
+                removed.extend(cluster.take_pod(&other.uid));
                 victims.push(other.clone());
-                violations += usize::from(breaking);
+                violations += usize::from(violating);
             }
         }
     }
-    lifted.into_iter().for_each(|placed| cluster.lay(placed));
+    removed.into_iter().for_each(|placed| cluster.restore_pod(placed));
     victims.sort_by_key(|pod| pod.importance());
     if victims.is_empty() {
-        return Err(Hopeless::Still(Vec::new()));
+        return Err(NotPreemptable::StillUnschedulable(Vec::new()));
     }
     Ok(Candidate { node, victims, violations })
 }

@@ -1,21 +1,21 @@
-//! Which node each view prefers, a line a case: the scores of `a`, `b` and `c`.
+//! Tests of the score plugins: the scores of nodes `a`, `b` and `c`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scheduler::samples::{node, node_with, pod, pod_with, put, spread, three};
+use crate::scheduler::fixtures::{node, node_with, pod, pod_with, put, spread, three_nodes};
 
 const ALL: [NodeId; 3] = [0, 1, 2];
 
-fn check(view: View, cluster: &mut Cluster, pod: &Pod, expected: Option<[i64; 3]>) {
-    cluster.learn(pod);
-    assert_eq!(view(cluster, pod, &ALL), expected.map(Vec::from), "{pod:?}");
+fn check(plugin: ScorePlugin, cluster: &mut Cluster, pod: &Pod, expected: Option<[i64; 3]>) {
+    cluster.count_terms_of(pod);
+    assert_eq!(plugin(cluster, pod, &ALL), expected.map(Vec::from), "{pod:?}");
 }
 
-/// As a pod says itself that it is to be spread.
+/// PodTopologySpread with the pod's own constraints.
 fn own_spread(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
-    spread::scores(cluster, pod, &[], nodes)
+    pod_topology_spread::scores(cluster, pod, &[], nodes)
 }
 
 fn asking(name: &str, requests: Value) -> Pod {
@@ -24,67 +24,76 @@ fn asking(name: &str, requests: Value) -> Pod {
 
 #[test]
 fn rather_where_more_is_left_and_in_balance() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
     put(&mut cluster, asking("2", json!({"cpu": "2", "memory": "1Gi"})), "b");
     let asks = asking("p", json!({"cpu": "1", "memory": "2Gi"}));
-    check(resources::least_allocated, &mut cluster, &asks, Some([25, 43, 75]));
-    check(resources::most_allocated, &mut cluster, &asks, Some([75, 56, 25]));
-    check(resources::balanced, &mut cluster, &asks, Some([100, 81, 100]));
-    check(resources::balanced, &mut cluster, &asking("p", json!({})), None);
-    // A container that asks for nothing counts a little: 100m of 4 cores and 200Mi of 8Gi.
-    check(resources::least_allocated, &mut three(), &asking("p", json!({})), Some([97, 97, 97]));
+    check(node_resources::least_allocated, &mut cluster, &asks, Some([25, 43, 75]));
+    check(node_resources::most_allocated, &mut cluster, &asks, Some([75, 56, 25]));
+    check(node_resources::balanced, &mut cluster, &asks, Some([100, 81, 100]));
+    check(node_resources::balanced, &mut cluster, &asking("p", json!({})), None);
+    // A container without requests counts as 100m of 4 cores and 200Mi of 8Gi.
+    check(node_resources::least_allocated, &mut three_nodes(), &asking("p", json!({})), Some([97, 97, 97]));
 }
 
 #[test]
 fn rather_where_fewer_taints_are() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let taint = |key: &str| json!({"key": key, "effect": "PreferNoSchedule"});
-    check(taints::scores, &mut cluster, &pod("p", json!({})), None);
+    check(taint_toleration, &mut cluster, &pod("p", json!({})), None);
     cluster.put_node(node_with("a", "x", json!({"taints": [taint("k"), taint("l")]})));
     cluster.put_node(node_with("b", "x", json!({"taints": [taint("k")]})));
-    check(taints::scores, &mut cluster, &pod("p", json!({})), Some([0, 50, 100]));
-    let bears = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
-    check(taints::scores, &mut cluster, &pod("p", bears), Some([0, 100, 100]));
+    check(taint_toleration, &mut cluster, &pod("p", json!({})), Some([0, 50, 100]));
+    let tolerates = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
+    check(taint_toleration, &mut cluster, &pod("p", tolerates), Some([0, 100, 100]));
 }
 
 #[test]
 fn rather_on_nodes_that_are_preferred() {
     let prefers = |weight: i64, key: &str, value: &str| json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}});
     let terms = json!([prefers(10, "zone", "x"), prefers(30, "kubernetes.io/hostname", "b")]);
-    let wants =
+    let spec =
         json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}});
-    check(node_affinity::scores, &mut three(), &pod("p", wants), Some([25, 100, 0]));
-    check(node_affinity::scores, &mut three(), &pod("p", json!({})), None);
+    check(node_affinity, &mut three_nodes(), &pod("p", spec), Some([25, 100, 0]));
+    check(node_affinity, &mut three_nodes(), &pod("p", json!({})), None);
 }
 
 #[test]
 fn rather_near_those_it_is_drawn_to() {
-    let drawn = |side: &str, weight: i64, app: &str| {
+    let preferred_affinity = |side: &str, weight: i64, app: &str| {
         let term =
             json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"});
         json!({"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "podAffinityTerm": term}]}}})
     };
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     put(&mut cluster, pod_with("1", json!({}), json!({"app": "db"}), json!({})), "a");
     put(&mut cluster, pod_with("2", json!({}), json!({"app": "db"}), json!({})), "b");
     put(&mut cluster, pod_with("3", json!({}), json!({"app": "db"}), json!({})), "b");
-    check(pod_affinity::scores, &mut cluster, &pod("p", json!({})), None);
-    check(pod_affinity::scores, &mut cluster, &pod("p", drawn("podAffinity", 5, "db")), Some([50, 100, 0]));
+    check(inter_pod_affinity::scores, &mut cluster, &pod("p", json!({})), None);
     check(
-        pod_affinity::scores,
+        inter_pod_affinity::scores,
         &mut cluster,
-        &pod("p", drawn("podAntiAffinity", 5, "db")),
+        &pod("p", preferred_affinity("podAffinity", 5, "db")),
+        Some([50, 100, 0]),
+    );
+    check(
+        inter_pod_affinity::scores,
+        &mut cluster,
+        &pod("p", preferred_affinity("podAntiAffinity", 5, "db")),
         Some([50, 0, 100]),
     );
-    // Those that are there are drawn, too.
-    put(&mut cluster, pod_with("4", json!({}), json!({"app": "x"}), drawn("podAffinity", 5, "web")), "c");
-    check(pod_affinity::scores, &mut cluster, &pod("p", json!({})), Some([0, 0, 100]));
+    // Preferences of existing pods count too.
+    put(
+        &mut cluster,
+        pod_with("4", json!({}), json!({"app": "x"}), preferred_affinity("podAffinity", 5, "web")),
+        "c",
+    );
+    check(inter_pod_affinity::scores, &mut cluster, &pod("p", json!({})), Some([0, 0, 100]));
 }
 
 #[test]
 fn rather_where_fewer_of_its_like_are() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     put(&mut cluster, pod("1", json!({})), "a");
     put(&mut cluster, pod("2", json!({})), "a");
     put(&mut cluster, pod("3", json!({})), "c");
@@ -101,18 +110,18 @@ fn rather_where_large_images_are() {
         node.images.insert("i:latest".to_owned(), size);
         node
     };
-    let mut cluster = three();
-    check(images::scores, &mut cluster, &pod("p", json!({"containers": [{"image": "i"}]})), None);
+    let mut cluster = three_nodes();
+    check(image_locality, &mut cluster, &pod("p", json!({"containers": [{"image": "i"}]})), None);
     cluster.put_node(holding("a", 900 * 1024 * 1024));
     cluster.put_node(holding("b", 30 * 1024 * 1024));
-    check(images::scores, &mut cluster, &pod("p", json!({"containers": [{"image": "i"}]})), Some([59, 0, 0]));
+    check(image_locality, &mut cluster, &pod("p", json!({"containers": [{"image": "i"}]})), Some([59, 0, 0]));
 }
 
 #[test]
 fn all_views_together_find_the_best() {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
     let scores =
-        scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &Manner::default(), &ALL);
+        scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &Scoring::default(), &ALL);
     assert_eq!(scores, [125, 175, 175]);
 }

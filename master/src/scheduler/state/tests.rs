@@ -1,4 +1,4 @@
-//! What is decided as things come and go.
+//! Tests of decisions over time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::scheduler::filter::Why;
-use crate::scheduler::samples::{as_read, near, node, pod, pod_with};
+use crate::scheduler::filter::Reason;
+use crate::scheduler::fixtures::{as_read, decoded, node, pod, pod_with, required_affinity};
 use crate::scheduler::volumes::{Claim, Volume};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,20 +19,25 @@ fn state(nodes: &[&str], now: Instant) -> State {
 fn of(config: &Config, nodes: &[&str], now: Instant) -> State {
     let mut state = State::of(config);
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
-    Part::ALL.into_iter().for_each(|part| state.is_read(part));
+    InformerKind::ALL.into_iter().for_each(|informer| state.mark_synced(informer));
     state
 }
 
 fn decided(state: &mut State, now: Instant) -> String {
     match state.next(now) {
         Ok(Decision::Bind { pod, node }) => format!("{} on {node}", pod.name),
-        Ok(Decision::Refused { pod, words, promise: Promise::Made { node, victims, outdone }, .. }) => {
+        Ok(Decision::Unschedulable {
+            pod,
+            words,
+            nomination: Nomination::Nominated { node, victims, superseded },
+            ..
+        }) => {
             let names =
                 |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(" ");
-            format!("{}: {words} {node} of {}, not {}", pod.name, names(&victims), names(&outdone))
+            format!("{}: {words} {node} of {}, not {}", pod.name, names(&victims), names(&superseded))
         }
-        Ok(Decision::Refused { pod, words, .. }) => format!("{}: {words}", pod.name),
-        Ok(Decision::Ask { pod, .. } | Decision::AskForRoom { pod, .. }) => {
+        Ok(Decision::Unschedulable { pod, words, .. }) => format!("{}: {words}", pod.name),
+        Ok(Decision::AskExtenders { pod, .. } | Decision::AskPreemption { pod, .. }) => {
             format!("{} is asked about", pod.name)
         }
         Err(_) => "nothing".to_owned(),
@@ -56,7 +61,7 @@ fn a_pod_waits_for_a_node_and_gets_it() {
     state.put_node(node("a", "x"), now);
     assert_eq!(decided(&mut state, now), "nothing", "it pauses");
     assert_eq!(decided(&mut state, now + SECOND), "p on a");
-    // What the server says from before the binding changes nothing.
+    // An outdated update from before the binding changes nothing.
     state.put_pod(pod("p", json!({})), now);
     assert_eq!(decided(&mut state, now + SECOND), "nothing");
     state.put_pod(pod("p", json!({"nodeName": "a"})), now);
@@ -68,10 +73,10 @@ fn what_a_pod_says_of_its_work_wakes_nobody() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     state.put_pod(pod("there", json!({"nodeName": "a"})), now);
-    state.put_pod(pod("p", near("podAffinity", "none", "zone")), now);
+    state.put_pod(pod("p", required_affinity("podAffinity", "none", "zone")), now);
     assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
     let mut told = pod("there", json!({"nodeName": "a"}));
-    told.revision = "2".to_owned();
+    told.resource_version = "2".to_owned();
     state.put_pod(told, now);
     assert_eq!(decided(&mut state, now + SECOND), "nothing");
     state.put_pod(pod_with("new", json!({}), json!({"app": "none"}), json!({"nodeName": "a"})), now);
@@ -87,7 +92,7 @@ fn what_was_decided_counts_until_it_fails() {
     state.put_pod(large("q"), now);
     assert_eq!(decided(&mut state, now), "p on a");
     assert!(decided(&mut state, now).starts_with("q: 0/1 nodes are available: 1 Insufficient cpu."));
-    state.unbound("p", now);
+    state.bind_failed("p", now);
     assert_eq!(decided(&mut state, now), "nothing");
     let after = [decided(&mut state, now + SECOND), decided(&mut state, now + SECOND)];
     assert!(after[0].ends_with(" on a") && after[1].contains("Insufficient cpu"), "{after:?}");
@@ -105,10 +110,10 @@ fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
     state.put_pod(large("q", ""), now);
     assert!(decided(&mut state, now).contains("Insufficient cpu"));
     let mut over = large("r", "a");
-    over.is_over = true;
+    over.is_terminal = true;
     state.put_pod(over, now);
     assert_eq!(decided(&mut state, now + SECOND), "q on a");
-    // A list without it says that it is gone.
+    // A pod that is missing from the list was deleted.
     state.replace_pods(Vec::new(), now);
     state.put_pod(large("s", ""), now);
     assert_eq!(decided(&mut state, now + SECOND), "s on a");
@@ -125,7 +130,7 @@ fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
     state.put_pod(of("mid", 5, ""), now);
     let none = "0/1 nodes are available: 1 Insufficient cpu.";
     assert_eq!(decided(&mut state, now), format!("mid: {none} a of low, not "));
-    // Somebody higher comes, and the first one has to look elsewhere.
+    // A pod of higher priority arrives and takes over the nomination.
     state.put_pod(of("high", 9, ""), now);
     assert_eq!(decided(&mut state, now), format!("high: {none} a of low, not mid"));
     let nobody = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
@@ -144,11 +149,11 @@ fn what_a_pod_is_promised_it_still_is_when_it_could_not_be_given_its_node() {
         pod_with(name, json!({"cpu": "3"}), json!({}), json!({"priority": priority}))
     };
     let mut first = of("first", 5);
-    first.nominated = "a".to_owned();
+    first.nominated_node = "a".to_owned();
     state.put_pod(first, now);
     state.put_pod(of("second", 1), now);
     assert_eq!(decided(&mut state, now), "first on a");
-    state.unbound("first", now);
+    state.bind_failed("first", now);
     assert!(decided(&mut state, now).starts_with("second: 0/1 nodes are available: 1 Insufficient cpu."));
     assert_eq!(decided(&mut state, now + SECOND), "first on a");
 }
@@ -158,10 +163,13 @@ fn every_scheduler_has_its_name_and_its_way() {
     let now = Instant::now();
     let profile =
         |name: &str, strategy| crate::scheduler::config::Profile { name: name.to_owned(), strategy };
-    let profiles = vec![profile("packing", Strategy::Most), profile("spreading", Strategy::Least)];
+    let profiles = vec![
+        profile("packing", ScoringStrategy::MostAllocated),
+        profile("spreading", ScoringStrategy::LeastAllocated),
+    ];
     let mut state = State::of(&Config { profiles, ..Config::default() });
     state.replace_nodes(["a", "b"].iter().map(|name| node(name, "x")).collect(), now);
-    Part::ALL.into_iter().for_each(|part| state.is_read(part));
+    InformerKind::ALL.into_iter().for_each(|informer| state.mark_synced(informer));
     let of = |name: &str, scheduler: &str, node: &str| {
         let spec = json!({"schedulerName": scheduler, "nodeName": node});
         pod_with(name, json!({"cpu": "1", "memory": "2Gi"}), json!({}), spec)
@@ -175,10 +183,10 @@ fn every_scheduler_has_its_name_and_its_way() {
     }
 }
 
-/// Who is asked about pods that ask for a GPU; which choices there are.
-fn asked(state: &mut State, now: Instant) -> (Arc<Pod>, Choices) {
+/// The pod that extenders handle, and its feasible nodes.
+fn asked(state: &mut State, now: Instant) -> (Arc<Pod>, FeasibleNodes) {
     match state.next(now) {
-        Ok(Decision::Ask { pod, choices }) => (pod, choices),
+        Ok(Decision::AskExtenders { pod, feasible }) => (pod, feasible),
         other => panic!("{other:?}"),
     }
 }
@@ -187,7 +195,7 @@ fn with_extender(now: Instant) -> State {
     with_verbs("filterVerb: f, preemptVerb: p", now)
 }
 
-/// Nodes `a` and `b` where somebody has a say by these verbs in pods that ask for a GPU.
+/// Nodes `a` and `b`, and an extender with these verbs for pods that request a GPU.
 fn with_verbs(verbs: &str, now: Instant) -> State {
     let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
     let managed = "managedResources: [{name: example.com/gpu}]";
@@ -199,9 +207,9 @@ fn gpu(name: &str, spec: serde_json::Value) -> Pod {
     pod_with(name, json!({"example.com/gpu": "1"}), json!({}), spec)
 }
 
-fn opinion(left: &[(&str, i64)], refused: &[&str]) -> Result<Opinion, String> {
-    let no = || Why::Extender { words: "no".to_owned(), never: false };
-    Ok(Opinion {
+fn verdict(left: &[(&str, i64)], refused: &[&str]) -> Result<Verdict, String> {
+    let no = || Reason::Extender { message: "no".to_owned(), unresolvable: false };
+    Ok(Verdict {
         scores: left.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect(),
         refused: refused.iter().map(|name| ((*name).to_owned(), no())).collect(),
     })
@@ -213,31 +221,31 @@ fn extenders_have_the_last_word_among_nodes_that_are_free() {
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
     state.put_pod(gpu("q", json!({})), now);
-    let (first, choices) = asked(&mut state, now);
+    let (first, feasible) = asked(&mut state, now);
     let (second, others) = asked(&mut state, now);
-    assert_eq!((choices.nodes.len(), others.nodes.len()), (2, 2));
-    // Whom they are not asked about goes on.
+    assert_eq!((feasible.nodes.len(), others.nodes.len()), (2, 2));
+    // Pods without extenders continue.
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
-    let likes_b = || opinion(&[("a", 0), ("b", 500)], &[]);
+    let likes_b = || verdict(&[("a", 0), ("b", 500)], &[]);
     let bound = |decision: Option<Decision>| match decision {
         Some(Decision::Bind { node, .. }) => node,
         other => panic!("{other:?}"),
     };
-    assert_eq!(bound(state.heard(&first, choices, likes_b(), now)), "b");
-    // Both wanted it, and it has one.
-    assert_eq!(bound(state.heard(&second, others, likes_b(), now)), "a");
+    assert_eq!(bound(state.extenders_answered(&first, feasible, likes_b(), now)), "b");
+    // Both pods want `b`, and one of them has it.
+    assert_eq!(bound(state.extenders_answered(&second, others, likes_b(), now)), "a");
     state.put_pod(gpu("gone", json!({})), now);
     state.remove_node("a", now);
     state.put_node(node("c", "x"), now);
-    let (gone, choices) = asked(&mut state, now);
+    let (gone, feasible) = asked(&mut state, now);
     state.remove_pod("gone", now);
-    assert!(state.heard(&gone, choices, opinion(&[("c", 0)], &[]), now).is_none());
-    // What was left is taken: again, at once.
+    assert!(state.extenders_answered(&gone, feasible, verdict(&[("c", 0)], &[]), now).is_none());
+    // The remaining nodes are taken: the pod is retried at once.
     state.put_pod(gpu("late", json!({})), now);
-    let (late, choices) = asked(&mut state, now);
+    let (late, feasible) = asked(&mut state, now);
     state.put_pod(gpu("quick", json!({"nodeName": "c"})), now);
-    assert!(state.heard(&late, choices, opinion(&[("c", 0)], &[]), now).is_none());
+    assert!(state.extenders_answered(&late, feasible, verdict(&[("c", 0)], &[]), now).is_none());
     assert!(decided(&mut state, now).contains("2 Insufficient example.com/gpu"));
 }
 
@@ -247,36 +255,38 @@ fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({"priority": 9})), now);
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
-    let (first, choices) = asked(&mut state, now);
-    let refused = state.heard(&first, choices, opinion(&[], &["a", "b"]), now);
-    let Some(Decision::Refused { words, reason, .. }) = refused else { panic!("{refused:?}") };
+    let (first, feasible) = asked(&mut state, now);
+    let refused = state.extenders_answered(&first, feasible, verdict(&[], &["a", "b"]), now);
+    let Some(Decision::Unschedulable { words, reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(words.starts_with("0/2 nodes are available: 2 no. preemption: "), "{words}");
     assert_eq!(reason, UNSCHEDULABLE);
-    // Anything may help.
+    // Any event may help.
     state.put_pod(pod("new", json!({"nodeName": "a"})), now);
-    let (first, choices) = asked(&mut state, now + SECOND);
-    let refused = state.heard(&first, choices, Err("he is not there".to_owned()), now + SECOND);
-    let Some(Decision::Refused { words, reason, .. }) = refused else { panic!("{refused:?}") };
-    assert_eq!((words.as_str(), reason), ("he is not there", TROUBLE));
+    let (first, feasible) = asked(&mut state, now + SECOND);
+    let refused = state.extenders_answered(&first, feasible, Err("he is not there".to_owned()), now + SECOND);
+    let Some(Decision::Unschedulable { words, reason, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((words.as_str(), reason), ("he is not there", SCHEDULER_ERROR));
     for name in ["a", "b"] {
         state.put_pod(gpu(&format!("on-{name}"), json!({"nodeName": name})), now);
     }
     let room = state.next(now + SECOND * 10);
-    let Ok(Decision::AskForRoom { pod, refusal, mut offers }) = room else { panic!("{room:?}") };
+    let Ok(Decision::AskPreemption { pod, fit_error, mut offers }) = room else { panic!("{room:?}") };
     assert_eq!(offers.len(), 2);
     offers.retain(|offer| offer.node == "b");
-    let made = state.heard_of_room(pod.clone(), &refusal, Ok(offers), now);
-    let Some(Decision::Refused { promise: Promise::Made { node, .. }, .. }) = made else {
+    let made = state.preemption_answered(pod.clone(), &fit_error, Ok(offers), now);
+    let Some(Decision::Unschedulable { nomination: Nomination::Nominated { node, .. }, .. }) = made else {
         panic!("{made:?}")
     };
     assert_eq!(node, "b");
-    assert!(state.heard_of_room(pod, &refusal, Ok(Vec::new()), now).is_none(), "that was not asked");
+    assert!(state.preemption_answered(pod, &fit_error, Ok(Vec::new()), now).is_none(), "that was not asked");
     let room = state.next(now + SECOND * 3600);
-    let Ok(Decision::AskForRoom { pod, refusal, .. }) = room else { panic!("{room:?}") };
+    let Ok(Decision::AskPreemption { pod, fit_error, .. }) = room else { panic!("{room:?}") };
     let changes_nothing = state.next(now + SECOND * 7200).is_err();
     assert!(changes_nothing, "nobody looks at it while it is asked about");
-    let over = state.heard_of_room(pod, &refusal, Ok(Vec::new()), now);
-    let Some(Decision::Refused { words, promise: Promise::Over, .. }) = over else { panic!("{over:?}") };
+    let over = state.preemption_answered(pod, &fit_error, Ok(Vec::new()), now);
+    let Some(Decision::Unschedulable { words, nomination: Nomination::Cleared, .. }) = over else {
+        panic!("{over:?}")
+    };
     assert!(words.ends_with("preemption: no candidate node for preemption"), "{words}");
 }
 
@@ -284,29 +294,29 @@ fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
 fn no_more_than_so_many_are_asked_about_at_once() {
     let now = Instant::now();
     let mut state = with_extender(now);
-    for count in 0..=MOST_ASKED {
+    for count in 0..=MAX_AT_EXTENDERS {
         state.put_pod(gpu(&format!("p{count}"), json!({})), now);
     }
-    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| asked(&mut state, now)).collect();
+    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| asked(&mut state, now)).collect();
     assert_eq!(decided(&mut state, now), "nothing");
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
-    let (first, choices) = under_way.remove(0);
-    assert!(state.heard(&first, choices, opinion(&[("a", 0)], &[]), now).is_some());
-    assert_eq!(asked(&mut state, now).0.name, format!("p{MOST_ASKED}"));
+    let (first, feasible) = under_way.remove(0);
+    assert!(state.extenders_answered(&first, feasible, verdict(&[("a", 0)], &[]), now).is_some());
+    assert_eq!(asked(&mut state, now).0.name, format!("p{MAX_AT_EXTENDERS}"));
 }
 
-/// What is decided after an extender has said that; words where the pod goes nowhere.
+/// The decision after the extender's verdict, or the message if the pod is unschedulable.
 fn after(
     state: &mut State,
     pod: &Pod,
-    choices: Choices,
-    said: Result<Opinion, String>,
+    feasible: FeasibleNodes,
+    said: Result<Verdict, String>,
     now: Instant,
 ) -> String {
-    match state.heard(pod, choices, said, now) {
+    match state.extenders_answered(pod, feasible, said, now) {
         Some(Decision::Bind { node, .. }) => format!("on {node}"),
-        Some(Decision::Refused { words, .. }) => words,
+        Some(Decision::Unschedulable { words, .. }) => words,
         other => panic!("{other:?}"),
     }
 }
@@ -319,15 +329,15 @@ fn a_pod_that_may_not_have_the_node_it_is_promised_is_asked_about_elsewhere() {
         ("p", &[("b", 0)][..], "on b"),
         ("q", &[][..], "0/2 nodes are available: 1 Insufficient example.com/gpu, 1 no. preemption: "),
     ] {
-        let mut promised = gpu(name, json!({}));
-        promised.nominated = "a".to_owned();
-        state.put_pod(promised, now);
-        let (pod, choices) = asked(&mut state, now);
-        assert_eq!(choices.nodes, ["a"]);
-        let again = state.heard(&pod, choices, opinion(&[], &["a"]), now);
-        let Some(Decision::Ask { choices, .. }) = again else { panic!("{again:?}") };
-        assert_eq!(choices.nodes.first().unwrap(), "a");
-        let said = after(&mut state, &pod, choices, opinion(left, &["a"]), now);
+        let mut nominated_node = gpu(name, json!({}));
+        nominated_node.nominated_node = "a".to_owned();
+        state.put_pod(nominated_node, now);
+        let (pod, feasible) = asked(&mut state, now);
+        assert_eq!(feasible.nodes, ["a"]);
+        let again = state.extenders_answered(&pod, feasible, verdict(&[], &["a"]), now);
+        let Some(Decision::AskExtenders { feasible, .. }) = again else { panic!("{again:?}") };
+        assert_eq!(feasible.nodes.first().unwrap(), "a");
+        let said = after(&mut state, &pod, feasible, verdict(left, &["a"]), now);
         assert!(said.starts_with(expected), "{said}");
     }
 }
@@ -339,10 +349,11 @@ fn what_extenders_say_counts_once_a_node_of_those_they_were_asked_about() {
     let on_a = json!({"priority": 9, "nodeSelector": {"kubernetes.io/hostname": "a"}});
     state.put_pod(pod("low", json!({"nodeName": "a"})), now);
     state.put_pod(gpu("p", on_a), now);
-    let (first, choices) = asked(&mut state, now);
-    let mut said = opinion(&[], &["a", "b", "c", "a"]).unwrap();
-    said.refused.insert(1, ("a".to_owned(), Why::Extender { words: "never".to_owned(), never: true }));
-    let words = after(&mut state, &first, choices, Ok(said), now);
+    let (first, feasible) = asked(&mut state, now);
+    let mut said = verdict(&[], &["a", "b", "c", "a"]).unwrap();
+    said.refused
+        .insert(1, ("a".to_owned(), Reason::Extender { message: "never".to_owned(), unresolvable: true }));
+    let words = after(&mut state, &first, feasible, Ok(said), now);
     let why = "0/2 nodes are available: 1 never, 1 node(s) didn't match Pod's node affinity/selector.";
     let room = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     assert_eq!(words, format!("{why} {room}"));
@@ -353,8 +364,8 @@ fn an_extender_that_says_nothing_of_nodes_he_took_out_is_asked_again_once_anythi
     let now = Instant::now();
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
-    let (first, choices) = asked(&mut state, now);
-    let words = after(&mut state, &first, choices, opinion(&[], &[]), now);
+    let (first, feasible) = asked(&mut state, now);
+    let words = after(&mut state, &first, feasible, verdict(&[], &[]), now);
     assert!(words.starts_with("0/2 nodes are available. preemption: "), "{words}");
     state.put_pod(pod("new", json!({"nodeName": "a"})), now);
     assert_eq!(asked(&mut state, now + SECOND).0.name, "p");
@@ -364,17 +375,17 @@ fn an_extender_that_says_nothing_of_nodes_he_took_out_is_asked_again_once_anythi
 fn who_stands_in_line_is_let_in_though_those_before_go_nowhere() {
     let now = Instant::now();
     let mut state = with_extender(now);
-    for count in 0..MOST_ASKED {
+    for count in 0..MAX_AT_EXTENDERS {
         state.put_pod(gpu(&format!("p{count}"), json!({})), now);
     }
-    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| asked(&mut state, now)).collect();
+    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| asked(&mut state, now)).collect();
     for name in ["bad-1", "bad-2"] {
         state.put_pod(gpu(name, json!({"nodeSelector": {"zone": "z"}})), now);
     }
     state.put_pod(gpu("good", json!({})), now);
     assert_eq!(decided(&mut state, now), "nothing");
-    let (first, choices) = under_way.remove(0);
-    assert_eq!(after(&mut state, &first, choices, opinion(&[("a", 0)], &[]), now), "on a");
+    let (first, feasible) = under_way.remove(0);
+    assert_eq!(after(&mut state, &first, feasible, verdict(&[("a", 0)], &[]), now), "on a");
     for name in ["bad-1", "bad-2"] {
         let said = decided(&mut state, now);
         assert!(said.starts_with(&format!("{name}: 0/2 nodes are available: ")), "{said}");
@@ -389,66 +400,68 @@ fn questions_about_room_are_no_more_than_so_many_and_their_failure_takes_no_prom
     for name in ["a", "b"] {
         state.put_pod(gpu(&format!("on-{name}"), json!({"nodeName": name})), now);
     }
-    for count in 0..=MOST_ASKED {
+    for count in 0..=MAX_AT_EXTENDERS {
         let mut high = gpu(&format!("p{count}"), json!({"priority": 9}));
-        high.nominated = if count == 0 { "a" } else { "" }.to_owned();
+        high.nominated_node = if count == 0 { "a" } else { "" }.to_owned();
         state.put_pod(high, now);
     }
     let room = |state: &mut State| match state.next(now) {
-        Ok(Decision::AskForRoom { pod, refusal, .. }) => (pod, refusal),
+        Ok(Decision::AskPreemption { pod, fit_error, .. }) => (pod, fit_error),
         other => panic!("{other:?}"),
     };
-    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| room(&mut state)).collect();
+    let mut under_way: Vec<_> = (0..MAX_AT_EXTENDERS).map(|_| room(&mut state)).collect();
     assert_eq!(decided(&mut state, now), "nothing");
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
-    let (first, refusal) = under_way.remove(0);
-    let late = state.heard_of_room(first, &refusal, Err("late".to_owned()), now);
-    let Some(Decision::Refused { words, promise: Promise::Stays, .. }) = late else { panic!("{late:?}") };
+    let (first, fit_error) = under_way.remove(0);
+    let late = state.preemption_answered(first, &fit_error, Err("late".to_owned()), now);
+    let Some(Decision::Unschedulable { words, nomination: Nomination::Unchanged, .. }) = late else {
+        panic!("{late:?}")
+    };
     assert!(words.ends_with("preemption: late"), "{words}");
-    assert_eq!(room(&mut state).0.name, format!("p{MOST_ASKED}"));
+    assert_eq!(room(&mut state).0.name, format!("p{MAX_AT_EXTENDERS}"));
 }
 
 #[test]
 fn pods_that_an_extender_gives_their_nodes_are_no_more_than_so_many_at_once() {
     let now = Instant::now();
     let mut state = with_verbs("bindVerb: b", now);
-    for count in 0..MOST_ASKED + 2 {
+    for count in 0..MAX_AT_EXTENDERS + 2 {
         state.put_node(node(&format!("n{count}"), "x"), now);
         state.put_pod(gpu(&format!("p{count}"), json!({})), now);
     }
-    for count in 0..MOST_ASKED {
+    for count in 0..MAX_AT_EXTENDERS {
         assert!(decided(&mut state, now).starts_with(&format!("p{count} on ")));
     }
     assert_eq!(decided(&mut state, now), "nothing");
     state.put_pod(pod("free", json!({})), now);
     assert!(decided(&mut state, now).starts_with("free on "));
-    state.is_bound();
-    assert!(decided(&mut state, now).starts_with(&format!("p{MOST_ASKED} on ")));
+    state.extender_bind_finished();
+    assert!(decided(&mut state, now).starts_with(&format!("p{MAX_AT_EXTENDERS} on ")));
     assert_eq!(decided(&mut state, now), "nothing");
 }
 
 #[test]
 fn what_is_edited_while_a_pod_is_decided_about_is_not_lost() {
     let now = Instant::now();
-    // Its end, while it is given its node.
+    // It is deleted while it is being bound.
     let mut state = state(&["a"], now);
     state.put_pod(pod("p", json!({})), now);
     assert_eq!(decided(&mut state, now), "p on a");
     let mut ending = pod("p", json!({}));
-    Arc::make_mut(&mut ending.wants).is_ending = true;
+    Arc::make_mut(&mut ending.spec).is_terminating = true;
     state.put_pod(ending, now);
-    state.unbound("p", now);
+    state.bind_failed("p", now);
     assert_eq!(decided(&mut state, now + SECOND * 10), "nothing");
-    // What it asks for, while an extender thinks.
+    // Its requests change while an extender handles it.
     let mut state = with_extender(now);
     let edited = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
     state.put_pod(gpu("p", json!({})), now);
-    let (first, choices) = asked(&mut state, now);
+    let (first, feasible) = asked(&mut state, now);
     state.put_pod(gpu("p", edited), now);
-    let words = after(&mut state, &first, choices, opinion(&[], &["a", "b"]), now);
+    let words = after(&mut state, &first, feasible, verdict(&[], &["a", "b"]), now);
     assert!(words.starts_with("0/2 nodes are available: 2 no."), "{words}");
-    assert_eq!(asked(&mut state, now + SECOND).0.wants.tolerations.len(), 1);
+    assert_eq!(asked(&mut state, now + SECOND).0.spec.tolerations.len(), 1);
 }
 
 #[test]
@@ -463,7 +476,7 @@ fn a_pod_that_takes_less_or_is_elsewhere_than_was_thought_makes_room() {
     assert!(decided(&mut state, now).contains("Insufficient cpu"));
     state.put_pod(of("there", "1", "a"), now);
     assert_eq!(decided(&mut state, now + SECOND), "p on a");
-    // Somebody else has given `p` another node.
+    // Another scheduler has bound `p` to another node.
     state.put_pod(of("q", "3", ""), now);
     assert!(decided(&mut state, now).contains("Insufficient cpu"));
     state.put_pod(of("p", "3", "other"), now);
@@ -486,39 +499,39 @@ fn a_pod_counts_for_the_most_of_what_it_asks_for_was_given_and_has() {
                 "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": given}}],
             },
         });
-        let pod = Pod::of(&as_read(&pod));
+        let pod = Pod::of(as_read(&pod));
         assert_eq!(
-            (pod.wants.requests.cpu_milli, pod.wants.scored.cpu_milli),
+            (pod.spec.requests.cpu_milli, pod.spec.non_zero_requested.cpu_milli),
             (counts, counts),
             "{asks} {has} {given}"
         );
     }
 }
 
-/// A pod that goes before others and is promised that node, on this one.
-fn promised(node: &str, on: &str) -> Pod {
+/// A pod of higher priority with this nominated node.
+fn nominated_node(node: &str, on: &str) -> Pod {
     let spec = json!({"priority": 9, "nodeName": on, "nodeSelector": {"zone": "z"}});
-    Pod { nominated: node.to_owned(), ..pod_with("first", json!({"cpu": "3"}), json!({}), spec) }
+    Pod { nominated_node: node.to_owned(), ..pod_with("first", json!({"cpu": "3"}), json!({}), spec) }
 }
 
-/// The same while nobody may place it.
+/// The same pod with a scheduling gate.
 fn held(node: &str) -> Pod {
-    let mut pod = promised(node, "");
-    Arc::make_mut(&mut pod.wants).is_gated = true;
+    let mut pod = nominated_node(node, "");
+    Arc::make_mut(&mut pod.spec).is_gated = true;
     pod
 }
 
 #[test]
 fn the_end_of_a_promise_lets_others_have_the_node() {
     let now = Instant::now();
-    // It is gone, the server takes the promise back or gives another, it has another node, and no node can have it, whoever goes.
+    // Ways to lose a nomination: deletion, a change by the API server, binding to another node, and failed preemption.
     type End = fn(&mut State, Instant);
     let ends: [(bool, End); 5] = [
         (false, |state, now| state.remove_pod("first", now)),
         (false, |state, now| state.put_pod(held(""), now)),
         (false, |state, now| state.put_pod(held("c"), now)),
-        (false, |state, now| state.put_pod(promised("a", "c"), now)),
-        (true, |state, now| state.put_pod(promised("a", ""), now)),
+        (false, |state, now| state.put_pod(nominated_node("a", "c"), now)),
+        (true, |state, now| state.put_pod(nominated_node("a", ""), now)),
     ];
     for (is_looked_at, end) in ends {
         let mut state = state(&["a"], now);
@@ -538,8 +551,8 @@ fn labels_of_a_node_may_bring_a_volume_near() {
     let claim = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}});
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["y"]}]});
     let volume = json!({"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}});
-    state.volumes(now).claims.put(Claim::of(claim.as_object().unwrap()));
-    state.volumes(now).volumes.put(Volume::of(volume.as_object().unwrap()));
+    state.volumes(now).claims.put(Claim::of(decoded(claim)));
+    state.volumes(now).volumes.put(Volume::of(decoded(volume)));
     let uses = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
     state.put_pod(pod("p", uses), now);
     assert!(decided(&mut state, now).contains("node(s) had volume node affinity conflict"));
@@ -552,7 +565,7 @@ fn who_comes_wakes_those_alone_who_wait_for_such_a_one() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     for app in ["db", "cache"] {
-        state.put_pod(pod(&format!("near-{app}"), near("podAffinity", app, "zone")), now);
+        state.put_pod(pod(&format!("near-{app}"), required_affinity("podAffinity", app, "zone")), now);
         assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
     }
     let come =

@@ -1,23 +1,19 @@
-//! What claims do to pods, a line a case: the words of every node, `-` where it may have the pod.
+//! Tests of claims: the message of every node, `-` if the pod fits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::scheduler::cluster::Cluster;
-use crate::scheduler::place::{Manner, Placement, Turn, place};
-use crate::scheduler::preempt::{Budgets, Room};
-use crate::scheduler::samples::{find, node, node_with, pod, three};
+use crate::scheduler::fixtures::{decoded, find, node, node_with, pod, set_label, three_nodes};
+use crate::scheduler::preempt::{Budgets, PreemptionResult};
+use crate::scheduler::schedule_one::{Rotation, ScheduleResult, Scoring, schedule_pod};
 
-fn object(value: Value) -> Json {
-    value.as_object().unwrap().clone()
-}
-
-/// A claim with these fields of `spec` in that phase.
+/// A claim with these fields of `spec` in this phase.
 fn claim(name: &str, spec: Value, phase: &str) -> Claim {
-    Claim::of(&object(json!({
+    Claim::of(decoded(json!({
         "metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": phase},
     })))
 }
@@ -26,16 +22,16 @@ fn bound(name: &str, volume: &str, mode: &str) -> Claim {
     claim(name, json!({"volumeName": volume, "accessModes": [mode]}), "Bound")
 }
 
-/// A volume that is in that zone alone.
+/// A volume that only nodes of this zone reach.
 fn volume(name: &str, zone: &str) -> Volume {
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
-    Volume::of(&object(json!({
+    Volume::of(decoded(json!({
         "metadata": {"name": name}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
     })))
 }
 
 fn cluster() -> Cluster {
-    let mut cluster = three();
+    let mut cluster = three_nodes();
     let all = cluster.volumes_mut();
     all.claims.put(bound("x", "in-x", "ReadWriteOnce"));
     all.claims.put(bound("y", "in-y", "ReadWriteOnce"));
@@ -45,13 +41,13 @@ fn cluster() -> Cluster {
     all.claims.put(claim("lost", json!({"volumeName": "none"}), "Lost"));
     all.claims.put(claim("now", json!({"storageClassName": "now"}), "Pending"));
     all.claims.put(claim("later", json!({"storageClassName": "later"}), "Pending"));
-    let ending = json!({"metadata": {"name": "ending", "namespace": "default", "deletionTimestamp": "t"}});
-    all.claims.put(Claim::of(&object(ending)));
+    let ending = json!({"metadata": {"name": "ending", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    all.claims.put(Claim::of(decoded(ending)));
     all.volumes.put(volume("in-x", "x"));
     all.volumes.put(volume("in-y", "y"));
-    all.volumes.put(Volume::of(&object(json!({"metadata": {"name": "free"}}))));
+    all.volumes.put(Volume::of(decoded(json!({"metadata": {"name": "free"}}))));
     let class = json!({"metadata": {"name": "later"}, "volumeBindingMode": "WaitForFirstConsumer"});
-    all.classes.put(Class::of(&object(class)));
+    all.classes.put(Class::of(decoded(class)));
     cluster
 }
 
@@ -61,12 +57,12 @@ fn using(name: &str, claims: &[&str]) -> Pod {
     pod(name, json!({"priority": 1, "volumes": volumes.collect::<Vec<_>>()}))
 }
 
-/// Where it goes, or why it does not.
+/// The node, or why the pod is unschedulable.
 fn said(cluster: &mut Cluster, pod: &Pod) -> String {
-    let mut turn = Turn::default();
-    match place(cluster, pod, &Manner::default(), &mut turn) {
-        Placement::On(node) => format!("on {node}"),
-        Placement::Nowhere(refusal) => refusal.words(None),
+    let mut rotation = Rotation::default();
+    match schedule_pod(cluster, pod, &Scoring::default(), &mut rotation) {
+        ScheduleResult::Node(node) => format!("on {node}"),
+        ScheduleResult::Unschedulable(fit_error) => fit_error.message(None),
     }
 }
 
@@ -98,19 +94,21 @@ fn a_volume_may_say_where_it_is_by_its_labels() {
     let mut cluster = cluster();
     for (name, zone) in [("a", Some("x")), ("b", Some("y")), ("c", None)] {
         let mut node = node(name, "x");
-        node.labels.extend(zone.map(|zone| (ZONE.to_owned(), zone.to_owned())));
+        if let Some(zone) = zone {
+            set_label(&mut node, ZONE, zone);
+        }
         cluster.put_node(node);
     }
     let taken = |cluster: &mut Cluster, names: &[&str]| {
         let taint = json!({"unschedulable": true});
         for name in names {
             let mut node = node_with(name, "x", taint.clone());
-            node.labels = cluster.named(name).unwrap().2.labels.clone();
+            node.labels = cluster.node_named(name).unwrap().2.labels.clone();
             cluster.put_node(node);
         }
     };
     let labelled = |key: &str, zone: &str| {
-        Volume::of(&object(json!({"metadata": {"name": "free", "labels": {key: zone}}})))
+        Volume::of(decoded(json!({"metadata": {"name": "free", "labels": {key: zone}}})))
     };
     let uses = using("p", &["anywhere"]);
     let all = cluster.volumes_mut();
@@ -134,15 +132,16 @@ fn a_claim_of_one_pod_is_one_pods() {
         "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
     let second = using("second", &["alone"]);
     assert_eq!(said(&mut cluster, &second), format!("0/3 nodes are available: 3 {taken}."));
-    // Who outranks it gets the claim.
+    // A pod of higher priority preempts it and gets the claim.
     let mut high = using("high", &["alone"]);
-    Arc::make_mut(&mut high.wants).priority = 9;
-    let Placement::Nowhere(refusal) = place(&mut cluster, &high, &Manner::default(), &mut Turn::default())
+    Arc::make_mut(&mut high.spec).priority = 9;
+    let ScheduleResult::Unschedulable(fit_error) =
+        schedule_pod(&mut cluster, &high, &Scoring::default(), &mut Rotation::default())
     else {
         panic!("it fits")
     };
-    let found = find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
-    assert!(matches!(found, Room::Victims(found) if found.victims[0].name == "first"));
+    let found = find(&mut cluster, &high, &fit_error, &Budgets::default(), &mut Rotation::default());
+    assert!(matches!(found, PreemptionResult::Victims(found) if found.victims[0].name == "first"));
     cluster.remove_pod("first");
     assert!(said(&mut cluster, &second).starts_with("on "));
 }

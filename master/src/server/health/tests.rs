@@ -1,4 +1,4 @@
-//! A look that takes a while, and one that never ends.
+//! Tests of slow checks and of checks that never end.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use axum::body::{Body, to_bytes};
@@ -20,8 +20,11 @@ async fn a_store_is_waited_for_and_not_for_ever() {
         tokio::time::timeout(LOOK_TIMEOUT / 2, std::future::pending::<()>()).await.unwrap_err();
         Ok(())
     });
-    assert_eq!(ready(slow).await, (200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n".to_owned()));
+    assert_eq!(
+        ready(slow).await,
+        (200, "[+]ping ok\n[+]log ok\n[+]etcd ok\nreadyz check passed\n".to_owned())
+    );
     let hung = Checks::new().ready_when("etcd", std::future::pending);
-    let expected = "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n";
+    let expected = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nreadyz check failed\n";
     assert_eq!(ready(hung).await, (500, expected.to_owned()));
 }

@@ -1,4 +1,4 @@
-//! The index against the long way, and what a decision costs among very many pods.
+//! The index compared with a naive implementation, and the cost of decisions with many pods.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A change of what there is.
+/// A change of an object.
 #[derive(Clone, Debug)]
 enum Step {
     Put(Kind, Value),
@@ -29,7 +29,7 @@ const ASKED: [Kind; 9] = [
     Kind::Slice,
 ];
 
-/// One thing that a pod says, which names one object.
+/// A pod field that references one object.
 fn saying() -> impl Strategy<Value = (&'static str, Value)> {
     (select(vec![0, 1, 2, 3, 4, 5, 6]), select(NAMES.to_vec())).prop_map(|(which, name)| match which {
         0 => ("volumes", json!({"name": "v", "secret": {"secretName": name}})),
@@ -52,7 +52,7 @@ fn pod() -> impl Strategy<Value = Value> {
                 "spec": {"nodeName": node, "serviceAccountName": account},
             });
             if mirrors {
-                pod["metadata"]["annotations"] = json!({names::MIRROR: "x"});
+                pod["metadata"]["annotations"] = json!({references::MIRROR: "x"});
             }
             for (list, one) in sayings {
                 if pod["spec"][list].is_null() {
@@ -104,7 +104,7 @@ fn object(kinds: Vec<Kind>) -> impl Strategy<Value = Object> {
     )
 }
 
-/// The long way: every object there is, word by word.
+/// Naive implementation: examines every object.
 fn slowly(objects: &[(Kind, Value)], node: &str, asked: &Object) -> bool {
     let is = |value: &Value, expected: &str| value.as_str().unwrap_or_default() == expected;
     let of = |kind: Kind| objects.iter().filter(move |(own, _)| *own == kind).map(|(_, object)| object);
@@ -117,7 +117,7 @@ fn slowly(objects: &[(Kind, Value)], node: &str, asked: &Object) -> bool {
         if kind == Kind::Pod {
             return is(&pod["metadata"]["name"], name);
         }
-        if pod["metadata"]["annotations"].get(names::MIRROR).is_some() {
+        if pod["metadata"]["annotations"].get(references::MIRROR).is_some() {
             return false;
         }
         let pod_name = pod["metadata"]["name"].as_str().unwrap();
@@ -177,7 +177,7 @@ fn own(kind: Kind, object: &Value) -> Object {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// However pods and volumes come, change and go, the index decides as the long way does, and nothing is left in the end.
+    /// The index agrees with the naive implementation after any changes, and is empty in the end.
     #[test]
     fn the_index_decides_as_the_long_way_does(
         steps in proptest::collection::vec(step(), 0..24),
@@ -204,12 +204,13 @@ proptest! {
         for (kind, object) in objects {
             index.remove(&own(kind, &object));
         }
-        let is_empty = index.nodes.is_empty() && index.given.is_empty() && index.volumes.is_empty() && index.of_claims.is_empty();
+        let is_empty = index.nodes.is_empty() && index.pinned.is_empty() && index.volumes.is_empty() && index.of_claims.is_empty();
         prop_assert!(is_empty, "{:?}", index);
     }
 }
 
-/// An index of so many nodes with thirty pods each, every other of which has a claim, with a volume of one shared secret.
+/// An index of nodes with thirty pods each; every other pod has a claim with a volume that uses one shared
+/// Secret.
 fn crowded(nodes: usize) -> Index {
     let mut index = Index::default();
     for number in 0..nodes * 30 {
@@ -249,17 +250,17 @@ fn a_decision_takes_as_many_steps_as_its_node_has_claims_and_no_more() {
         (of(Kind::Claim, "team-7", "web-7d4b9c6f5d-7"), true, 2),
         (of(Kind::Volume, "", "pv-7"), true, 3),
         (of(Kind::Secret, "kube-system", "storage"), true, 4),
-        // Fifteen claims, one volume each.
+        // Fifteen claims with one volume each.
         (of(Kind::Secret, "kube-system", "other"), false, 2 + 2 * 15),
         (of(Kind::ConfigMap, "kube-system", "other"), false, 2),
     ] {
         for index in [&few, &many] {
-            let looked = index.look("node-7", &asked);
+            let looked = index.lookup("node-7", &asked);
             assert!(looked.found == found && looked.steps <= most, "{asked:?}: {looked:?}");
         }
     }
     assert_eq!(
-        many.look("node-9999", &of(Kind::Secret, "team-7", "database")),
-        Looked { found: false, steps: 1 }
+        many.lookup("node-9999", &of(Kind::Secret, "team-7", "database")),
+        Lookup { found: false, steps: 1 }
     );
 }

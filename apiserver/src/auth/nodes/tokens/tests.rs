@@ -1,15 +1,15 @@
-//! Which tokens a node is given.
+//! Token requests of nodes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::json;
 
 use super::*;
 use crate::auth::rbac::Kind;
-use crate::store::{Draft, Memory};
+use crate::watch_cache::{Draft, WatchCache};
 
 #[test]
 fn a_node_gets_tokens_of_its_pods_for_what_they_use() {
-    let store = Memory::new(1);
+    let store = WatchCache::new(1);
     let put = |resource: &str, object: Value| {
         store.put(resource, &Draft::new(object.as_object().unwrap(), &[].into()));
     };

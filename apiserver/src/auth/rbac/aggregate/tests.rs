@@ -1,18 +1,18 @@
-//! What aggregated roles are made of.
+//! Aggregated roles.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use serde_json::json;
 
 use super::*;
 
-/// A role of one rule on that resource, with that label.
+/// A role with one rule and this label.
 fn plain(name: &str, label: &str, resource: &str) -> Map<String, Value> {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}]);
     let role = json!({"metadata": {"name": name, "labels": {label: "true"}}, "rules": rules});
     role.as_object().unwrap().clone()
 }
 
-/// A role of those with that label, and with a label of its own.
+/// An aggregated role with its own label.
 fn of_others(name: &str, label: &str, selector: Value) -> Map<String, Value> {
     let rule = json!({"clusterRoleSelectors": [selector]});
     let role = json!({"metadata": {"name": name, "labels": {label: "true"}}, "aggregationRule": rule, "rules": null});
@@ -24,7 +24,7 @@ fn shown(roles: &[Map<String, Value>]) -> Vec<String> {
         let resources: Vec<&str> = rules.iter().map(|rule| rule.resources[0].as_str()).collect();
         format!("{name}: {}", resources.join(" "))
     };
-    unsettled(roles).iter().map(shown).collect()
+    outdated(roles).iter().map(shown).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn rules_come_from_every_selected_role_through_others_too() {
         plain("other", "y", "nodes"),
     ];
     assert_eq!(shown(&roles), ["admin: secrets pods roles", "edit: secrets pods"]);
-    for (name, rules) in unsettled(&roles) {
+    for (name, rules) in outdated(&roles) {
         let role = roles.iter_mut().find(|role| text(role, "name") == name).unwrap();
         role.insert("rules".to_owned(), rules.iter().map(Rule::json).collect());
     }

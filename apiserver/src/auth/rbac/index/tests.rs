@@ -1,4 +1,4 @@
-//! Decisions: those of a table, those of a slow and obviously right way, and what they cost.
+//! Decisions of the index: from a table, compared with a naive implementation, and their cost.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::{Duration, Instant};
@@ -115,7 +115,7 @@ fn what_makes_no_sense_gives_nothing() {
     }
 }
 
-/// One write or deletion of a role or a binding.
+/// A write or delete of a role or binding.
 #[derive(Clone, Debug)]
 enum Step {
     Put(Kind, Map<String, Value>),
@@ -126,7 +126,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     select(Kind::ALL.to_vec())
 }
 
-/// The namespace of an object of that kind.
+/// Namespace of an object of that kind.
 fn namespace_of(kind: Kind, namespace: &str) -> String {
     let is_local = matches!(kind, Kind::Role | Kind::RoleBinding);
     if is_local { namespace.to_owned() } else { String::new() }
@@ -198,7 +198,7 @@ fn asked() -> impl Strategy<Value = Attributes> {
         .prop_map(|(verb, on)| Attributes { verb: verb.to_owned(), on })
 }
 
-/// The long way: every binding, every subject, every rule, word by word.
+/// Naive implementation: examines every binding, subject and rule.
 fn slowly(objects: &[(Kind, Map<String, Value>)], who: &Identity, asked: &Attributes) -> bool {
     let words = |rule: &Value, field: &str| -> Vec<String> {
         rule[field].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
@@ -261,7 +261,7 @@ fn slowly(objects: &[(Kind, Map<String, Value>)], who: &Identity, asked: &Attrib
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// However roles and bindings come and go, the index decides as the long way does.
+    /// The index agrees with the naive implementation after any changes.
     #[test]
     fn the_index_decides_as_the_long_way_does(
         steps in proptest::collection::vec(step(), 0..16),
@@ -291,7 +291,7 @@ proptest! {
     }
 }
 
-/// An index of so many roles and five times as many bindings; each user has five of them in namespaces of his own.
+/// An index of roles with five times as many bindings; each user has five of them in own namespaces.
 fn crowded(roles: usize) -> Index {
     let mut index = Index::default();
     for number in 0..roles {
@@ -307,7 +307,7 @@ fn crowded(roles: usize) -> Index {
     index
 }
 
-/// The shortest of several times that a thousand decisions took: others use the processor too.
+/// The shortest of several measurements of a thousand decisions, as other processes use the CPU, too.
 fn thousand_decisions(index: &Index) -> Duration {
     let who = Identity::authenticated("u7", ["dev".to_owned(), "ops".to_owned()]);
     let (allowed, denied) = (get("pods", "n3"), get("secrets", "n3"));

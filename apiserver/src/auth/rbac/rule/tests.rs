@@ -1,9 +1,9 @@
-//! What rules allow, hold and say.
+//! What rules allow and cover, and how they are printed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
 
-/// `verbs groups resources names` of words with commas, the core group as `core`; or `verbs /path,/path`.
+/// `verbs groups resources names`, comma-separated, with `core` for the core group; or `verbs /path,/path`.
 fn rule(text: &str) -> Rule {
     let words: Vec<&str> = text.split(' ').collect();
     let list = |at: usize| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Whom bootstrap tokens name.
+//! Bootstrap token authentication.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use super::*;
 const ID: &str = "abcdef";
 const SECRET: &str = "0123456789abcdef";
 
-/// A Secret that holds, with one key changed; an empty value takes the key away.
+/// A valid Secret with one key changed; an empty value removes the key.
 fn secret(key: &str, value: &str) -> Map<String, Value> {
     let mut data = vec![
         ("token-id", ID),
@@ -37,20 +37,20 @@ fn a_token_holds_when_everything_about_it_does() {
         identity.groups,
         ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"]
     );
-    assert_eq!(check(None, ID, SECRET, now), Err(Refused::Unknown));
+    assert_eq!(check(None, ID, SECRET, now), Err(TokenError::Unknown));
     for (key, value, expected) in [
         ("token-secret", "another", ""),
         ("token-secret", "", ""),
         ("token-id", "another", ""),
         ("expiration", "2025-12-31T00:00:00Z", "has expired"),
         ("expiration", "soon", "has expired"),
-        ("usage-bootstrap-authentication", "", "not for authentication"),
-        ("auth-extra-groups", "system:masters", "begin with system:bootstrappers:"),
-        ("auth-extra-groups", "system:bootstrappers:", "begin with system:bootstrappers:"),
+        ("usage-bootstrap-authentication", "", "cannot be used for authentication"),
+        ("auth-extra-groups", "system:masters", "must start with system:bootstrappers:"),
+        ("auth-extra-groups", "system:bootstrappers:", "must start with system:bootstrappers:"),
     ] {
         match check(Some(&secret(key, value)), ID, SECRET, now) {
-            Err(Refused::Unknown) => assert_eq!(expected, "", "{key}={value}"),
-            Err(Refused::Over(why)) => {
+            Err(TokenError::Unknown) => assert_eq!(expected, "", "{key}={value}"),
+            Err(TokenError::Invalid(why)) => {
                 assert!(!expected.is_empty() && why.contains(expected), "{key}={value}: {why}");
             }
             Ok(identity) => panic!("{key}={value}: {identity:?}"),
@@ -59,7 +59,7 @@ fn a_token_holds_when_everything_about_it_does() {
     assert!(check(Some(&secret("expiration", "")), ID, SECRET, now).is_ok(), "one without an end");
     let expired = secret("expiration", "2025-12-31T00:00:00Z");
     let guessed = check(Some(&expired), ID, "0000000000000000", now);
-    assert_eq!(guessed, Err(Refused::Unknown), "nothing is told to whoever only knows the name");
+    assert_eq!(guessed, Err(TokenError::Unknown), "nothing is told to whoever only knows the name");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tokens of one's own and all others.
+//! Own and foreign tokens.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -42,7 +42,7 @@ fn nothing_in_a_token_can_be_changed() {
         assert_eq!(signer.verify(&forged), None, "{header} {claims}");
     }
     assert_eq!(signer.verify(&format!("{token}.{}", parts[2])), None);
-    assert_eq!(signer.verify(&"a".repeat(MOST_BYTES + 1)), None);
+    assert_eq!(signer.verify(&"a".repeat(MAX_BYTES + 1)), None);
 }
 
 #[test]

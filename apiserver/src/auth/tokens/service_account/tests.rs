@@ -1,4 +1,4 @@
-//! Tokens hold as long as what they are of.
+//! Validity of service-account tokens.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -17,6 +17,7 @@ fn claims() -> Claims {
         node: None,
         id: "id".to_owned(),
         issued: 1000,
+        not_before: 1000,
         expires: 2000,
     }
 }
@@ -46,6 +47,9 @@ fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
     for (claims, now, there, expected) in [
         (claims(), 1500, "web", ""),
         (claims(), 900, "web", "not valid yet"),
+        (Claims { not_before: 1600, ..claims() }, 1500, "web", "not valid yet"),
+        (Claims { not_before: 1600, ..claims() }, 1550, "web", ""),
+        (Claims { not_before: 0, ..claims() }, 900, "web", "not valid yet"),
         (claims(), 2030, "web", ""),
         (claims(), 2060, "web", "expired"),
         (claims(), 1500, "", "service account \"web\""),
@@ -62,8 +66,8 @@ fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
         let find = |_: &str, _: &str, name: &str| {
             let found = there.split(' ').find_map(|word| word.strip_prefix(name))?;
             let uid = if found == "=other" { "another".to_owned() } else { format!("uid-{name}") };
-            let doomed = (found == "-doomed").then(|| Timestamp::from_second(1000).unwrap());
-            Some(Found { uid, doomed })
+            let deleted_at = (found == "-doomed").then(|| Timestamp::from_second(1000).unwrap());
+            Some(Found { uid, deleted_at })
         };
         let checked = check(&claims, Timestamp::from_second(now).unwrap(), find);
         match expected {
@@ -76,7 +80,7 @@ fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
 #[test]
 fn a_token_names_its_account_and_its_pod() {
     let claims = Claims { pod: bound("p"), ..claims() };
-    let find = |_: &str, _: &str, name: &str| Some(Found { uid: format!("uid-{name}"), doomed: None });
+    let find = |_: &str, _: &str, name: &str| Some(Found { uid: format!("uid-{name}"), deleted_at: None });
     let identity = check(&claims, Timestamp::from_second(1500).unwrap(), find).unwrap();
     assert_eq!(
         (identity.user.as_str(), identity.uid.as_str()),

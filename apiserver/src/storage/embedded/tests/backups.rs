@@ -1,4 +1,4 @@
-//! A backup is one moment of a store that goes on, and a restored store is never taken for the one before.
+//! A backup is consistent, and a restored store is distinguishable from the original.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A disk in memory that fails, fills up and loses power on demand.
+//! An in-memory disk that fails, fills up and loses power on demand.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::super::{Embedded, tables};
 use crate::storage::transaction::FIRST_REVISION;
 use crate::storage::{Error as StoreError, Limits};
 
-/// Disks write so many bytes or none.
+/// Atomic write size.
 const SECTOR_BYTES: usize = 512;
 
-/// Clones share it.
+/// Clones share the disk.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     state: Arc<Mutex<State>>,
@@ -24,21 +24,21 @@ pub(super) struct Disk {
 
 #[derive(Debug)]
 struct State {
-    /// What programs see.
+    /// Content as programs see it.
     bytes: Vec<u8>,
-    /// What is there after the power was cut, but for some of `unsynced`.
+    /// Content after a power failure, except for parts of `unsynced`.
     safe: Vec<u8>,
-    /// What was written since the last sync, in order.
+    /// Writes since the last sync, in order.
     unsynced: Vec<Change>,
     fault: Option<Fault>,
-    /// Operations that may still succeed before the fault strikes.
+    /// Operations before the fault.
     countdown: usize,
-    /// It strikes once and is gone.
+    /// The fault occurs only once.
     once: bool,
     film: Option<Film>,
 }
 
-/// Pictures of what a power cut would leave, taken between operations.
+/// Samples of the content after a power failure, taken between operations.
 #[derive(Debug)]
 struct Film {
     chance: fastrand::Rng,
@@ -46,15 +46,15 @@ struct Film {
     cuts: Vec<Cut>,
 }
 
-/// What a power cut left.
+/// A sample.
 #[derive(Debug)]
 pub(super) struct Cut {
-    /// The last revision that somebody was told of before.
+    /// The last revision that was acknowledged before.
     pub(super) told: u64,
     pub(super) disk: Disk,
 }
 
-/// One operation in so many is followed by a power cut.
+/// One in this many operations is followed by a power failure.
 const CUT_EVERY: u32 = 12;
 
 #[derive(Clone, Debug)]
@@ -63,28 +63,28 @@ enum Change {
     Len(usize),
 }
 
-/// What the disk refuses.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Writes, for want of room.
+    /// Writes fail because the disk is full.
     Full,
-    /// Growing, for want of room.
+    /// The file cannot grow because the disk is full.
     CannotGrow,
-    /// Waiting for the disk.
+    /// Syncs fail.
     Sync,
-    /// Everything.
+    /// All operations fail.
     Gone,
 }
 
 impl Disk {
-    /// One with an empty store.
+    /// A disk with an empty store.
     pub(super) fn with_store() -> Self {
         let disk = Self::holding(Vec::new());
         tables::create(disk.backend(), FIRST_REVISION, std::iter::empty()).unwrap();
         disk
     }
 
-    /// One with a file of these bytes.
+    /// A disk with this file.
     pub(super) fn holding(bytes: Vec<u8>) -> Self {
         let state = State {
             safe: bytes.clone(),
@@ -98,26 +98,26 @@ impl Disk {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Opens the store on it.
+    /// Opens the store.
     pub(super) fn open(&self) -> std::result::Result<Embedded, StoreError> {
         self.open_with(Limits::default())
     }
 
-    /// The same with a shorter log. What is late waits for a commit, so that nothing depends on the time.
+    /// With another log limit. Deferred writes wait for a commit, so that tests do not depend on time.
     pub(super) fn open_with(&self, limits: Limits) -> std::result::Result<Embedded, StoreError> {
         self.open_late_for(limits, Duration::MAX)
     }
 
-    /// The same, where nothing is late for longer than that.
+    /// As `open_with`, with a maximum delay of deferred writes.
     pub(super) fn open_late_for(
         &self,
         limits: Limits,
-        late_for: Duration,
+        defer_limit: Duration,
     ) -> std::result::Result<Embedded, StoreError> {
-        Embedded::start(Box::new(self.clone()), limits, late_for)
+        Embedded::start(Box::new(self.clone()), limits, defer_limit)
     }
 
-    /// What a process that is killed now leaves.
+    /// Content after the process is killed now.
     pub(super) fn after_kill(&self) -> Self {
         Self::holding(self.bytes())
     }
@@ -126,7 +126,7 @@ impl Disk {
         Box::new(self.clone())
     }
 
-    /// Forgets everything for these bytes, as a disk does that lies.
+    /// Replaces the content, as a lying disk does.
     pub(super) fn become_holding(&self, bytes: Vec<u8>) {
         self.lock().bytes = bytes;
     }
@@ -135,29 +135,29 @@ impl Disk {
         self.lock().bytes.clone()
     }
 
-    /// Lets so many more operations pass, then refuses until it is mended.
+    /// Fails permanently after this many operations.
     pub(super) fn fail(&self, fault: Fault, countdown: usize) {
         let mut state = self.lock();
         (state.fault, state.countdown, state.once) = (Some(fault), countdown, false);
     }
 
-    /// Lets so many more operations pass, then refuses one.
+    /// Fails once after this many operations.
     pub(super) fn fail_once(&self, fault: Fault, countdown: usize) {
         self.fail(fault, countdown);
         self.lock().once = true;
     }
 
-    pub(super) fn mend(&self) {
+    pub(super) fn reopen_only(&self) {
         self.lock().fault = None;
     }
 
-    /// Looks now and then at what a power cut would leave; `told` says which revision somebody was told of.
+    /// Samples power failures; `told` is the last acknowledged revision.
     pub(super) fn film(&self, seed: u64, told: Arc<AtomicU64>) {
         let chance = fastrand::Rng::with_seed(seed);
         self.lock().film = Some(Film { chance, told, cuts: Vec::new() });
     }
 
-    /// What the power cuts left.
+    /// The samples.
     pub(super) fn cuts(&self) -> Vec<Cut> {
         self.lock().film.take().unwrap().cuts
     }
@@ -167,7 +167,7 @@ impl Disk {
     }
 }
 
-/// Sectors reach the disk each for itself; one beyond its end takes the length along.
+/// Writes a random subset of sectors; one beyond the end extends the file.
 fn write_some(safe: &mut Vec<u8>, offset: usize, data: &[u8], chance: &mut fastrand::Rng) {
     let all = chance.bool();
     for (number, sector) in data.chunks(SECTOR_BYTES).enumerate() {
@@ -183,7 +183,7 @@ fn write_some(safe: &mut Vec<u8>, offset: usize, data: &[u8], chance: &mut fastr
 }
 
 impl State {
-    /// Everything synced, and of the rest what chance lets through.
+    /// The synced content, and a random subset of the rest.
     fn after_power_cut(&self, chance: &mut fastrand::Rng) -> Disk {
         let mut safe = self.safe.clone();
         for change in &self.unsynced {
@@ -279,7 +279,7 @@ impl Medium for Disk {
         Ok(self.backend())
     }
 
-    fn look(&self) -> Result<Box<dyn StorageBackend>> {
+    fn open_read_only(&self) -> Result<Box<dyn StorageBackend>> {
         Ok(self.backend())
     }
 }

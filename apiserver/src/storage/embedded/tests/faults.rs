@@ -1,4 +1,4 @@
-//! A disk that is full or fails costs the commits that hit it, and what was said of them is true.
+//! A full or failing disk affects only the commits that hit it, and the reported outcomes are true.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::disk::{Disk, Fault};
 use crate::storage::tests::contract::{committed, next, put, values};
 use crate::storage::{Advice, Error, Expected, Outcome, Store, Transaction};
 
-/// More operations than one commit and one opening take.
+/// More operations than a commit and a reopen take.
 const OPERATIONS: usize = 60;
 
 #[tokio::test]
@@ -20,11 +20,11 @@ async fn a_full_disk_is_an_error_of_that_commit() {
     for _ in 0..3 {
         let error = store.commit(Transaction::create("/b", Bytes::new())).await.unwrap_err();
         assert!(matches!(error, Error::Full { .. }), "{error}");
-        assert!(error.to_string().contains("deleting objects needs room as well"), "{error}");
+        assert!(error.to_string().contains("or delete objects"), "{error}");
         assert_eq!(error.advice(), Advice::MakeRoom);
-        assert!(error.to_string().contains("/a/disk/in/memory: no room"), "{error}");
+        assert!(error.to_string().contains("/a/disk/in/memory: the disk is full"), "{error}");
     }
-    disk.mend();
+    disk.reopen_only();
     assert_eq!(values(&store, "/").await, ["/a=one"]);
     assert_eq!(put(&store, "/b", "two").await, first + 1);
 }
@@ -39,7 +39,7 @@ async fn a_file_that_cannot_grow_still_takes_what_fits() {
     let error = store.commit(Transaction::create("/b", big.clone())).await.unwrap_err();
     assert!(matches!(error, Error::Full { .. }), "{error}");
     put(&store, "/a", "two").await;
-    disk.mend();
+    disk.reopen_only();
     committed(store.commit(Transaction::create("/b", big)).await);
 }
 
@@ -52,7 +52,7 @@ async fn whatever_fails_and_whenever_nobody_is_told_what_is_not_so() {
     }
 }
 
-/// One write for each operation that may fail, on one store that goes on.
+/// One write per operation that may fail, on one store.
 async fn sweep(fault: Fault, once: bool) {
     let disk = Disk::with_store();
     let store = disk.open().unwrap();
@@ -67,7 +67,7 @@ async fn sweep(fault: Fault, once: bool) {
             disk.fail(fault, countdown);
         }
         let outcome = store.commit(Transaction::create(&key, key.clone().into())).await;
-        disk.mend();
+        disk.reopen_only();
         let there = store.get(&key).await.unwrap().entry;
         match &outcome {
             Ok(Outcome::Committed { revision }) => {
@@ -109,7 +109,7 @@ async fn a_disk_that_comes_back_is_read_again() {
     assert!(matches!(error.advice(), Advice::Retry | Advice::ReadAgain), "{error}");
     let error = store.get("/a").await.unwrap_err();
     assert_eq!(error.advice(), Advice::Retry, "{error}");
-    disk.mend();
+    disk.reopen_only();
     assert_eq!(values(&store, "/").await, ["/a=one"]);
     assert_eq!(store.get("/a").await.unwrap().revision, revision);
 }
@@ -124,7 +124,7 @@ async fn a_disk_that_forgets_is_not_believed() {
     let outcome = store.commit(Transaction::put("/a", Expected::Any, Bytes::new())).await;
     assert!(matches!(outcome, Err(Error::Unknown { .. })), "{outcome:?}");
     disk.become_holding(before);
-    disk.mend();
+    disk.reopen_only();
     let error = store.get("/a").await.unwrap_err();
     assert!(
         matches!(&error, Error::Damaged { reason, .. } if reason.contains("revision 1, and 2")),

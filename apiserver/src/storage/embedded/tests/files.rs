@@ -1,4 +1,4 @@
-//! What lies in the directory: whose it is, what survives, and which files are refused and left as they are.
+//! Files in the store directory: permissions, persistence, and rejected files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ async fn opening_again_finds_everything() {
     assert_eq!((store.revision().await.unwrap(), values(&store, "/").await), (revision, held));
     let entry = store.get("/1").await.unwrap().entry.unwrap();
     assert_eq!((entry.created, entry.modified), (3, 11));
-    // Watches go on where they were, over what happened before.
+    // Watches resume where they were.
     assert!(matches!(store.watch(4).await.err(), Some(Error::Compacted { asked: 4, oldest: 5 })));
     let mut watch = store.watch(5).await.unwrap();
     assert_eq!(put(&store, "/a", "x").await, revision + 1);
@@ -61,7 +61,7 @@ async fn one_process_has_it_at_a_time() {
     let error = Embedded::open(home.path(), Limits::default()).await.unwrap_err();
     assert!(matches!(&error, Error::Locked { directory } if directory == home.path()), "{error}");
     put(&store, "/a", "x").await;
-    // A watcher that is still about holds nothing.
+    // An open watcher does not keep the store.
     let _watch = store.watch(1).await.unwrap();
     drop(store);
     assert_eq!(values(&open(home.path()).await, "/").await, ["/a=x"]);
@@ -90,21 +90,21 @@ async fn a_file_that_is_taken_away_or_replaced_is_noticed() {
     let file = home.path().join("store.redb");
     let store = open(home.path()).await;
     put(&store, "/a", "x").await;
-    store.look().await.unwrap();
+    store.check_health().await.unwrap();
     let aside = home.path().join("aside");
     fs::rename(&file, &aside).unwrap();
-    let error = store.look().await.unwrap_err();
+    let error = store.check_health().await.unwrap_err();
     assert!(
         matches!(error, Error::Displaced { .. }) && error.to_string().contains("`master backup`"),
         "{error}"
     );
     fs::copy(&aside, &file).unwrap();
-    assert!(matches!(store.look().await, Err(Error::Displaced { .. })), "another file of that name");
+    assert!(matches!(store.check_health().await, Err(Error::Displaced { .. })), "another file of that name");
     fs::rename(&aside, &file).unwrap();
-    store.look().await.unwrap();
+    store.check_health().await.unwrap();
     fs::remove_file(&file).unwrap();
-    assert!(store.look().await.is_err());
-    // The way out.
+    assert!(store.check_health().await.is_err());
+    // The recovery procedure.
     let saved = home.path().join("saved");
     store.backup(&saved).await.unwrap();
     assert!(saved.exists());
@@ -184,7 +184,7 @@ async fn a_flipped_bit_is_found_or_harmless() {
     const HEAD_BYTES: usize = 320;
     let mut found = 0;
     for flip in 0..200 {
-        // Half of them where the file says of itself what it is.
+        // Half of the flips hit the file header.
         let end = if flip % 2 == 0 { HEAD_BYTES } else { good.len() };
         let (at, bit) = (chance.usize(..end), chance.u8(..8));
         let mut bytes = good.clone();
@@ -202,22 +202,22 @@ async fn a_flipped_bit_is_found_or_harmless() {
     assert!(found > 50, "{found}");
 }
 
-/// What may become of the file of a store that something else wrote to.
+/// Damage by another program.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
-    /// It ends early.
+    /// Truncated.
     Cut,
-    /// It goes on with something else.
+    /// Extended with random bytes.
     Longer,
-    /// A part of it is something else.
+    /// Partly overwritten with random bytes.
     Scribbled,
-    /// A part of it is empty, as after a disk that forgot a write.
+    /// Partly zeroed, as after a lost write.
     Zeroed,
-    /// A part of it is another part.
+    /// Partly overwritten with another part.
     Misplaced,
 }
 
-/// Does it at a place and a length that chance says.
+/// Applies damage at a random place.
 fn damaged(good: &[u8], damage: Damage, chance: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = good.to_vec();
     let at = chance.usize(..bytes.len());
@@ -243,7 +243,7 @@ async fn whatever_is_done_to_the_file_nothing_wrong_is_read_from_it() {
     }
     put(&store, "/last", "x").await;
     let held = values(&store, "/").await;
-    // Killed: what it says of itself is put right when it is opened.
+    // After a kill, opening repairs the header.
     let good = disk.bytes();
     let used = good.iter().rposition(|byte| *byte != 0).unwrap();
     let mut found = 0;
@@ -251,7 +251,7 @@ async fn whatever_is_done_to_the_file_nothing_wrong_is_read_from_it() {
         let mut chance = fastrand::Rng::with_seed(seed);
         let all = [Damage::Cut, Damage::Longer, Damage::Scribbled, Damage::Zeroed, Damage::Misplaced];
         let damage = all[seed as usize % all.len()];
-        // Half of them where something is.
+        // Half of the damage hits used space.
         let (head, tail) = good.split_at(if chance.bool() { used } else { good.len() });
         let bytes = [damaged(head, damage, &mut chance).as_slice(), tail].concat();
         let hurt = Disk::holding(bytes.clone());
@@ -268,7 +268,7 @@ async fn whatever_is_done_to_the_file_nothing_wrong_is_read_from_it() {
     assert!(found > 40, "{found}");
 }
 
-/// Takes from a store what the first format does not have.
+/// Converts a store to format 1.
 fn in_first_format(disk: &Disk) -> redb::Database {
     let database = tables::open(disk.backend()).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -309,7 +309,7 @@ async fn a_newer_format_is_refused_and_left_alone() {
     let database = tables::open(disk.backend()).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction.open_table(tables::FACTS).unwrap().insert("format", 99).unwrap();
-    // Another format may have other tables.
+    // A future format may have other tables.
     transaction.delete_table(tables::LOG).unwrap();
     transaction.commit().unwrap();
     drop(database);
@@ -328,7 +328,8 @@ fn an_older_format_is_brought_up_step_by_step() {
         |transaction| Ok(transaction.open_table(NAMES)?.insert(4, "four").map(|_| ())?),
     ];
     let database = in_first_format(&Disk::with_store());
-    let format = || tables::standing(&redb::ReadableDatabase::begin_read(&database).unwrap()).unwrap().format;
+    let format =
+        || tables::file_state(&redb::ReadableDatabase::begin_read(&database).unwrap()).unwrap().format;
     assert!(tables::migrate_by(&database, 1, &all).is_err());
     assert_eq!(format(), 1, "all or nothing");
     tables::migrate_by(&database, 2, &all).unwrap();

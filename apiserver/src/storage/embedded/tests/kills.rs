@@ -1,4 +1,4 @@
-//! A process that is killed at any moment has lost nothing it was told of.
+//! A process killed at any moment loses no acknowledged write.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,23 +11,23 @@ use super::open;
 use crate::storage::Store;
 use crate::storage::tests::contract::{put, put_late};
 
-/// Kills in a normal run; `CORACLE_KILLS` raises it.
+/// Number of kills; `CORACLE_KILLS` raises it.
 const KILLS: usize = 50;
-/// Where the child writes; unset in the parent.
+/// Directory of the child process; unset in the parent.
 const DIRECTORY: &str = "CORACLE_KILLED_STORE";
 const CHILD: &str = "storage::embedded::tests::kills::a_child_writes_until_it_is_killed";
 const WRITERS: u64 = 6;
-/// From this one on, writers are content to be late but for every so many writes.
+/// Writers from this number on defer all but every sixteenth write.
 const FIRST_LATE: u64 = 4;
 const NOT_LATE_EVERY: u64 = 16;
 
-/// What was told since the last kill, after what was there then.
+/// Acknowledged writes since the last kill.
 #[derive(Default)]
 struct Told {
     /// Number and revision of each write, by writer.
     writes: BTreeMap<u64, Vec<(u64, u64)>>,
     newest: u64,
-    /// The newest revision of a write that was not late.
+    /// Newest revision of a durable write.
     newest_safe: u64,
 }
 
@@ -51,7 +51,7 @@ async fn what_was_told_outlives_the_process() {
     assert!(told.newest > kills as u64, "they did write");
 }
 
-/// The last word of a writer that was not late, or one after it, whole; its number and revision.
+/// Number and revision of a writer's last durable write, or of a complete later one.
 async fn check(store: &dyn Store, writer: u64, told: &Told, kill: usize) -> Option<(u64, u64)> {
     let writes = told.writes.get(&writer).map_or([].as_slice(), Vec::as_slice);
     let (number, revision) =
@@ -80,7 +80,7 @@ fn start(directory: &Path) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills it when it has told of so many writes, and hears what it said before it died.
+/// Kills the child after this many acknowledgements and reads its remaining output.
 fn read_until_killed(child: &mut Child, lines: usize, told: &mut Told) {
     let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut heard = 0;
@@ -95,8 +95,7 @@ fn read_until_killed(child: &mut Child, lines: usize, told: &mut Told) {
     }
 }
 
-/// Takes `told <writer> <number> <revision> .`, or `late` in its place, and says whether it was told; the harness says
-/// other things.
+/// Parses `told <writer> <number> <revision> .` or `late ...`; other output comes from the test harness.
 fn hear(line: &str, told: &mut Told) -> bool {
     let Some((how, words)) = line.strip_suffix(" .").and_then(|line| line.split_once(' ')) else {
         return false;
@@ -116,7 +115,7 @@ fn hear(line: &str, told: &mut Told) -> bool {
     how == "told"
 }
 
-/// Not a test of its own: the process that is killed.
+/// The child process, not a test of its own.
 #[tokio::test]
 async fn a_child_writes_until_it_is_killed() {
     let Some(directory) = env::var_os(DIRECTORY) else { return };
@@ -142,7 +141,7 @@ fn key(writer: u64) -> String {
     format!("/writers/{writer}")
 }
 
-/// Of different lengths, over one page and several.
+/// Values of various lengths, up to several pages.
 fn value(number: u64) -> String {
     format!("{number},").repeat(10 + (number % 7) as usize * 300)
 }

@@ -1,4 +1,4 @@
-//! What is answered before it is on the disk: the end of it may be lost, and nothing else.
+//! Deferred writes: only the latest ones may be lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::{sleep, timeout};
 
-use super::super::late::RESERVE;
+use super::super::deferred::RESERVE;
 use super::super::{Embedded, revision};
 use super::disk::{Disk, Fault};
 use super::{open, seeds};
@@ -18,7 +18,7 @@ use crate::storage::{Advice, Error, Expected, Limits, Outcome, Store, Transactio
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A store of two keys on a disk, and its revision.
+/// A store with two keys, and its revision.
 async fn two_keys(disk: &Disk, limits: Limits) -> (Embedded, u64) {
     let store = disk.open_with(limits).unwrap();
     put(&store, "/a", "0").await;
@@ -30,7 +30,7 @@ async fn two_keys(disk: &Disk, limits: Limits) -> (Embedded, u64) {
 async fn nothing_is_written_for_it_but_by_the_next_commit() {
     let disk = Disk::with_store();
     let (store, _) = two_keys(&disk, Limits::default()).await;
-    // The first one of all sets revisions aside.
+    // The first deferred write reserves revisions.
     put_late(&store, "/beat", "1").await;
     let before = disk.bytes();
     for n in 2..100 {
@@ -100,7 +100,7 @@ async fn no_revision_that_was_shown_is_given_again() {
     let mut watch = store.watch(now).await.unwrap();
     assert_eq!(put_late(&store, "/beat", "x").await, now + 1);
     assert_eq!(next(&mut watch).await.unwrap().revision, now + 1);
-    // One that was closed goes on where it was, as do its watches.
+    // A closed store continues at its revision, as do its watches.
     drop(store);
     let store = killed.open().unwrap();
     assert_eq!(store.revision().await.unwrap(), now + 1);
@@ -114,7 +114,7 @@ async fn a_restore_goes_on_after_all_that_was_shown() {
     put(&store, "/beat", "0").await;
     put_late(&store, "/beat", "1").await;
     let shown = put_late(&store, "/beat", "2").await;
-    // As a kill leaves it.
+    // The state after a kill.
     std::fs::create_dir(home.path().join("b")).unwrap();
     std::fs::copy(home.path().join("a/store.redb"), home.path().join("b/store.redb")).unwrap();
     assert!(revision(&home.path().join("b")).unwrap().unwrap() >= shown);
@@ -137,7 +137,7 @@ async fn what_is_written_once_stays_in_the_log_beside_many_heartbeats() {
         assert!(batch.revision > seen && &*batch.events[0].key == "/beat");
         seen = batch.revision;
     }
-    // Their values of before are gone, so whoever knows less of the log lists again.
+    // Previous values are gone, so watches from earlier revisions list again.
     store.compact(once).await.unwrap();
     assert!(
         matches!(store.watch(start).await.err(), Some(Error::Compacted { oldest, .. }) if oldest == once)
@@ -174,7 +174,7 @@ async fn a_disk_that_fails_costs_none_of_it_while_the_process_lives() {
     }
 }
 
-/// A late write and one that is not, for each operation that may fail, on one store that goes on.
+/// A deferred and a durable write per operation that may fail, on one store.
 async fn sweep(fault: Fault, once: bool) {
     const OPERATIONS: usize = 60;
     let disk = Disk::with_store();
@@ -186,7 +186,7 @@ async fn sweep(fault: Fault, once: bool) {
         let beat = Transaction::put("/beat", Expected::Any, countdown.to_string().into());
         let key = format!("/{countdown:02}");
         if countdown % 2 == 0 {
-            // Beside the one below, it is before the fault.
+            // Together with the next write, it precedes the fault.
             last = put_late(&store, "/beat", "before").await;
         }
         if once {
@@ -195,10 +195,10 @@ async fn sweep(fault: Fault, once: bool) {
             disk.fail(fault, countdown)
         };
         let outcomes = [
-            ("/beat", store.commit_late(beat).await),
+            ("/beat", store.commit_deferred(beat).await),
             (key.as_str(), store.commit(Transaction::create(&key, Bytes::new())).await),
         ];
-        disk.mend();
+        disk.reopen_only();
         let is_told = |key: &str| outcomes.iter().any(|(of, outcome)| *of == key && outcome.is_ok());
         for (key, outcome) in &outcomes {
             match outcome {
@@ -241,7 +241,7 @@ async fn sweep(fault: Fault, once: bool) {
     assert_eq!(values(&disk.open().unwrap(), "/").await, held, "{fault:?}, once: {once}");
 }
 
-/// Late and not, as a history: the state at a revision is what the first so many steps make.
+/// A history of deferred and durable writes: the state at a revision results from its first steps.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     key: u64,
@@ -286,7 +286,7 @@ async fn after_a_power_cut_the_store_is_what_it_was_at_one_revision() {
     }
 }
 
-/// The revision of each step is two more than its place.
+/// A step's revision is its index plus two.
 async fn check(disk: &Disk, told: u64, steps: &[Step], seed: u64) {
     let store = disk.open().unwrap();
     let revision = store.revision().await.unwrap();
@@ -297,7 +297,7 @@ async fn check(disk: &Disk, told: u64, steps: &[Step], seed: u64) {
     let at = (safe..=(done + 1).min(steps.len())).find(|at| state(&steps[..*at]) == held);
     let at = at.unwrap_or_else(|| panic!("seed {seed}: told {told}, it is at no revision: {held:?}"));
     if at < done {
-        // Whoever saw what is lost is told so.
+        // Watches from lost revisions get an error.
         let mut watch = store.watch(told).await.err();
         assert!(matches!(watch.take(), Some(Error::Compacted { .. })), "seed {seed}: {told}");
     }

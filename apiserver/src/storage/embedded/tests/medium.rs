@@ -1,4 +1,4 @@
-//! A look at a file changes nothing of it, whatever is written meanwhile.
+//! Inspecting a file does not modify it.
 
 use proptest::prelude::*;
 use redb::StorageBackend;

@@ -1,4 +1,4 @@
-//! What is true of the store in a file, beside the contract of every store.
+//! Tests of the embedded store beyond the contract.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod backups;
@@ -48,13 +48,13 @@ proptest! {
 async fn a_commit_that_nobody_waits_for_happens_in_its_order() {
     let store = Disk::with_store().open().unwrap();
     let impatient = store.commit(Transaction::create("/a", Bytes::new()));
-    // Given up at once, whether or not the writer was quicker.
+    // Cancelled at once, whether or not the writer was faster.
     drop(impatient.now_or_never());
     assert_eq!(contract::put(&store, "/b", "x").await, 3);
     assert_eq!(contract::values(&store, "/").await, ["/a=", "/b=x"]);
 }
 
-/// Histories of power cuts in a normal run; `CORACLE_SEEDS` raises it.
+/// Number of power failure histories; `CORACLE_SEEDS` raises it.
 const SEEDS: u64 = 3;
 
 fn seeds() -> u64 {

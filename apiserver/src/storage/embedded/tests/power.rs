@@ -1,4 +1,4 @@
-//! The power fails at any moment: what was told is there, and nothing is half there.
+//! After a power failure at any moment all acknowledged writes exist, and none partially.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ async fn what_was_told_outlives_the_power() {
     }
 }
 
-/// Every revision has one state, so a store that opens at a revision is whole if it is in that state.
+/// Each revision determines the state, so a store is consistent if it has the state of its revision.
 async fn check(disk: &Disk, told: u64, seed: u64) {
     let store = disk.open().unwrap();
     let revision = store.revision().await.unwrap();

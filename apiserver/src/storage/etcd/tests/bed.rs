@@ -1,4 +1,4 @@
-//! An etcd of its own for a test: a process on free ports that goes with the value.
+//! An etcd process on free ports, stopped on drop.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use crate::storage::etcd::{Certificates, Endpoint, Etcd};
 use crate::storage::{Error, Limits};
 
-/// Values of the contract are larger than what etcd takes by itself.
+/// The contract uses values above etcd's default limit.
 const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// A running etcd; killed when it goes.
+/// A running etcd, killed on drop.
 pub(super) struct Server {
     pub(super) port: u16,
     scheme: &'static str,
@@ -23,15 +23,15 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// One that answers without TLS.
+    /// An etcd without TLS.
     pub(super) fn start() -> Self {
         Self::with_flags("http", tempfile::tempdir().unwrap(), Vec::new())
     }
 
-    /// One with flags more, whose files lie in that folder.
+    /// An etcd with additional flags, with its files in that folder.
     pub(super) fn with_flags(scheme: &'static str, folder: TempDir, flags: Vec<String>) -> Self {
         let mut server = Self { port: 0, scheme, folder, flags, child: None };
-        // Between the look for a port and its use somebody else may take it.
+        // Another process may take the port before etcd does.
         let started = (0..5).any(|_| {
             server.port = free_port();
             server.launch()
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// Starts it again where it was.
+    /// Restarts it on the same port.
     pub(super) fn restart(&mut self) {
         self.kill();
         assert!(self.launch(), "etcd does not start again");
@@ -74,7 +74,7 @@ impl Server {
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let is_ready = log.by_ref().any(|line| line.unwrap().contains("ready to serve client requests"));
         if is_ready {
-            // Whoever does not read on holds it up.
+            // An unread pipe would block etcd.
             std::thread::spawn(move || log.for_each(drop));
             self.child = Some(child);
         } else {
@@ -90,7 +90,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that nothing listens on.
+/// A free port.
 pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

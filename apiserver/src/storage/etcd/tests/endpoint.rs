@@ -1,4 +1,4 @@
-//! Texts that name an etcd.
+//! etcd URLs.
 
 use crate::storage::etcd::endpoint::{Certificates, Endpoint, configure};
 
@@ -29,7 +29,7 @@ fn urls_name_a_member_or_say_what_would() {
         "http://[::1",
     ] {
         let wanted = Endpoint::parse(text).unwrap_err();
-        assert!(wanted.contains("write one like https://"), "{text}: {wanted}");
+        assert!(wanted.contains("use one like https://"), "{text}: {wanted}");
     }
 }
 
@@ -43,9 +43,9 @@ fn certificates_that_cannot_be_used_are_told() {
     };
     let key = rcgen::KeyPair::generate().unwrap();
     let root = rcgen::CertificateParams::default().self_signed(&key).unwrap().pem();
-    check(None, None, "https needs the authority");
-    check(Some("no certificate"), None, "holds no certificate");
-    check(Some(&root), Some((&root, "no key")), "own key does not read");
+    check(None, None, "https requires the CA");
+    check(Some("no certificate"), None, "contains no certificate");
+    check(Some(&root), Some((&root, "no key")), "cannot parse the client key");
     let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
     check(Some(&root), Some((&root, &other)), "cannot be used");
 }

@@ -1,11 +1,11 @@
-//! Frames in any pieces, and how calls end.
+//! Frame decoding and call status.
 
 use bytes::Bytes;
 use http::HeaderMap;
 use proptest::prelude::*;
 use prost::Message as _;
 
-use crate::storage::etcd::grpc::{Frames, MAX_MESSAGE_BYTES, Misread, Status, frame};
+use crate::storage::etcd::grpc::{FrameError, Frames, MAX_MESSAGE_BYTES, Status, frame};
 use crate::storage::etcd::messages::{PutRequest, WatchResponse};
 
 proptest! {
@@ -38,14 +38,14 @@ proptest! {
 
 #[test]
 fn what_nobody_should_hold_is_not_read() {
-    let check = |head: [u8; 5], expected: Misread| {
+    let check = |head: [u8; 5], expected: FrameError| {
         let mut frames = Frames::default();
         frames.push(&head);
         assert_eq!(frames.next(), Err(expected));
     };
     let [a, b, c, d] = u32::try_from(MAX_MESSAGE_BYTES + 1).unwrap().to_be_bytes();
-    check([0, a, b, c, d], Misread::TooLarge(MAX_MESSAGE_BYTES + 1));
-    check([1, 0, 0, 0, 1], Misread::Compressed);
+    check([0, a, b, c, d], FrameError::TooLarge(MAX_MESSAGE_BYTES + 1));
+    check([1, 0, 0, 0, 1], FrameError::Compressed);
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! What is true of the store in an etcd, beside the contract of every store.
+//! Tests of the etcd store beyond the contract.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bed;
 mod endpoint;
-mod follow;
 mod grpc;
 mod real;
 mod translate;
+mod watcher;

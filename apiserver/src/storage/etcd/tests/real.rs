@@ -13,7 +13,7 @@ use crate::storage::{Error, Expected, Limits, Outcome, Store, Transaction};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_keeps_the_contract() {
-    // Each case has an etcd of its own; the one before it goes when the next one comes.
+    // Each case has its own etcd, which ends when the next one starts.
     let server = Mutex::new(None);
     contract::contract(async |limits: Limits| {
         let fresh = Server::start();
@@ -40,7 +40,7 @@ async fn an_etcd_of_another_program_is_left_as_it_is() {
     assert!(matches!(open().await.unwrap_err(), Error::Newer { found: 2, known: 1, .. }));
     write("paper").await;
     assert!(matches!(open().await.unwrap_err(), Error::Damaged { .. }));
-    // What a stock server would have left.
+    // The state that a stock server would leave.
     let removed = committed(store.commit(Transaction::delete("\0coracle/format", Expected::Any)).await);
     let error = open().await.unwrap_err();
     assert!(error.to_string().contains("another program wrote"), "{error}");
@@ -111,7 +111,7 @@ async fn what_nobody_looked_at_for_a_round_is_forgotten() {
     assert_eq!(now, last + 1);
     assert!(matches!(store.watch(1).await.err(), Some(Error::Compacted { .. })));
     assert!(store.watch(last).await.is_ok());
-    // Another master on the same etcd hears of it from etcd.
+    // Another control-plane instance gets the event from etcd.
     let other = server.open(Limits::default()).await.unwrap();
     let mut watch = other.watch(1).await.unwrap();
     assert!(matches!(next(&mut watch).await, Err(Error::Compacted { .. })));
@@ -151,7 +151,7 @@ async fn a_full_etcd_says_so_and_goes_on_reading() {
     let flags = vec!["--quota-backend-bytes=2000000".to_owned()];
     let server = Server::with_flags("http", tempfile::tempdir().unwrap(), flags);
     let store = server.open(Limits::default()).await.unwrap();
-    // An etcd measures itself now and then: how much fits beyond its quota until then is its own affair.
+    // etcd checks its size periodically, so it may exceed its quota for a while.
     let fill = async || {
         for n in 0..1000 {
             let value = Bytes::from(vec![b'x'; 200_000]);
@@ -159,13 +159,16 @@ async fn a_full_etcd_says_so_and_goes_on_reading() {
         }
         Ok::<_, Error>(())
     };
-    store.look().await.unwrap();
+    store.check_health().await.unwrap();
     let error = fill().await.unwrap_err();
     assert!(matches!(error, Error::Quota { .. }), "{error}");
     for words in ["--quota-backend-bytes", "etcdctl defrag", "etcdctl alarm disarm"] {
         assert!(error.to_string().contains(words), "{error}");
     }
-    assert!(matches!(store.look().await, Err(Error::Quota { .. })), "whoever asks is told without a write");
+    assert!(
+        matches!(store.check_health().await, Err(Error::Quota { .. })),
+        "whoever asks is told without a write"
+    );
     assert!(store.get("/0").await.unwrap().entry.is_some());
 }
 
@@ -207,7 +210,7 @@ async fn etcd_is_spoken_to_over_tls_with_a_certificate_alone() {
     }
 }
 
-/// An authority for the certificates of one test.
+/// A CA for one test.
 struct Authority {
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     pem: String,

@@ -1,11 +1,11 @@
-//! A transaction in etcd's terms, and what is made of its answers when one of them was lost.
+//! Transactions and their outcomes, also after a lost response.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::storage::etcd::messages::{Header, KeyValue, RangeResponse, ResponseOp, TxnResponse};
-use crate::storage::etcd::translate::{Settled, bounds, happens_once, outcome, request};
+use crate::storage::etcd::translate::{CommitResult, bounds, is_idempotent, outcome, request};
 use crate::storage::{Compare, Expected, Outcome, Transaction, Write};
 
 fn answer(succeeded: bool, revision: i64, current: &[Option<(&'static str, i64)>]) -> TxnResponse {
@@ -36,8 +36,9 @@ fn a_lost_answer_is_settled_by_what_is_there() {
         writes: ["/a", "/b"].map(|key| Write::Put { key: key.into(), value: "mine".into() }).to_vec(),
     };
     let delete = Transaction::delete("/a", Expected::Modified(5));
-    let known = |revision| Settled::Known(Outcome::Committed { revision });
-    let is_conflict = |settled: &Settled| matches!(settled, Settled::Known(Outcome::Conflict { .. }));
+    let known = |revision| CommitResult::Known(Outcome::Committed { revision });
+    let is_conflict =
+        |settled: &CommitResult| matches!(settled, CommitResult::Known(Outcome::Conflict { .. }));
     for (name, transaction, answer, is_retry, expected) in [
         ("it happened now", &update, answer(true, 7, &[]), true, Some(known(7))),
         ("it had happened", &update, answer(false, 9, &[Some(("mine", 7))]), true, Some(known(7))),
@@ -46,9 +47,9 @@ fn a_lost_answer_is_settled_by_what_is_there() {
             &update,
             answer(false, 9, &[Some(("other", 8))]),
             true,
-            Some(Settled::Unclear),
+            Some(CommitResult::Unclear),
         ),
-        ("it is gone", &update, answer(false, 9, &[None]), true, Some(Settled::Unclear)),
+        ("it is gone", &update, answer(false, 9, &[None]), true, Some(CommitResult::Unclear)),
         ("a first try is refused", &update, answer(false, 9, &[Some(("mine", 7))]), false, None),
         (
             "all of it had happened",
@@ -62,10 +63,10 @@ fn a_lost_answer_is_settled_by_what_is_there() {
             &both,
             answer(false, 9, &[Some(("mine", 7)), Some(("mine", 8))]),
             true,
-            Some(Settled::Unclear),
+            Some(CommitResult::Unclear),
         ),
-        ("who deleted it?", &delete, answer(false, 9, &[None]), true, Some(Settled::Unclear)),
-        ("nothing was told", &update, answer(false, 9, &[]), true, Some(Settled::Unclear)),
+        ("who deleted it?", &delete, answer(false, 9, &[None]), true, Some(CommitResult::Unclear)),
+        ("nothing was told", &update, answer(false, 9, &[]), true, Some(CommitResult::Unclear)),
     ] {
         let settled = outcome(transaction, answer, is_retry);
         match expected {
@@ -90,13 +91,13 @@ fn only_what_expects_what_it_replaces_is_tried_again() {
         (unguarded, false),
         (Transaction::default(), true),
     ] {
-        assert_eq!(happens_once(&transaction), expected, "{transaction:?}");
+        assert_eq!(is_idempotent(&transaction), expected, "{transaction:?}");
     }
 }
 
 #[test]
 fn a_compare_with_what_is_not_there_is_said_aloud() {
-    // Zero is left out of a message unless it is one of several choices, and etcd takes a missing choice for no compare.
+    // Protobuf omits zero except in a oneof, and etcd ignores a compare without a target.
     let asked = request(&put("/a", Expected::Absent, "x"));
     assert_eq!(asked.compare[0].mod_revision, Some(0));
     assert_eq!((asked.success.len(), asked.failure.len()), (1, 1));

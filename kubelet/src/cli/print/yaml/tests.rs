@@ -1,4 +1,4 @@
-//! YAML that is read back as what it was made from.
+//! YAML output that parses to the original value.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn tree() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_is_written_is_read_back(inner in tree()) {
-        // A map at the top, as every object is; a key that looks like a merge would be one.
+        // Wrapped in a map, like every object, because a top-level key such as `<<` would be read as a merge.
         let object = json!({"value": inner});
         let text = document(&object);
         let read = api::decode::value(text.as_bytes());

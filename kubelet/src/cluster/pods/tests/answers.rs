@@ -1,30 +1,30 @@
-//! What becomes of the rest where a server fails at one thing.
+//! One failing request does not affect the other pods.
 
 use tokio::sync::Notify;
 
-use super::super::ask::Asker;
-use super::super::mirrors::Mirrors;
-use super::super::reflect::Reflector;
-use super::super::{Settings, Shared, State, follow_api_service, follow_object, start};
+use super::super::mirror_client::MirrorClient;
+use super::super::mirror_pods::MirrorPods;
+use super::super::token_manager::TokenManager;
+use super::super::{Settings, Shared, State, start, watch_api_service, watch_object};
 use super::*;
 use crate::cluster::tests::fake::Fake;
 use crate::desired::{Desired, DesiredPod, SourceKind};
-use crate::identity::Voice;
+use crate::identity::EventReporter;
 use crate::report::Outbox;
 
-/// A node that the master has given these, and that knows nothing of what they refer to.
+/// State with these pods assigned, and without the objects that they refer to.
 fn shared(pods: &[Value]) -> Arc<Shared> {
-    let mut book = Book::new("n1");
-    book.hear(all(pods, 100));
-    book.confirm("node-1");
-    let mut shelf = Shelf::default();
-    shelf.tokens.follow(book.at_work());
-    let state = State { book, shelf, mirrors: Mirrors::default(), touched: [].into() };
-    Arc::new(Shared { state: state.into(), changed: watch::channel(()).0, list_anew: Notify::new() })
+    let mut pod_store = PodStore::new("n1");
+    pod_store.apply(all(pods, 100));
+    pod_store.confirm("node-1");
+    let mut reference_cache = ReferenceCache::default();
+    reference_cache.tokens.set_pods(pod_store.active_pods());
+    let state = State { pod_store, reference_cache, mirror_pods: MirrorPods::default(), dirty: [].into() };
+    Arc::new(Shared { state: state.into(), changed: watch::channel(()).0, relist: Notify::new() })
 }
 
-/// Waits until it is so.
-async fn until(shared: &Shared, is_so: impl Fn(&State) -> bool) {
+/// Waits until the state satisfies the condition.
+async fn time_until(shared: &Shared, is_so: impl Fn(&State) -> bool) {
     let mut changed = shared.changed.subscribe();
     while !is_so(&shared.lock()) {
         changed.changed().await.unwrap();
@@ -38,21 +38,21 @@ async fn a_token_that_the_server_fails_at_keeps_no_other_waiting() {
         with(pod(name, uid, 10), "/spec/volumes", json!([{"name": "v", "projected": {"sources": [token]}}]))
     };
     let (fake, api) = Fake::start().await;
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let shared = shared(&[asks("db", "u1"), asks("web", "u2")]);
     let given = json!({"status": {"token": "t"}});
     fake.says(500, None);
     fake.says(200, Some(given.clone()));
     fake.says(200, Some(given));
-    let asker = Asker { shared: shared.clone(), apis, outbox: Arc::new(Outbox::default()) };
-    let asking = tokio::spawn(asker.run());
-    until(&shared, |state| state.shelf.tokens.held().count() == 2).await;
+    let token_manager = TokenManager { shared: shared.clone(), apis, outbox: Arc::new(Outbox::default()) };
+    let asking = tokio::spawn(token_manager.run());
+    time_until(&shared, |state| state.reference_cache.tokens.held().count() == 2).await;
     let asked: Vec<Value> = fake.asked_with().into_iter().map(|(_, sent)| sent).collect();
     let names: Vec<&str> =
         asked.iter().map(|sent| sent["spec"]["boundObjectRef"]["name"].as_str().unwrap()).collect();
     assert_eq!(names[..2], ["db", "web"]);
     asking.abort();
-    drop(way);
+    drop(access);
 }
 
 #[tokio::test]
@@ -65,13 +65,13 @@ async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
         desired.pods.insert(uid, Arc::new(own));
     }
     let (fake, api) = Fake::start().await;
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let (wanting, desired) = watch::channel(Arc::new(desired));
     let shared = shared(&[]);
     fake.says(500, None);
     let outbox = Arc::new(Outbox::default());
     let node = "n1".to_owned();
-    let reflecting = tokio::spawn(Reflector { node, shared, apis, desired, outbox }.run());
+    let reflecting = tokio::spawn(MirrorClient { node, shared, apis, desired, outbox }.run());
     let (mut names, mut look) = (Vec::new(), tokio::time::interval(std::time::Duration::from_millis(10)));
     while names.len() < 3 {
         look.tick().await;
@@ -80,27 +80,27 @@ async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
     }
     assert_eq!(names, ["db", "web", "db"]);
     reflecting.abort();
-    drop((way, wanting));
+    drop((access, wanting));
 }
 
 #[tokio::test]
 async fn what_a_pod_waits_for_is_known_with_what_the_server_says_of_it() {
     let env = json!([{"secretRef": {"name": "key"}}]);
     let (fake, api) = Fake::start().await;
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let shared = shared(&[with(pod("web", "u1", 10), "/spec/containers/0/envFrom", env)]);
     let [_, key] = objects();
-    shared.lock().shelf.follow(&[key.clone()].into());
+    shared.lock().reference_cache.set_watched(&[key.clone()].into());
     for _ in 0..9 {
         fake.says(500, None);
     }
-    let following = tokio::spawn(follow_object(shared.clone(), apis, key));
+    let following = tokio::spawn(watch_object(shared.clone(), apis, key));
     let mut look = tokio::time::interval(Duration::from_millis(10));
     let says = loop {
         look.tick().await;
         let state = shared.lock();
-        let (pod, missing) = state.book.awaited(&PodUid::new("u1"), &state.shelf).unwrap();
-        let (reason, text) = waits::words(pod, &missing);
+        let (pod, missing) = state.pod_store.waiting_pod(&PodUid::new("u1"), &state.reference_cache).unwrap();
+        let (reason, text) = waiting::event(pod, &missing);
         if text.contains("500") {
             break format!("{reason}: {text}");
         }
@@ -108,7 +108,7 @@ async fn what_a_pod_waits_for_is_known_with_what_the_server_says_of_it() {
     assert!(says.contains("secrets default/key (http") && says.contains("as told: 500"), "{says}");
     assert!(says.starts_with("Failed: "), "{says}");
     following.abort();
-    drop(way);
+    drop(access);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
     fake.always_says("/secrets?", 500, json!({"message": "as told"}));
     fake.always_says("/nodes/n1", 200, json!({"metadata": {"uid": "node-1"}}));
     let folder = tempfile::tempdir().unwrap();
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let (wanting, desired) = watch::channel(Arc::default());
     let (snapshots, mut heard) = tokio::sync::mpsc::channel(2);
     let outbox = Outbox::new();
@@ -135,8 +135,8 @@ async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
         desired,
         outbox: outbox.clone(),
     };
-    start(settings, || Voice::new("n1", outbox.clone()));
-    // What is on the node and in neither is not wanted any more.
+    start(settings, || EventReporter::new("n1", outbox.clone()));
+    // A pod on the node that is in neither list is no longer desired.
     let told = loop {
         let told = heard.recv().await.unwrap();
         if !told.objects.is_empty() && told.completeness == Completeness::Complete {
@@ -145,34 +145,36 @@ async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
     };
     let names: Vec<String> = told.objects.iter().map(|found| found.name.name.clone()).collect();
     assert_eq!((names, &told.waiting), (vec!["db".to_owned()], &[PodUid::new("u1")].into()));
-    // The next kubelet knows which of them has not begun.
-    let (kept, mut look) = (Kept::under(folder.path()), tokio::time::interval(Duration::from_millis(10)));
+    // The checkpoint records which pods have not started.
+    let (kept, mut look) =
+        (CheckpointDir::under(folder.path()), tokio::time::interval(Duration::from_millis(10)));
     let begun = loop {
         look.tick().await;
         let pods = kept.read().await.pods.into_iter();
-        let begun: std::collections::BTreeMap<_, _> =
-            pods.map(|lasting| (lasting.pod.metadata.uid.clone().unwrap(), lasting.is_told)).collect();
+        let begun: std::collections::BTreeMap<_, _> = pods
+            .map(|persisted| (persisted.pod.metadata.uid.clone().unwrap(), persisted.is_published))
+            .collect();
         if begun.get("u2") == Some(&true) {
             break begun;
         }
     };
     assert_eq!(begun.get("u1"), Some(&false));
-    drop((way, wanting));
+    drop((access, wanting));
 }
 
 #[tokio::test]
 async fn pods_do_not_wait_for_a_server_that_has_no_services() {
     let (fake, api) = Fake::start().await;
-    let (way, apis) = watch::channel(Some(api));
+    let (access, apis) = watch::channel(Some(api));
     let shared = shared(&[]);
     let uid = PodUid::new("u1");
-    let is_answered = |state: &State| state.shelf.missing(&uid, &[].into()).is_empty();
+    let is_answered = |state: &State| state.reference_cache.missing(&uid, &[].into()).is_empty();
     assert!(!is_answered(&shared.lock()));
     for _ in 0..9 {
         fake.says(404, None);
     }
-    let following = tokio::spawn(follow_api_service(shared.clone(), apis));
-    until(&shared, is_answered).await;
+    let following = tokio::spawn(watch_api_service(shared.clone(), apis));
+    time_until(&shared, is_answered).await;
     following.abort();
-    drop(way);
+    drop(access);
 }

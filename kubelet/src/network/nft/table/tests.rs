@@ -1,4 +1,4 @@
-//! What a table consists of, and what makes two of them different.
+//! Contents of a table, and changes that require a new one.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ fn node(cidrs: &[&str]) -> Node {
 #[test]
 fn whatever_packets_depend_on_shows_in_the_picture() {
     let one = node(&["10.1.0.0/24", "fd00::/64"]);
-    let picture = Table::new(&one).picture();
-    assert_eq!(picture, Table::new(&one.clone()).picture());
+    let layout = Table::new(&one).layout();
+    assert_eq!(layout, Table::new(&one.clone()).layout());
     let others = [
         node(&["10.1.0.0/24"]),
         node(&["10.1.0.0/25", "fd00::/64"]),
@@ -23,13 +23,13 @@ fn whatever_packets_depend_on_shows_in_the_picture() {
         Node { cluster: node(&["10.0.0.0/8"]).cidrs, ..one },
     ];
     for other in others {
-        assert_ne!(Table::new(&other).picture(), picture, "{other:?}");
+        assert_ne!(Table::new(&other).layout(), layout, "{other:?}");
     }
 }
 
 #[test]
 fn comments_fit_and_are_read_again() {
-    for comment in Table::new(&node(&["10.1.0.0/24"])).picture().rules.into_values().flatten() {
+    for comment in Table::new(&node(&["10.1.0.0/24"])).layout().rules.into_values().flatten() {
         assert!(comment.len() < 128, "{comment:?} is longer than nft takes");
         assert_eq!(read_comment(&comment_bytes(&comment)), Some(comment));
     }

@@ -1,4 +1,4 @@
-//! Bytes that stand in the kernel's headers, and bytes that make no sense.
+//! Encoding by the kernel's headers, and decoding of invalid bytes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{ACK, Attributes, CREATE, Message, attributes, batch, find, long, messages, number, text};

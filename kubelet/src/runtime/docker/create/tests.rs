@@ -1,4 +1,4 @@
-//! What Docker is told for a specification.
+//! Docker API requests for specs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn a_pod_cannot_take_another_identity() {
     spec.labels.insert(labels::POD_UID.to_owned(), "other".to_owned());
     let all = container_body("n1", &Settings::default(), &spec).labels.unwrap();
     assert_eq!(all[labels::POD_UID], "u1");
-    assert_eq!(look::identity(&all), Some(identity("app")));
+    assert_eq!(inspect::identity(&all), Some(identity("app")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Frames and lines, cut anywhere.
+//! Frames and lines, split at arbitrary positions.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use futures_util::TryStreamExt;

@@ -1,4 +1,4 @@
-//! A directory under watch, and waiting for what is seen of it.
+//! Test bed: a watched directory and its snapshots.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,22 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::desired::{Completeness, Held, Snapshot};
-use crate::sources::file::{Settings, watch};
+use crate::desired::{Completeness, Snapshot, SourceObject};
+use crate::file_watch::FileWatcher;
+use crate::sources::file::{Settings, follow};
 
-/// The longest that anything may take on a busy machine.
+/// Timeout, sufficient on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Bed {
     pub folder: TempDir,
     pub snapshots: mpsc::Receiver<Arc<Snapshot>>,
-    /// All that came, newest last.
+    /// All snapshots, newest last.
     pub seen: Vec<Arc<Snapshot>>,
     task: JoinHandle<()>,
     path: PathBuf,
     every: Duration,
+    watcher: fn() -> FileWatcher,
 }
 
 impl Drop for Bed {
@@ -33,8 +35,8 @@ impl Drop for Bed {
 }
 
 impl Bed {
-    /// Watches the directory `manifests` after `prepare` has made what should be in the folder. The rescan is so far away
-    /// that only events can tell of changes.
+    /// Watches the directory `manifests` after `prepare` has filled the folder. Periodic scans are disabled in effect, so that
+    /// only events can cause snapshots.
     pub async fn start(prepare: impl FnOnce(&Path)) -> Self {
         Self::start_at("manifests", Duration::from_secs(3600), |folder| {
             fs::create_dir(folder.join("manifests")).unwrap();
@@ -43,23 +45,33 @@ impl Bed {
         .await
     }
 
-    /// Watches that path in a folder made by `prepare`.
+    /// Watches that path in a folder filled by `prepare`.
     pub async fn start_at(path: &str, every: Duration, prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_with(FileWatcher::default, path, every, prepare).await
+    }
+
+    /// As [`Self::start_at`], with that watcher.
+    pub async fn start_with(
+        watcher: fn() -> FileWatcher,
+        path: &str,
+        every: Duration,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         prepare(folder.path());
         let path = folder.path().join(path);
-        let (task, snapshots) = spawn(&folder, &path, every);
-        let mut bed = Self { folder, snapshots, seen: Vec::new(), task, path, every };
+        let (task, snapshots) = spawn(&folder, &path, every, watcher());
+        let mut bed = Self { folder, snapshots, seen: Vec::new(), task, path, every, watcher };
         bed.next().await;
         bed
     }
 
-    /// Ends the watch and starts another, as a kubelet that restarts; `meanwhile` happens in between.
+    /// Stops and restarts the source, like a restarting kubelet; `meanwhile` runs in between.
     pub async fn restart(&mut self, meanwhile: impl FnOnce(&Path)) {
         self.task.abort();
         let _ = (&mut self.task).await;
         meanwhile(self.folder.path());
-        (self.task, self.snapshots) = spawn(&self.folder, &self.path, self.every);
+        (self.task, self.snapshots) = spawn(&self.folder, &self.path, self.every, (self.watcher)());
         self.seen.clear();
         self.next().await;
     }
@@ -69,7 +81,7 @@ impl Bed {
         self.folder.path().join(path)
     }
 
-    /// Writes a file of the folder in one go.
+    /// Writes a file of the folder.
     pub fn write(&self, path: &str, text: &str) {
         fs::write(self.path(path), text).unwrap();
     }
@@ -83,7 +95,7 @@ impl Bed {
         snapshot
     }
 
-    /// Waits until what is in force reads so: names and images of pods, names of others, in order.
+    /// Waits until these objects are in use: names and images of pods, names of others, in order.
     pub async fn until(&mut self, expected: &str) {
         while self.last() != expected {
             let before = self.last();
@@ -93,12 +105,27 @@ impl Bed {
         }
     }
 
-    /// What is in force now.
+    /// Waits until the last good versions of that many files are on disk, which happens after their snapshot.
+    pub async fn until_saved(&self, files: usize) {
+        let is_complete = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|end| end == "json");
+        let saved = || match fs::read_dir(self.path("state/sources/file")) {
+            Ok(entries) => entries.flatten().filter(is_complete).count(),
+            Err(_) => 0,
+        };
+        let all_saved = async {
+            while saved() < files {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, all_saved).await.unwrap();
+    }
+
+    /// The objects in use.
     pub fn last(&self) -> String {
         self.seen.last().map(|snapshot| shown(snapshot)).unwrap_or_default()
     }
 
-    /// What is wrong now, without the folder's own path.
+    /// The current problems, without the path of the folder.
     pub fn problems(&self) -> Vec<String> {
         let folder = format!("{}/", self.folder.path().display());
         let problems = &self.seen.last().unwrap().problems;
@@ -110,16 +137,21 @@ impl Bed {
     }
 }
 
-fn spawn(folder: &TempDir, path: &Path, every: Duration) -> (JoinHandle<()>, mpsc::Receiver<Arc<Snapshot>>) {
+fn spawn(
+    folder: &TempDir,
+    path: &Path,
+    every: Duration,
+    watcher: FileWatcher,
+) -> (JoinHandle<()>, mpsc::Receiver<Arc<Snapshot>>) {
     let (sender, snapshots) = mpsc::channel(1);
     let root_dir = folder.path().join("state");
     let settings = Settings { path: path.to_owned(), node: "n".to_owned(), every, root_dir };
-    (tokio::spawn(watch(settings, sender)), snapshots)
+    (tokio::spawn(follow(settings, watcher, sender)), snapshots)
 }
 
 pub fn shown(snapshot: &Snapshot) -> String {
     let shown = snapshot.objects.iter().map(|found| match &found.object {
-        Held::Pod(pod) => {
+        SourceObject::Pod(pod) => {
             let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
             format!("{}={}", found.name.name, &image[1..])
         }
@@ -128,14 +160,14 @@ pub fn shown(snapshot: &Snapshot) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// A pod as text, its image `v<version>`.
+/// A pod manifest with the image `v<version>`.
 pub fn pod(name: &str, version: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  containers:\n  - name: main\n    image: v{version}\n"
     )
 }
 
-/// The same text, wrong.
+/// The same manifest with an error.
 pub fn broken(name: &str) -> String {
     pod(name, "0").replace("image:", "imag:")
 }

@@ -1,4 +1,4 @@
-//! Files that come, change and go, the ways people and their editors do it.
+//! Files that are created, edited and removed, as users and editors do it.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bed::{Bed, broken, pod, shown};
-use crate::desired::{Completeness, Held};
+use crate::desired::{Completeness, SourceObject};
 
 #[tokio::test]
 async fn files_come_change_and_go() {
@@ -29,7 +29,7 @@ async fn files_come_change_and_go() {
     assert!(bed.problems().is_empty());
 }
 
-/// Changes `web.yaml` from version 1 to 2 in some way and checks that the pod was there all the time.
+/// Edits `web.yaml` from version 1 to 2, and checks that the pod was never missing.
 async fn edited(edit: impl FnOnce(&Bed)) {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/web.yaml"), pod("web", "1")).unwrap()).await;
@@ -44,15 +44,15 @@ async fn edited(edit: impl FnOnce(&Bed)) {
 #[tokio::test]
 async fn editors_save_in_many_ways() {
     let new = pod("web", "2");
-    // Truncate and write, as nano does.
+    // Truncate and write, like nano.
     edited(|bed| bed.write("manifests/web.yaml", &new)).await;
-    // Write beside and rename over, as most tools do.
+    // Write a new file and rename it, like most tools.
     edited(|bed| {
         bed.write("manifests/.web.yaml.tmp", &new);
         fs::rename(bed.path("manifests/.web.yaml.tmp"), bed.path("manifests/web.yaml")).unwrap();
     })
     .await;
-    // Move the old one away, write anew, remove the old one, as vim does.
+    // Move the old file away, write a new one, remove the old one, like vim.
     edited(|bed| {
         bed.write("manifests/.web.yaml.swp", "b0VIM");
         fs::rename(bed.path("manifests/web.yaml"), bed.path("manifests/web.yaml~")).unwrap();
@@ -61,20 +61,20 @@ async fn editors_save_in_many_ways() {
         fs::remove_file(bed.path("manifests/.web.yaml.swp")).unwrap();
     })
     .await;
-    // Copy to a backup and write in place, as emacs does.
+    // Copy to a backup and write in place, like emacs.
     edited(|bed| {
         fs::copy(bed.path("manifests/web.yaml"), bed.path("manifests/web.yaml~")).unwrap();
         bed.write("manifests/web.yaml", &new);
         bed.write("manifests/#web.yaml#", &new);
     })
     .await;
-    // Remove and write, as careless scripts do.
+    // Remove and write, like simple scripts.
     edited(|bed| {
         fs::remove_file(bed.path("manifests/web.yaml")).unwrap();
         bed.write("manifests/web.yaml", &new);
     })
     .await;
-    // A hard link of a file made elsewhere.
+    // A hard link of a file created elsewhere.
     edited(|bed| {
         bed.write("elsewhere", &new);
         fs::remove_file(bed.path("manifests/web.yaml")).unwrap();
@@ -88,7 +88,7 @@ async fn a_renamed_file_holds_the_very_same_pod() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("web", "1")).unwrap()).await;
     let pod_of = |bed: &Bed| match &bed.seen.last().unwrap().objects[0].object {
-        Held::Pod(pod) => pod.clone(),
+        SourceObject::Pod(pod) => pod.clone(),
         other => panic!("{other:?}"),
     };
     let before = pod_of(&bed);
@@ -108,7 +108,7 @@ async fn a_file_is_read_when_it_is_closed_and_not_before() {
     let (first, second) = whole.split_at(whole.find("---").unwrap());
     let mut file = fs::File::create(bed.path("manifests/a.yaml")).unwrap();
     file.write_all(first.as_bytes()).unwrap();
-    // The first half is a valid manifest. Another file makes it certain that there was a look at this moment.
+    // The first half is a valid manifest. Another file ensures that a scan happens at this time.
     bed.write("manifests/other.yaml", &pod("c", "1"));
     bed.until("a=1 c=1").await;
     file.write_all(second.as_bytes()).unwrap();
@@ -145,7 +145,7 @@ async fn a_broken_edit_keeps_the_last_good_version() {
         let problems = bed.problems();
         assert!(
             !problems.is_empty()
-                && problems.iter().all(|p| p.ends_with("(the last good version stays in force)")),
+                && problems.iter().all(|p| p.ends_with("(the last good version stays in use)")),
             "{problems:?}"
         );
         bed.write("manifests/a.yaml", &pod("a", "1"));
@@ -177,7 +177,7 @@ async fn a_file_that_may_not_be_read_is_told_and_read_once_it_may() {
     let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     mode(0);
     if fs::read(&path).is_ok() {
-        // This user reads everything; what remains is that a change of mode changes nothing.
+        // Root can read everything; in that case only check that the mode change has no effect.
         mode(0o644);
         bed.write("manifests/b.yaml", &pod("b", "1"));
         return bed.until("a=1 b=1").await;
@@ -185,7 +185,7 @@ async fn a_file_that_may_not_be_read_is_told_and_read_once_it_may() {
     bed.next().await;
     assert_eq!(bed.last(), "a=1");
     let expected = "manifests/a.yaml: it cannot be read: Permission denied (os error 13); let the user that runs the \
-                    kubelet read it (the last good version stays in force)";
+                    kubelet read it (the last good version stays in use)";
     assert_eq!(bed.problems(), [expected]);
     mode(0o644);
     bed.next().await;
@@ -199,7 +199,7 @@ async fn a_rescan_finds_what_no_event_told() {
         fs::create_dir(folder.join("a")).unwrap();
         fs::create_dir_all(folder.join("deep/down")).unwrap();
         fs::write(folder.join("deep/down/a.yaml"), pod("a", "1")).unwrap();
-        // Only the last name of a path is watched, and links: nothing tells when what is above goes.
+        // Only the last component and symlinks are watched, so the removal of a parent causes no event.
         std::os::unix::fs::symlink("deep/down", folder.join("link")).unwrap();
     })
     .await;
@@ -210,4 +210,39 @@ async fn a_rescan_finds_what_no_event_told() {
     fs::rename(bed.path("gone"), bed.path("deep")).unwrap();
     bed.next().await;
     assert_eq!((bed.last().as_str(), bed.problems().len()), ("a=1", 0));
+}
+
+#[tokio::test]
+async fn a_file_that_is_away_for_a_moment_keeps_its_pods() {
+    let mut bed =
+        Bed::start(|folder| fs::write(folder.join("manifests/web.yaml"), pod("web", "1")).unwrap()).await;
+    fs::remove_file(bed.path("manifests/web.yaml")).unwrap();
+    // Another file ensures that a scan happens while the file is missing.
+    bed.write("manifests/other.yaml", &pod("c", "1"));
+    bed.until("c=1 web=1").await;
+    bed.write("manifests/web.yaml", &pod("web", "2"));
+    bed.until("c=1 web=2").await;
+    assert!(bed.problems().is_empty());
+    fs::remove_file(bed.path("manifests/web.yaml")).unwrap();
+    bed.until("c=1").await;
+}
+
+#[tokio::test]
+async fn a_broken_file_that_is_renamed_keeps_its_last_good_pods() {
+    let mut bed =
+        Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("web", "1")).unwrap()).await;
+    bed.write("manifests/a.yaml", &broken("web"));
+    bed.next().await;
+    assert_eq!((bed.last().as_str(), bed.problems().len()), ("web=1", 1));
+    fs::rename(bed.path("manifests/a.yaml"), bed.path("manifests/b.yaml")).unwrap();
+    let is_renamed = |bed: &Bed| bed.problems().iter().all(|problem| problem.starts_with("manifests/b.yaml"));
+    while !is_renamed(&bed) || bed.problems().is_empty() {
+        bed.next().await;
+    }
+    assert!(bed.seen.iter().all(|snapshot| shown(snapshot) == "web=1"));
+    assert!(bed.problems()[0].ends_with("(the last good version stays in use)"), "{:?}", bed.problems());
+    bed.write("manifests/b.yaml", &pod("web", "2"));
+    bed.until("web=2").await;
+    fs::remove_file(bed.path("manifests/b.yaml")).unwrap();
+    bed.until("").await;
 }

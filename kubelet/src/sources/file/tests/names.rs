@@ -1,11 +1,11 @@
-//! One name in several files.
+//! The same object name in several files.
 
 use std::fs;
 
 use super::bed::{Bed, broken, pod};
 use crate::desired::{Merge, SourceKind};
 
-/// The pod that counts, as its container's image, and the files that would like to.
+/// The image of the pod in use, and the files whose pod is rejected.
 fn counts(bed: &Bed) -> (String, Vec<String>) {
     let desired = Merge::new([SourceKind::File]).put(bed.seen.last().unwrap().clone());
     let pod = &desired.pods[&desired.order[0]].pod;
@@ -22,7 +22,7 @@ async fn a_newcomer_takes_no_name_from_a_file_that_has_it() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/web.yaml"), pod("web", "1")).unwrap()).await;
     bed.until("web=1").await;
-    let refused = vec!["a.yaml web.yaml already".to_owned()];
+    let refused = vec!["a.yaml web.yaml".to_owned()];
     bed.write("manifests/a.yaml", &pod("web", "2"));
     bed.until("web=1 web=2").await;
     assert_eq!(counts(&bed), ("v1".to_owned(), refused.clone()));
@@ -52,7 +52,7 @@ async fn who_takes_over_a_name_keeps_it_over_a_restart() {
     bed.until("web=1 web=2").await;
     fs::remove_file(bed.path("manifests/a.yaml")).unwrap();
     bed.until("web=2").await;
-    // A further look makes it certain that this was saved.
+    // Another scan ensures that this was saved.
     bed.write("manifests/c.yaml", &pod("c", "1"));
     bed.until("web=2 c=1").await;
     bed.restart(|folder| fs::write(folder.join("manifests/a.yaml"), pod("web", "3")).unwrap()).await;

@@ -1,10 +1,10 @@
-//! What outlives the kubelet.
+//! State that survives a restart of the kubelet.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::bed::{Bed, broken, pod};
-use crate::desired::{Completeness, Held};
+use crate::desired::{Completeness, SourceObject};
 use crate::sources::identity::SEEN;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn the_last_good_version_outlives_the_kubelet() {
     })
     .await;
     bed.until("gone=1 a=1 b=1").await;
-    // By now the first version is on disk: a look is taken only after what the last one found has been saved.
+    // The first version is saved by now, because the next scan starts after saving.
     bed.write("manifests/two.yaml", &format!("{}---\n{}", pod("a", "2"), broken("b")));
     bed.until("gone=1 a=2 b=1").await;
     bed.write("manifests/c.yaml", &pod("c", "1"));
@@ -41,11 +41,11 @@ async fn a_restart_changes_nothing_about_a_pod() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     let pod_of = |bed: &Bed| match &bed.seen.last().unwrap().objects[0].object {
-        Held::Pod(pod) => (**pod).clone(),
+        SourceObject::Pod(pod) => (**pod).clone(),
         other => panic!("{other:?}"),
     };
     let before = pod_of(&bed);
-    // A further look makes it certain that the first one was saved.
+    // Another scan ensures that the first one was saved.
     bed.write("manifests/b.yaml", &pod("b", "1"));
     bed.until("a=1 b=1").await;
     bed.restart(|_| ()).await;
@@ -74,6 +74,7 @@ async fn a_directory_that_cannot_be_read_ends_nothing() {
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     bed.write("manifests/b.yaml", &pod("b", "1"));
     bed.until("a=1 b=1").await;
+    bed.until_saved(2).await;
     bed.restart(|folder| {
         fs::rename(folder.join("manifests"), folder.join("away")).unwrap();
         std::os::unix::fs::symlink("manifests", folder.join("manifests")).unwrap();

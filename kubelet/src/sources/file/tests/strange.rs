@@ -1,4 +1,4 @@
-//! Things in the directory that are no manifests, whatever they are called.
+//! Directory entries that are not regular files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -56,11 +56,21 @@ async fn pipes_sockets_directories_and_giants_harm_nobody() {
         [
             format!("manifests/dir.yaml: this is a directory, not a file; {remedy}"),
             format!("manifests/fifo.yaml: this is a named pipe, not a file; {remedy}"),
-            "manifests/giant.yaml: the file is 1099511627776 bytes long; 10485760 are the most that is read; split it \
+            "manifests/giant.yaml: the file is 1099511627776 bytes long; the limit is 10485760; split it \
              into several files"
                 .to_owned(),
             format!("manifests/socket.json: this is a socket, not a file; {remedy}"),
             format!("manifests/zero.yaml: this is a device, not a file; {remedy}"),
+        ]
+    );
+    let folder = format!("{}/", bed.folder.path().display());
+    let skipped: Vec<String> =
+        bed.seen.last().unwrap().skipped.iter().map(|entry| entry.replace(&folder, "")).collect();
+    assert_eq!(
+        skipped,
+        [
+            "manifests/README.md: not read: manifests end in .json, .yaml or .yml; rename it, or move it out of the directory",
+            "manifests/dangling.yaml: not read: the symbolic link has no target; restore the target, or remove the link",
         ]
     );
     fs::remove_file(bed.path("manifests/fifo.yaml")).unwrap();

@@ -1,79 +1,88 @@
-//! Containers that cannot start, crash again and again, or were restarted often of late. Pure.
+//! Checks containers that cannot start, crash repeatedly, or were restarted often. Pure.
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use super::super::World;
-use super::super::field::{joined, list, part};
+use super::super::field::joined;
+use super::super::kinds::{ContainerStatus, Pod};
 use crate::check::finding::{Finding, Subject};
-use crate::controllers::Object;
 
-/// So many restarts, the last of them of late, are told of.
+/// Number of restarts that is reported if the last one was recent.
 const OFTEN: i64 = 5;
-/// What counts as of late.
+/// Age of a recent restart.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Reasons for which a container waits that do not pass by themselves, what they mean, and the cure.
+/// Waiting reasons that need action, with their meaning and remedy.
 const STUCK: &[(&str, &str, &str)] = &[
-    ("ImagePullBackOff", "gets no image", IMAGE),
-    ("ErrImagePull", "gets no image", IMAGE),
-    ("InvalidImageName", "gets no image", "correct the name of the image"),
-    ("ErrImageNeverPull", "gets no image", "bring the image to the node, or change imagePullPolicy"),
+    ("ImagePullBackOff", "has no image", IMAGE),
+    ("ErrImagePull", "has no image", IMAGE),
+    ("InvalidImageName", "has no image", "correct the name of the image"),
+    ("ErrImageNeverPull", "has no image", "load the image on the node, or change imagePullPolicy"),
     (
         "CreateContainerConfigError",
-        "cannot be made",
-        "make the ConfigMap or Secret that the message names, or correct the name",
+        "cannot be created",
+        "create the ConfigMap or Secret in the message, or correct the name",
     ),
-    ("CreateContainerError", "cannot be made", "correct what the message names in the pod, or on the node"),
-    ("RunContainerError", "cannot be started", "correct its command, mounts or devices as the message says"),
+    (
+        "CreateContainerError",
+        "cannot be created",
+        "correct the cause in the message, in the pod or on the node",
+    ),
+    (
+        "RunContainerError",
+        "cannot be started",
+        "correct its command, mounts or devices according to the message",
+    ),
 ];
-const IMAGE: &str = "check the name and tag of the image, whether the registry is reached from the node, and the pod's imagePullSecrets";
+const IMAGE: &str = "check the name and tag of the image, the connection from the node to the registry, and the pod's imagePullSecrets";
 
-/// What is wrong with a pod's containers.
-pub fn findings(world: &World, pod: &Object) -> Vec<Finding> {
-    let all = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let all = all.into_iter().flat_map(|pointer| list(pod, pointer));
+/// Findings for the containers of a pod.
+pub fn findings(world: &World, pod: &Pod) -> Vec<Finding> {
+    let all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     all.filter_map(|status| of_container(world, pod, status)).collect()
 }
 
-fn of_container(world: &World, pod: &Object, status: &Value) -> Option<Finding> {
-    let name = part(status, "name");
-    let reason = part(status, "/state/waiting/reason");
-    let subject = || Subject::of("Pod", pod);
-    let restarts = status.get("restartCount").and_then(Value::as_i64).unwrap_or_default();
+fn of_container(world: &World, pod: &Pod, status: &ContainerStatus) -> Option<Finding> {
+    let (name, restarts) = (&*status.name, status.restart_count);
+    let waiting = status.state.waiting.as_ref();
+    let (reason, message) = waiting.map_or(("", ""), |waiting| (&*waiting.reason, &*waiting.message));
+    let subject = || Subject::of("Pod", &pod.metadata);
     if reason == "CrashLoopBackOff" {
-        let what = format!("the container {name} crashes again and again ({restarts} restarts)");
+        let what = format!("the container {name} crashes repeatedly ({restarts} restarts)");
         return Some(Finding::problem(subject(), what, last_words(pod, name, status)).because(last(status)));
     }
     if let Some((reason, what, remedy)) = STUCK.iter().find(|(known, ..)| *known == reason) {
-        let why = joined(reason, part(status, "/state/waiting/message"));
+        let why = joined(reason, message);
         return Some(
             Finding::problem(subject(), format!("the container {name} {what}"), *remedy).because(why),
         );
     }
-    let ended = part(status, "/lastState/terminated/finishedAt");
-    let is_of_late = !ended.is_empty() && world.since(ended) < LATE;
+    let ended = status.last_state.terminated.as_ref().and_then(|ended| ended.finished_at);
+    let is_of_late = ended.is_some() && world.since(ended) < LATE;
     (restarts >= OFTEN && is_of_late).then(|| {
         let what = format!("the container {name} was restarted {restarts} times");
         Finding::warning(subject(), what, last_words(pod, name, status)).because(last(status))
     })
 }
 
-/// How it ended the last time.
-fn last(status: &Value) -> String {
-    let Some(ended) = status.pointer("/lastState/terminated") else { return String::new() };
-    let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
-    let how = match part(ended, "reason") {
-        "" | "Error" => format!("it ended with exit code {code}"),
-        reason => format!("it ended with exit code {code}, {reason}"),
+/// How the last run ended.
+fn last(status: &ContainerStatus) -> String {
+    let Some(ended) = &status.last_state.terminated else { return String::new() };
+    let code = ended.exit_code;
+    let how = match &*ended.reason {
+        "" | "Error" => format!("it exited with code {code}"),
+        reason => format!("it exited with code {code}, {reason}"),
     };
-    joined(&how, part(ended, "message"))
+    joined(&how, &ended.message)
 }
 
-fn last_words(pod: &Object, container: &str, status: &Value) -> String {
-    let logs = format!("`kubectl logs -n {} {} -c {container} --previous`", pod.namespace, pod.name);
-    match part(status, "/lastState/terminated/reason") {
-        "OOMKilled" => format!("raise its memory limit, or see what takes so much: {logs}"),
-        _ => format!("see what it said last: {logs}"),
+fn last_words(pod: &Pod, container: &str, status: &ContainerStatus) -> String {
+    let logs = format!(
+        "`kubectl logs -n {} {} -c {container} --previous`",
+        pod.metadata.namespace, pod.metadata.name
+    );
+    match status.last_state.terminated.as_ref().map_or("", |ended| &*ended.reason) {
+        "OOMKilled" => format!("raise its memory limit, or find out what uses so much: {logs}"),
+        _ => format!("see its last log lines: {logs}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Machines on their way in, and those that a new root would leave outside.
+//! Tests of CSRs, and of nodes that a new root CA would lock out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use super::*;
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
-/// A request of that age for a certificate of that user in that group, in base64; empty for none.
+/// A CSR of this age for a user and a group, in base64; empty for none.
 fn request(who: &str, signer: &str, (user, group): (&str, &str), created: &str) -> Value {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -37,6 +37,36 @@ fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command()
     }
     let people = request("joe", "kubernetes.io/kube-apiserver-client", ("joe", ""), "2026-06-01T11:59:00Z");
     assert_eq!(of_requests(&people), [], "nobody waits for the machine of a person");
+}
+
+#[test]
+fn a_machine_that_asks_for_the_name_of_a_node_that_exists_is_reported_with_that_node() {
+    let node = json!({
+        "metadata": {"name": "n1"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.7"}],
+        },
+    });
+    let mut asked = request("joe", CLIENT, ("kubelet:n1", "system:nodes"), "2026-06-01T11:59:00Z");
+    let find = |asked: &Value| {
+        requests::findings(&world(&json!({"certificatesigningrequests": [asked], "nodes": [node]})))
+    };
+    let waiting = find(&asked);
+    assert!(
+        waiting[0].cause.ends_with("a node with that name exists and is Ready (address 10.0.0.7)"),
+        "{waiting:?}"
+    );
+    asked["status"]["conditions"] = json!([
+        {"type": "Approved", "status": "True"},
+        {"type": "NodeNameInUse", "status": "True", "reason": "NodeIsReady", "message": "node n1 is Ready on another machine"},
+    ]);
+    let held = find(&asked);
+    assert_eq!(held.len(), 1, "{held:?}");
+    assert!(
+        held[0].what.contains("node name is in use") && held[0].cause.contains("node n1 is Ready"),
+        "{held:?}"
+    );
 }
 
 #[test]

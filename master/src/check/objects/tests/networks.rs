@@ -1,4 +1,4 @@
-//! A node whose pods have no network: one story is told once.
+//! Tests of nodes whose pods have no network.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{node, ready, told};
 
 const WHY: &str = "no range: give one";
 
-/// What is told of a node that says so; it is ready, unless it says why not.
+/// The findings for such a node, which is ready unless a reason is given.
 fn networkless(why_not_ready: &str) -> Vec<String> {
     let ready = match why_not_ready {
         "" => ready()[0].clone(),
@@ -19,7 +19,7 @@ fn networkless(why_not_ready: &str) -> Vec<String> {
 
 #[test]
 fn a_node_that_is_not_ready_for_its_network_is_one_finding() {
-    let once = format!("!Node a: is not ready, as its pods have no network: {WHY}");
+    let once = format!("!Node a: is not ready, because its pods have no network: {WHY}");
     assert_eq!(networkless(&format!("container runtime network not ready: {WHY}")), [once]);
     let alone = format!("!Node a: its pods have no network: {WHY}");
     assert_eq!(networkless("").join("; "), alone);

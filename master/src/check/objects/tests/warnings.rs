@@ -1,4 +1,4 @@
-//! Events of the last hour, and which of them nobody need look at any more.
+//! Tests of recent events and of their resolution.
 
 use super::*;
 
@@ -17,27 +17,32 @@ fn warnings_are_counted_by_reason() {
             running("a", "True", LONG_AGO), running("b", "True", LONG_AGO), running("c", "True", LONG_AGO),
             running("d", "True", LONG_AGO), running("e", "True", JUST_NOW),
         ], "events": [
-            event("BackOff", "a", 1, LONG_AGO, "Warning"),
-            event("FailedMount", "a", 3, LONG_AGO, "Warning"),
+            event("BackOff", "a", 1, "2026-06-01T11:50:00Z", "Warning"),
+            event("FailedMount", "a", 3, "2026-06-01T11:40:00Z", "Warning"),
+            // Not repeated within the longest backoff.
+            event("Evicted", "a", 3, "2026-06-01T11:39:59Z", "Warning"),
             event("FailedMount", "b", 2, JUST_NOW, "Warning"),
             event("FailedMount", "c", 100, "2026-06-01T10:59:59Z", "Warning"),
             event("Pulling", "a", 9, JUST_NOW, "Normal"),
-            // What has passed: something went well later, it is ready since, it is gone.
+            // Resolved: a later success, readiness since, or a deleted object.
             event("FailedMount", "d", 1, LONG_AGO, "Warning"),
             event("Started", "d", 1, JUST_NOW, "Normal"),
             event("Unhealthy", "e", 7, "2026-06-01T11:30:00Z", "Warning"),
             event("FailedMount", "gone", 5, JUST_NOW, "Warning"),
+            // A static pod without a mirror pod does not exist in the API, and its kubelet warns once.
+            event("FailedMirrorPod", "static", 1, LONG_AGO, "Warning"),
         ]}),
         &[
-            "Warning FailedMount: 5 events in the last hour, about 2 objects: Pod shop/b: b 2026-06-01T11:59:30Z",
-            "Warning BackOff: 1 event in the last hour, about 1 object: Pod shop/a: a 2026-06-01T11:00:00Z",
+            "Warning FailedMount: 5 recent events about 2 objects: Pod shop/b: b 2026-06-01T11:59:30Z",
+            "Warning BackOff: 1 recent event about 1 object: Pod shop/a: a 2026-06-01T11:50:00Z",
+            "Warning FailedMirrorPod: 1 recent event about 1 object: Pod shop/static: static 2026-06-01T11:00:00Z",
         ],
     );
 }
 
 #[test]
 fn what_is_told_of_a_node_is_past_when_that_very_thing_is_well_again() {
-    let (early, late) = ("2026-06-01T11:30:00Z", JUST_NOW);
+    let (early, late) = ("2026-06-01T11:45:00Z", JUST_NOW);
     let event = |(kind, reason, message): (&str, &str, &str), at: &str| {
         json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": message, "count": 1, "lastTimestamp": at,
             "involvedObject": {"kind": "Node", "name": "n"}})
@@ -50,35 +55,77 @@ fn what_is_told_of_a_node_is_past_when_that_very_thing_is_well_again() {
             "nodes": [node("n", &since(ready_since), json!({}))], "leases": [lease("n", late)], "events": events,
         });
         let lines = told(&lists);
-        lines.iter().any(|line| line.starts_with(&format!("Warning {}: 1 event", warning.0)))
+        lines.iter().any(|line| line.starts_with(&format!("Warning {}: 1 recent event", warning.0)))
     };
-    // The network of pods: told once for as long as it lasts, while masters come and go.
-    for well in ["MasterBack", "NodeReady", "CertificateInUse", "NodeRegistered", "PodNetworkRange"] {
-        assert!(is_told(late, ("PodNetworkTrouble", "no way there"), Some((well, ""))), "{well}");
+    // Pod network trouble is reported once, and masters may change meanwhile.
+    for well in ["APIServerReachable", "NodeReady", "CertificateInUse", "NodeRegistered", "PodCIDRChanged"] {
+        assert!(is_told(late, ("PodNetworkFailed", "no way there"), Some((well, ""))), "{well}");
     }
     for (warning, well) in [
         ("NodeNotReady", "NodeReady"),
-        ("LeaseNotRenewed", "MasterBack"),
-        ("ClusterUnheard", "MasterBack"),
-        ("PodsNotTold", "MasterBack"),
-        ("MasterDoubted", "NodeRegistered"),
+        ("LeaseNotRenewed", "APIServerReachable"),
+        ("NodeWatchFailed", "APIServerReachable"),
+        ("PodStatusesNotSent", "APIServerReachable"),
+        ("NodeUnknownToAPIServer", "NodeRegistered"),
         ("NodeNotRegistered", "NodeRegistered"),
-        ("ClusterInfoDoubted", "ClusterChanged"),
-        ("ClusterTrouble", "ClusterTroubleOver"),
-        ("NodesNotShown", "NodesShown"),
-        ("PodNetworkTrouble", "PodNetworkTroubleOver"),
-        ("PodsUnclaimed", "PodsClaimed"),
+        ("ClusterInfoUnconfirmed", "ClusterChanged"),
+        ("ClusterAccessInvalid", "ClusterAccessRestored"),
+        ("NodesNotListed", "NodesListed"),
+        ("PodNetworkFailed", "PodNetworkRecovered"),
+        ("PodsMissing", "PodsFound"),
+        ("NodeNameInUse", "NodeNameFree"),
     ] {
         assert!(is_told(LONG_AGO, (warning, ""), None), "{warning}");
         assert!(!is_told(LONG_AGO, (warning, ""), Some((well, ""))), "{warning} {well}");
-        assert!(is_told(LONG_AGO, (warning, ""), Some(("PodNetworkRange", ""))), "{warning}");
+        assert!(is_told(LONG_AGO, (warning, ""), Some(("PodCIDRChanged", ""))), "{warning}");
     }
-    // Readiness is of the engine, and of a Node that is shown.
+    // Readiness only resolves warnings about the engine and the registration.
     assert!(!is_told(late, ("NodeNotReady", ""), None) && !is_told(late, ("NodeNotRegistered", ""), None));
     assert!(is_told(late, ("LeaseNotRenewed", ""), None));
-    // A certificate says nothing of the other one.
-    let refused = ("CertificateRefused", "the serving certificate of this node is refused");
+    // An event about one certificate does not resolve those of the other one.
+    let refused = ("CertificateDenied", "the serving certificate of this node is refused");
     let of = |words: &str| format!("the {words} certificate of this node is good");
     assert!(is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("client")))));
     assert!(!is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("serving")))));
+}
+
+#[test]
+fn workloads_without_a_controller_are_named() {
+    let object = |name: &str| json!({"metadata": meta(name, LONG_AGO)});
+    let finished = || json!({"metadata": meta("done", LONG_AGO), "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+    let led_by = |holder: &str, renewed: &str| {
+        json!([{"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}}])
+    };
+    let objects = |leases: Value| {
+        json!({
+            "deployments": [object("a"), object("b")], "jobs": [object("c"), finished()], "leases": leases,
+        })
+    };
+    let warned = "workloads: no controller acts on 2 Deployments, 1 Job: this master has no workload controllers, and no stock \
+                  kube-controller-manager holds its lease";
+    check(objects(json!([])), &[warned]);
+    check(objects(led_by("master-10.0.0.1:6443_4f2a", JUST_NOW)), &[warned]);
+    check(objects(led_by("host_4f2a", JUST_NOW)), &[]);
+    check(json!({"jobs": [finished()]}), &[]);
+}
+
+#[test]
+fn warnings_of_earlier_kubelets_have_the_present_reasons() {
+    let event = |kind: &str, reason: &str, at: &str| {
+        json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": "", "count": 1, "lastTimestamp": at,
+            "involvedObject": {"kind": "Node", "name": "n"}})
+    };
+    let lines = |events: serde_json::Value| {
+        told(
+            &json!({"nodes": [node("n", &ready(), json!({}))], "leases": [lease("n", JUST_NOW)], "events": events}),
+        )
+    };
+    let early = "2026-06-01T11:45:00Z";
+    let warned = lines(json!([event("Warning", "PodsUnclaimed", early)]));
+    assert!(warned.iter().any(|line| line.starts_with("Warning PodsMissing: 1 recent event")), "{warned:?}");
+    for (warning, well) in [("PodsUnclaimed", "PodsFound"), ("ClusterTrouble", "ClusterTroubleOver")] {
+        let resolved = lines(json!([event("Warning", warning, early), event("Normal", well, JUST_NOW)]));
+        assert!(resolved.iter().all(|line| !line.starts_with("Warning ")), "{resolved:?}");
+    }
 }

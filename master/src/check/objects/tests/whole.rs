@@ -1,4 +1,4 @@
-//! Whether nothing is missing that a cluster needs: drains that end, leaders, a control plane.
+//! Tests of budgets, leader election and the control plane.
 
 use super::*;
 
@@ -18,12 +18,13 @@ fn budgets_that_a_cordoned_node_waits_for() {
         let told = told(&json!({"nodes": nodes, "pods": pods, "poddisruptionbudgets": [budget]}));
         told.into_iter().filter(|line| line.contains("PodDisruptionBudget")).collect()
     };
-    let all = "2 of 2 pods have to be healthy";
-    let wide =
-        format!("PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: {all}");
+    let all = "2 of 2 pods must be healthy";
+    let wide = format!("PodDisruptionBudget shop/b: allows no eviction, so that a drain never ends: {all}");
     assert_eq!(budgets(budget(2), json!([on("p", "c")])), [wide]);
     let held = |who: &str| {
-        format!("PodDisruptionBudget shop/b: lets no pod be evicted, and {who}, which is cordoned, cannot go")
+        format!(
+            "PodDisruptionBudget shop/b: allows no eviction, and {who}, which is cordoned, cannot be evicted"
+        )
     };
     assert_eq!(
         budgets(budget(2), json!([on("p", "a"), on("q", "c")])),
@@ -31,20 +32,20 @@ fn budgets_that_a_cordoned_node_waits_for() {
     );
     let several = [format!("!{}: {all}", held("2 pods on a and 1 other"))];
     assert_eq!(budgets(budget(2), json!([on("p", "a"), on("q", "b")])), several);
-    let mends = format!("{}: 1 of its pods are healthy and 2 have to be", held("1 pod on a"));
+    let mends = format!("{}: 1 of its pods are healthy, and 2 must be", held("1 pod on a"));
     assert_eq!(budgets(budget(1), json!([on("p", "a")])), [mends]);
-    let few = format!("!{}: there are 2 pods and 3 have to be healthy", held("1 pod on a"));
+    let few = format!("!{}: 3 pods must be healthy, and there are 2", held("1 pod on a"));
     let mut wants_more = budget(2);
     wants_more["status"]["desiredHealthy"] = 3.into();
     assert_eq!(budgets(wants_more, json!([on("p", "a")])), [few]);
-    // Pods that nobody made are counted by a number alone.
+    // Pods without a controller only count for a number.
     let spares_one = |spec: Value| {
         let status = json!({"expectedPods": 0, "currentHealthy": 0, "desiredHealthy": 0});
         json!({"metadata": meta("b", LONG_AGO), "spec": spec, "status": status})
     };
     let selector = json!({"matchLabels": {"app": "web"}});
     let uncounted = format!(
-        "!{}: 1 of its pods was made by nobody (no ReplicaSet or the like), and maxUnavailable and percentages count those alone that are",
+        "!{}: 1 of its pods is without a controller (such as a ReplicaSet), and maxUnavailable and percentages only count pods with one",
         held("1 pod on a")
     );
     let spec = json!({"maxUnavailable": 1, "selector": selector.clone()});
@@ -84,13 +85,13 @@ fn what_runs_once_and_does_not_run_any_more() {
         (
             leader("kube-scheduler", "s1", LONG_AGO),
             vec![
-                "!Lease kube-system/kube-scheduler: no scheduler gives pods their nodes: s1 holds the lease and has not renewed it for 3600 s",
+                "!Lease kube-system/kube-scheduler: no scheduler is active: s1 holds the lease and has not renewed it for 3600 s",
             ],
         ),
         (
             leader("kube-controller-manager", "m2", LONG_AGO),
             vec![
-                "!Lease kube-system/kube-controller-manager: no controllers run: m2 holds the lease and has not renewed it for 3600 s",
+                "!Lease kube-system/kube-controller-manager: no controllers are active: m2 holds the lease and has not renewed it for 3600 s",
             ],
         ),
     ] {
@@ -111,12 +112,12 @@ fn a_control_plane_of_pods_that_is_not_whole() {
         (json!([etcd("a", "False")]), vec![]),
         (
             json!([etcd("a", "True"), etcd("b", "True"), etcd("c", "False")]),
-            vec!["etcd: 2 of 3 members are ready, and 2 have to be: with one less nothing can be written"],
+            vec!["etcd: 2 of 3 members are ready, and 2 must be: with one less, the cluster is read-only"],
         ),
         (json!([of("m", "master", "False", JUST_NOW)]), vec![]),
         (
             json!([of("m", "master", "False", "2026-06-01T11:58:00Z")]),
-            vec!["!Pod kube-system/m: is of the control plane and has not been ready for 2 min: Down"],
+            vec!["!Pod kube-system/m: belongs to the control plane and has not been ready for 2 min: Down"],
         ),
     ] {
         check(json!({"nodes": nodes, "pods": pods}), &expected);

@@ -1,4 +1,4 @@
-//! Endpoints that are made, left alone and mended.
+//! Endpoints objects that are created, kept and repaired.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -25,7 +25,7 @@ fn planned(found: Option<Json>, spec: &Value, count: usize) -> Plan {
     plan(found, &Service::of(&object).unwrap(), &object, &pods(count))
 }
 
-fn made(spec: &Value, count: usize) -> Json {
+fn ignore_existing(spec: &Value, count: usize) -> Json {
     match planned(None, spec, count) {
         Plan::Create(made) => made.as_object().unwrap().clone(),
         other => panic!("{other:?}"),
@@ -37,24 +37,28 @@ fn what_is_as_it_is_to_be_is_left_alone() {
     let (plain, headless) = (json!({"clusterIP": "10.96.0.9"}), json!({"clusterIP": "None"}));
     for spec in [&plain, &headless] {
         for count in [0, 1, 3, 1001] {
-            assert_eq!(planned(Some(made(spec, count)), spec, count), Plan::Nothing, "{spec} {count}");
+            assert_eq!(
+                planned(Some(ignore_existing(spec, count)), spec, count),
+                Plan::Nothing,
+                "{spec} {count}"
+            );
         }
     }
-    assert_eq!(made(&plain, 1)["metadata"]["labels"], json!({"tier": "one", MANAGED_BY: MANAGER}));
-    assert_eq!(made(&headless, 1)["metadata"]["labels"][HEADLESS], "");
-    assert_eq!(made(&plain, 1001)["metadata"]["annotations"], json!({OVER_CAPACITY: TRUNCATED}));
-    assert!(!made(&plain, 0).contains_key("subsets"));
+    assert_eq!(ignore_existing(&plain, 1)["metadata"]["labels"], json!({"tier": "one", MANAGED_BY: MANAGER}));
+    assert_eq!(ignore_existing(&headless, 1)["metadata"]["labels"][HEADLESS], "");
+    assert_eq!(ignore_existing(&plain, 1001)["metadata"]["annotations"], json!({OVER_CAPACITY: TRUNCATED}));
+    assert!(!ignore_existing(&plain, 0).contains_key("subsets"));
 }
 
 #[test]
 fn what_differs_is_mended_and_what_others_noted_stays() {
     let spec = json!({"clusterIP": "10.96.0.9"});
     for (before, now) in [(0, 2), (2, 0), (2, 3), (1001, 2), (2, 1001)] {
-        let mut found = made(&spec, before);
+        let mut found = ignore_existing(&spec, before);
         found["metadata"]["resourceVersion"] = "7".into();
         found["metadata"]["annotations"]["noted"] = "by somebody".into();
         let Plan::Update(object) = planned(Some(found), &spec, now) else { panic!("{before} {now}") };
-        let mut wanted = made(&spec, now);
+        let mut wanted = ignore_existing(&spec, now);
         assert_eq!(object.get("subsets"), wanted.get("subsets"));
         wanted["metadata"]["annotations"]["noted"] = "by somebody".into();
         assert_eq!(object["metadata"]["annotations"], wanted["metadata"]["annotations"]);

@@ -1,4 +1,4 @@
-//! Services and pods, and the endpoints that follow from them.
+//! Endpoints of services and pods.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn map(value: &Value) -> Json {
     value.as_object().unwrap().clone()
 }
 
-/// A service that selects pods, with these fields beside.
+/// A service with a selector and these fields.
 fn service(spec: Value) -> Service {
     let mut service = json!({
         "metadata": {"name": "web", "namespace": "shop"},
@@ -22,7 +22,7 @@ fn service(spec: Value) -> Service {
     Service::of(&map(&service)).unwrap()
 }
 
-/// A pod that is ready, changed so.
+/// A ready pod with a change.
 fn pod(change: impl Fn(&mut Value)) -> Json {
     let mut pod = json!({
         "metadata": {"name": "a", "namespace": "shop", "uid": "1"},
@@ -37,7 +37,7 @@ fn zone(node: &str) -> String {
     if node == "n1" { "east".to_owned() } else { String::new() }
 }
 
-/// The one endpoint of a pod.
+/// The only endpoint of a service with one pod.
 fn endpoint(spec: Value, change: impl Fn(&mut Value)) -> Value {
     let groups = groups(&service(spec), &[pod(change)], zone);
     assert_eq!((groups.len(), groups[0].endpoints.len()), (1, 1), "{groups:?}");
@@ -85,13 +85,17 @@ fn a_pod_is_told_as_a_stock_controller_does() {
 #[test]
 fn traffic_may_be_told_to_stay_near() {
     let (zones, nodes) = (json!([{"name": "east"}]), json!([{"name": "n1"}]));
-    for (near, hints) in [
+    for (traffic_distribution, hints) in [
         ("PreferClose", json!({"forZones": zones})),
         ("PreferSameZone", json!({"forZones": zones})),
         ("PreferSameNode", json!({"forZones": zones, "forNodes": nodes})),
         ("", Value::Null),
     ] {
-        assert_eq!(endpoint(json!({"trafficDistribution": near}), |_| {})["hints"], hints, "{near}");
+        assert_eq!(
+            endpoint(json!({"trafficDistribution": traffic_distribution}), |_| {})["hints"],
+            hints,
+            "{traffic_distribution}"
+        );
     }
     let far = |pod: &mut Value| pod["spec"]["nodeName"] = "n2".into();
     let told = endpoint(json!({"trafficDistribution": "PreferSameZone"}), far);
@@ -185,7 +189,7 @@ fn families_and_ports_stand_apart() {
         shape(spec, &[pod(other)]),
         [(Family::V4, Some(9000), own("10.1.0.2")), (Family::V6, None, Vec::new())]
     );
-    // Where nobody has decided on families, pods do.
+    // If the service has no IP families, the pods' families are used.
     let open = json!({"ipFamilies": [], "clusterIP": "None", "ports": []});
     let families =
         |pods: &[Json]| shape(open.clone(), pods).iter().map(|(family, ..)| *family).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Pods as subsets, and how many of them there is room for.
+//! Subsets of Endpoints, and their limit.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -14,7 +14,7 @@ fn service(spec: &Value) -> Service {
     Service::of(service.as_object().unwrap()).unwrap()
 }
 
-/// A pod by its number: whether it is ready, whether it ends, and the number of its port.
+/// A numbered pod: whether it is ready, whether it is terminating, and its port.
 fn pod(number: usize, ready: bool, ends: bool, port: u64) -> Json {
     let ip = format!("10.{}.{}.{}", 1 + number / 65536, number / 256 % 256, number % 256);
     let mut pod = json!({
@@ -28,7 +28,7 @@ fn pod(number: usize, ready: bool, ends: bool, port: u64) -> Json {
     pod.as_object().unwrap().clone()
 }
 
-/// For each subset: its first port, and how many are ready and not.
+/// For each subset: the first port, the ready and the unready addresses.
 fn shape(spec: Value, pods: &[Json]) -> (Vec<(u64, usize, usize)>, bool) {
     let (subsets, is_cut) = subsets(&service(&spec), pods);
     let count = |subset: &Value, field: &str| subset[field].as_array().map_or(0, Vec::len);

@@ -1,0 +1,105 @@
+//! Normalizes objects of any built-in kind to the form in which they are stored.
+
+use serde_json::{Map, Value};
+
+use super::field::Field;
+use super::initial_status::zero_of;
+use super::scalar;
+use super::type_table::{Struct, all};
+use super::types::Kind;
+use crate::field_error::{FieldError, FieldErrors};
+use crate::path::Path;
+use crate::quantity::Quantity;
+
+/// Normalizes numbers and quantities, removes nulls and zero values that are the same as absent, and returns values of
+/// the wrong type. Those values and unknown fields stay unchanged. Custom resources stay unchanged.
+pub fn normalize(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Vec<FieldError> {
+    let mut errors = FieldErrors::default();
+    if let Some(of) = all().kind_of(api_version, kind) {
+        fields(of, object, &Path::ROOT, &mut errors);
+    }
+    errors.into_vec()
+}
+
+fn fields(of: &'static Struct, object: &mut Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    object.retain(|name, value| {
+        let Some(field) = of.field(name) else { return true };
+        walk(&field.kind, value, &path.field(name), errors);
+        !value.is_null() && !is_same_as_absent(field, value)
+    });
+}
+
+/// True for a zero value that is the same as absent. Structs are always kept, because `emptyDir: {}` has a meaning.
+fn is_same_as_absent(field: &Field, value: &Value) -> bool {
+    if field.required || field.pointer {
+        return false;
+    }
+    match (&field.kind, value) {
+        (Kind::String | Kind::Bytes, Value::String(text)) => text.is_empty(),
+        (Kind::Bool, Value::Bool(flag)) => !flag,
+        (Kind::Int32 | Kind::Int64, Value::Number(number)) => number.as_i64() == Some(0),
+        (Kind::List(_), Value::Array(elements)) => elements.is_empty(),
+        (Kind::Map(_), Value::Object(entries)) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+fn walk(kind: &'static Kind, value: &mut Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    match (kind, &mut *value) {
+        (Kind::Any | Kind::OneOf(_), _)
+        | (_, Value::Null)
+        | (Kind::String | Kind::IntOrString, Value::String(_))
+        | (Kind::Bool, Value::Bool(_)) => {}
+        (Kind::Object(name), Value::Object(object)) => {
+            if let Some(of) = all().get(name) {
+                fields(of, object, path, errors);
+            }
+        }
+        (Kind::List(of), Value::Array(elements)) => {
+            for (at, element) in elements.iter_mut().enumerate() {
+                // A list has no absent elements: `null` becomes the zero value.
+                if let (Value::Null, Some(zero)) = (&*element, zero_of(of)) {
+                    *element = zero;
+                }
+                walk(of, element, &path.index(at), errors);
+            }
+        }
+        (Kind::Map(of), Value::Object(entries)) => {
+            for (key, entry) in entries.iter_mut() {
+                walk(of, entry, &path.key(key), errors);
+            }
+            entries.retain(|_, entry| !entry.is_null());
+        }
+        (Kind::Object(_) | Kind::List(_) | Kind::Map(_), found) => {
+            let what = format!("expected {}, found {}", kind.described(), scalar::described(found));
+            errors.add(path, what, format!("write {}", kind.described()));
+        }
+        (Kind::Quantity, Value::String(text)) => {
+            if !canonical(text) {
+                single(kind, value, path, errors);
+            }
+        }
+        _ => single(kind, value, path, errors),
+    }
+}
+
+/// Normalizes a scalar. An invalid one stays unchanged, so that validation reports it again.
+fn single(kind: &'static Kind, value: &mut Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let given = value.clone();
+    scalar::check(kind, value, path, errors);
+    match value {
+        Value::Null => *value = given,
+        Value::String(text) if *kind == Kind::Quantity => drop(canonical(text)),
+        _ => {}
+    }
+}
+
+/// Formats a quantity canonically. Returns false if it is invalid.
+fn canonical(text: &mut String) -> bool {
+    let Ok(amount) = text.parse::<Quantity>() else { return false };
+    *text = amount.to_string();
+    true
+}
+
+#[cfg(test)]
+mod tests;

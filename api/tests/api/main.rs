@@ -1,0 +1,8 @@
+//! Decoder, type table and schema against their sources: k8s-openapi, k8s-pb and damaged manifests.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod all_types;
+mod decode_fuzz;
+mod mutations;
+mod protobuf_agrees;
+mod schema_agrees;

@@ -1,0 +1,169 @@
+//! Node authorizer rules that need no lookup. Pure; messages as in kube-apiserver.
+//!
+//! The rules do not look at the content of writes. Admission plugin `NodeRestriction` limits nodes to their
+//! own objects.
+
+use super::index::{Kind, Object};
+use crate::auth::attributes::{Attributes, On, ResourceAttributes};
+
+/// Namespace of node leases.
+pub const LEASES: &str = "kube-node-lease";
+
+/// Result of the rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The request is allowed.
+    Allowed,
+    /// The request is denied, with a reason or an empty string.
+    Denied(String),
+    /// The request is allowed if a pod of the node references this object.
+    IfReachable(Object),
+    /// The rules do not apply; the RBAC rules of role `system:node` decide.
+    ByRules,
+}
+
+/// Applies the rules to a request of a node.
+pub fn authorize(node: &str, asked: &Attributes) -> Verdict {
+    let On::Resource(on) = &asked.on else { return Verdict::ByRules };
+    let verb = asked.verb.as_str();
+    match (on.group.as_str(), on.resource.as_str()) {
+        ("", "secrets") => read(verb, Kind::Secret, on),
+        ("", "configmaps") => read(verb, Kind::ConfigMap, on),
+        ("", "persistentvolumeclaims") if on.subresource == "status" => match verb {
+            "update" | "patch" => named(Kind::Claim, on),
+            _ => denied("can only get/update/patch this type"),
+        },
+        ("", "persistentvolumeclaims") => get(verb, Kind::Claim, on),
+        ("", "persistentvolumes") => get(verb, Kind::Volume, on),
+        ("resource.k8s.io", "resourceclaims") => get(verb, Kind::ResourceClaim, on),
+        ("storage.k8s.io", "volumeattachments") => get(verb, Kind::Attachment, on),
+        ("", "serviceaccounts") => account(verb, on),
+        ("coordination.k8s.io", "leases") => lease(node, verb, on),
+        ("storage.k8s.io", "csinodes") => csi_node(node, verb, on),
+        ("resource.k8s.io", "resourceslices") => slice(node, verb, on),
+        ("", "nodes") => of_nodes(verb, on),
+        ("", "pods") => pod(node, verb, on),
+        _ => Verdict::ByRules,
+    }
+}
+
+fn denied(why: &str) -> Verdict {
+    Verdict::Denied(why.to_owned())
+}
+
+/// Allowed for a named object that a pod of the node references.
+fn named(kind: Kind, on: &ResourceAttributes) -> Verdict {
+    if on.name.is_empty() {
+        return denied("No Object name found");
+    }
+    Verdict::IfReachable(Object::new(kind, &on.namespace, &on.name))
+}
+
+fn get(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
+    match verb {
+        "get" if on.subresource.is_empty() => named(kind, on),
+        "get" => denied("cannot get subresource"),
+        _ => denied("can only get individual resources of this type"),
+    }
+}
+
+/// List and watch pass when narrowed to one name, which [`Attributes`] takes from the field selector.
+fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
+    match verb {
+        "get" | "list" | "watch" if !on.subresource.is_empty() => denied("cannot read subresource"),
+        "get" | "list" | "watch" if on.namespace.is_empty() => {
+            denied("can only read namespaced object of this type")
+        }
+        "get" | "list" | "watch" => named(kind, on),
+        _ => denied("can only read resources of this type"),
+    }
+}
+
+/// Reads of the pods' service accounts, for image pull credentials, and token requests for them.
+fn account(verb: &str, on: &ResourceAttributes) -> Verdict {
+    match (verb, on.subresource.as_str()) {
+        ("get", "") => read(verb, Kind::ServiceAccount, on),
+        ("create", _) if on.name.is_empty() => {
+            denied("can only create tokens for individual service accounts")
+        }
+        ("create", "token") => named(Kind::ServiceAccount, on),
+        ("create", _) => denied("can only create token subresource of serviceaccount"),
+        _ => denied("can only create tokens for individual service accounts"),
+    }
+}
+
+/// A create has no name in its path; admission checks the name in the body.
+fn lease(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+    if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
+        return denied("can only get, create, update, patch, or delete a node lease");
+    }
+    if on.namespace != LEASES {
+        return Verdict::Denied(format!("can only access leases in the {LEASES:?} system namespace"));
+    }
+    // Leases have no subresources; a future one must not be allowed by default.
+    if !on.subresource.is_empty() {
+        return denied("");
+    }
+    if verb != "create" && on.name != node {
+        return denied("can only access node lease with the same name as the requesting node");
+    }
+    Verdict::Allowed
+}
+
+fn csi_node(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+    if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
+        return denied("can only get, create, update, patch, or delete a CSINode");
+    }
+    if !on.subresource.is_empty() {
+        return denied("cannot authorize CSINode subresources");
+    }
+    if verb != "create" && on.name != node {
+        return denied("can only access CSINode with the same name as the requesting node");
+    }
+    Verdict::Allowed
+}
+
+fn slice(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+    if !on.subresource.is_empty() {
+        return denied("cannot authorize ResourceSlice subresources");
+    }
+    match verb {
+        "create" => Verdict::Allowed,
+        "get" | "update" | "patch" | "delete" => named(Kind::Slice, on),
+        "watch" | "list" | "deletecollection" if on.fields.demands("spec.nodeName", node) => Verdict::Allowed,
+        "watch" | "list" | "deletecollection" => {
+            denied("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        }
+        _ => denied(
+            "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, \
+             deletecollection",
+        ),
+    }
+}
+
+/// A node writes only its own Node, which admission enforces. It reads all Nodes, because pod routes need
+/// their addresses; kube-apiserver shows a node only itself.
+fn of_nodes(verb: &str, on: &ResourceAttributes) -> Verdict {
+    match (on.subresource.as_str(), verb) {
+        ("", "create" | "update" | "patch" | "get" | "list" | "watch") | ("status", "update" | "patch") => {
+            Verdict::Allowed
+        }
+        _ => denied(""),
+    }
+}
+
+fn pod(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
+    match (on.subresource.as_str(), verb) {
+        ("", "get") => named(Kind::Pod, on),
+        ("", "list" | "watch") if on.fields.demands("spec.nodeName", node) => Verdict::Allowed,
+        ("", "list" | "watch") if on.name.is_empty() => {
+            denied("can only list/watch pods with spec.nodeName field selector")
+        }
+        ("", "list" | "watch") => named(Kind::Pod, on),
+        // Mirror pods; admission rejects other pods.
+        ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
+            Verdict::Allowed
+        }
+        _ => denied(""),
+    }
+}

@@ -1,0 +1,218 @@
+//! Bounded thread pool for long computations: large patches, applies, validations and tables.
+//!
+//! They never run on the async threads, which serve health checks, leases and small requests. Each user has
+//! one running request and a short queue, so that one user cannot delay all others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::identity::Identity;
+use crate::shares::{ShareLimits, Shares};
+use crate::status::Status;
+
+/// Concurrent computations; they share the processors with the async threads.
+const MAX_RUNNING: usize = 2;
+/// Concurrent computations per user.
+const MAX_RUNNING_PER_USER: usize = 1;
+/// Queued and running requests; each holds a body of up to 3 MiB.
+const QUEUE_LIMITS: ShareLimits =
+    ShareLimits { all: 128, user: 8, others: 96, what: "large and being computed" };
+/// Time in the queue before a request is rejected with 429.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Computation time limit; the request fails at its next checkpoint without an effect.
+const COMPUTE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Combined size of body and object from which a request counts as large: some milliseconds of work.
+pub(crate) const LARGE_BYTES: usize = 128 * 1024;
+
+/// The pool.
+#[derive(Debug)]
+pub(crate) struct ComputePool {
+    queue: Arc<Shares>,
+    at_work: Arc<Semaphore>,
+    users: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// Deadline of a computation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Fails after the deadline.
+    ///
+    /// # Errors
+    /// 504.
+    pub(crate) fn check(self) -> Result<(), Status> {
+        match self.0 {
+            Some(until) if Instant::now() >= until => Err(Status::timed_out()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ComputePool {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: Shares::new(QUEUE_LIMITS),
+            at_work: Arc::new(Semaphore::new(MAX_RUNNING)),
+            users: Mutex::default(),
+        })
+    }
+
+    /// Runs `work` on a blocking thread when it is the user's turn.
+    ///
+    /// # Errors
+    /// 429 when the user's queue is full, or the wait times out.
+    pub(crate) async fn run<T: Send + 'static, F: Future<Output = Result<T, Status>>>(
+        &self,
+        who: &Identity,
+        work: impl FnOnce(Deadline) -> F + Send + 'static,
+    ) -> Result<T, Status> {
+        self.run_in_turn(who, work).await.map(|(done, _)| done)
+    }
+
+    /// As [`Self::run`]. The user's next computation waits until the returned permit is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) async fn run_in_turn<T: Send + 'static, F: Future<Output = Result<T, Status>>>(
+        &self,
+        who: &Identity,
+        work: impl FnOnce(Deadline) -> F + Send + 'static,
+    ) -> Result<(T, OwnedSemaphorePermit), Status> {
+        let user = who.account();
+        let queued = self.queue.take(&Identity {
+            user: user.clone(),
+            groups: who.groups.clone(),
+            ..Identity::default()
+        })?;
+        let [own, at_work] = timeout(QUEUE_TIMEOUT, self.acquire_turn(user))
+            .await
+            .map_err(|_| Status::too_many_requests())??;
+        let handle = Handle::current();
+        // The permits are released when the work ends, even if the client has disconnected.
+        let running = tokio::task::spawn_blocking(move || {
+            let _held = (at_work, queued);
+            handle.block_on(work(Deadline(Some(Instant::now() + COMPUTE_TIMEOUT)))).map(|done| (done, own))
+        });
+        running.await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The server is shutting down.
+            Err(_) => Err(Status::timed_out()),
+        })
+    }
+
+    async fn acquire_turn(&self, user: String) -> Result<[OwnedSemaphorePermit; 2], Status> {
+        let own = {
+            let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+            match users.get(&user).and_then(Weak::upgrade) {
+                Some(own) => own,
+                None => {
+                    // The map only holds users with queued or running requests.
+                    users.retain(|_, own| own.strong_count() > 0);
+                    let own = Arc::new(Semaphore::new(MAX_RUNNING_PER_USER));
+                    users.insert(user, Arc::downgrade(&own));
+                    own
+                }
+            }
+        };
+        let closed = |_| Status::timed_out();
+        let own = own.acquire_owned().await.map_err(closed)?;
+        let at_work = self.at_work.clone().acquire_owned().await.map_err(closed)?;
+        Ok([own, at_work])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Users with much work, and others.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::sync::watch;
+
+    use super::*;
+
+    fn user(name: &str) -> Identity {
+        Identity::authenticated(name, [])
+    }
+
+    /// Work that runs until `go` is set.
+    fn held(
+        pool: &Arc<ComputePool>,
+        name: &str,
+        go: &watch::Sender<bool>,
+    ) -> tokio::task::JoinHandle<Result<(), Status>> {
+        let (pool, who, mut go) = (pool.clone(), user(name), go.subscribe());
+        tokio::spawn(async move {
+            pool.run(&who, move |_| async move {
+                let _ = go.wait_for(|go| *go).await;
+                Ok(())
+            })
+            .await
+        })
+    }
+
+    async fn until(condition: impl Fn() -> bool) {
+        let look = async {
+            while !condition() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), look).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_users_work_leaves_room_for_anothers() {
+        let (pool, go) = (ComputePool::new(), watch::Sender::new(false));
+        let own: Vec<_> = (0..QUEUE_LIMITS.user).map(|_| held(&pool, "jane", &go)).collect();
+        until(|| pool.at_work.available_permits() == MAX_RUNNING - MAX_RUNNING_PER_USER).await;
+        // The queue holds the user's share; one more is rejected at once.
+        until(|| pool.queue.take(&user("jane")).is_err()).await;
+        let refused = pool.run(&user("jane"), |_| async { Ok(()) }).await.unwrap_err();
+        assert_eq!((refused.code, &refused.details.unwrap()["retryAfterSeconds"]), (429, &1.into()));
+        // Another user's work runs meanwhile.
+        pool.run(&user("joe"), |_| async { Ok(()) }).await.unwrap();
+        go.send_replace(true);
+        for one in own {
+            one.await.unwrap().unwrap();
+        }
+        pool.run(&user("jane"), |_| async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_user_waits_for_the_turn_of_an_earlier_answer_and_others_do_not() {
+        let (pool, jane) = (ComputePool::new(), user("jane"));
+        let ((), turn) = pool.run_in_turn(&jane, |_| async { Ok(()) }).await.unwrap();
+        assert_eq!(pool.at_work.available_permits(), MAX_RUNNING);
+        let mut next = Box::pin(pool.run(&jane, |_| async { Ok(()) }));
+        assert!(timeout(Duration::from_millis(50), &mut next).await.is_err());
+        pool.run(&user("joe"), |_| async { Ok(()) }).await.unwrap();
+        drop(turn);
+        next.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn work_of_a_client_that_left_keeps_its_turn() {
+        let (pool, go) = (ComputePool::new(), watch::Sender::new(false));
+        let left = held(&pool, "jane", &go);
+        until(|| pool.at_work.available_permits() == MAX_RUNNING - 1).await;
+        left.abort();
+        assert!(left.await.unwrap_err().is_cancelled());
+        assert_eq!(pool.at_work.available_permits(), MAX_RUNNING - 1, "its thread computes all the same");
+        go.send_replace(true);
+        until(|| pool.at_work.available_permits() == MAX_RUNNING).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_passes() {
+        assert!(Deadline::default().check().is_ok());
+        let deadline = Deadline(Some(Instant::now() + COMPUTE_TIMEOUT));
+        assert!(deadline.check().is_ok());
+        tokio::time::advance(COMPUTE_TIMEOUT).await;
+        assert_eq!(deadline.check().unwrap_err().code, 504);
+    }
+}

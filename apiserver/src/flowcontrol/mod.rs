@@ -1,0 +1,164 @@
+//! Concurrency limits per request class (read-only, mutating, heartbeat, long-running), and request timeouts.
+//!
+//! Health endpoints and `system:masters` are exempt, so that an overloaded server can be diagnosed. Requests
+//! over the limit are queued for a short time (`seats`), then rejected with 429; long-running requests are
+//! rejected at once. A large response body is sent in chunks and keeps its seat until the client has taken
+//! the last one.
+
+mod chunked_body;
+mod request_class;
+mod seats;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use http::Request;
+use http::header::AUTHORIZATION;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use self::request_class::RequestClass;
+use self::seats::{Requester, SeatPool};
+use crate::auth::request_log::RequestLog;
+use crate::guarded_body::GuardedBody;
+use crate::identity::Identity;
+use crate::request;
+use crate::status::Status;
+
+/// Read-only requests in flight; `--max-requests-inflight` of kube-apiserver.
+const READ_ONLY: usize = 400;
+/// Mutating requests in flight; `--max-mutating-requests-inflight` of kube-apiserver.
+const MUTATING: usize = 200;
+/// Heartbeats in flight. They are few and fast. Without an own limit an overloaded server would lose
+/// heartbeats, and the node lifecycle controller would evict pods.
+const HEARTBEAT: usize = 50;
+/// Long-running requests: about ten watches from each of 5,000 nodes, using less than 1 GiB.
+const LONG_RUNNING: usize = 50_000;
+/// Timeout of other requests, of their bodies and of each response chunk; `--request-timeout` of
+/// kube-apiserver.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// A request may be queued for this fraction of its timeout: five seconds by default, half of what clients
+/// wait for a response.
+const QUEUE_FRACTION: u32 = 12;
+
+/// Concurrency limits and timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Read-only requests in flight.
+    pub read_only: usize,
+    /// Mutating requests in flight.
+    pub mutating: usize,
+    /// Heartbeats in flight.
+    pub heartbeat: usize,
+    /// Long-running requests in flight.
+    pub long_running: usize,
+    /// Timeout of requests that are not long-running.
+    pub timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            read_only: READ_ONLY,
+            mutating: MUTATING,
+            heartbeat: HEARTBEAT,
+            long_running: LONG_RUNNING,
+            timeout: REQUEST_TIMEOUT,
+        }
+    }
+}
+
+/// Seats that are free per class.
+#[derive(Debug)]
+struct InFlight {
+    read_only: SeatPool,
+    mutating: SeatPool,
+    heartbeat: SeatPool,
+    long_running: SeatPool,
+    timeout: Duration,
+}
+
+/// A seat of a request in flight; `None` for exempt requests.
+type Seat = Option<OwnedSemaphorePermit>;
+
+/// Wraps the router with these limits.
+pub fn limit_in_flight(router: Router, limits: Limits) -> Router {
+    let limits = InFlight {
+        read_only: SeatPool::new(limits.read_only),
+        mutating: SeatPool::new(limits.mutating),
+        heartbeat: SeatPool::new(limits.heartbeat),
+        long_running: SeatPool::new(limits.long_running),
+        timeout: limits.timeout,
+    };
+    router.layer(from_fn_with_state(Arc::new(limits), pass))
+}
+
+impl InFlight {
+    /// Acquires a seat for a request of that class with this timeout.
+    async fn admit(
+        &self,
+        class: RequestClass,
+        request: &Requester<'_>,
+        timeout: Duration,
+    ) -> Result<Seat, Status> {
+        if class == RequestClass::Health || request.who.is_some_and(Identity::is_master) {
+            return Ok(None);
+        }
+        let seats = match class {
+            RequestClass::LongRunning => return self.long_running.try_acquire().map(Some),
+            RequestClass::ReadOnly => &self.read_only,
+            RequestClass::Heartbeat => &self.heartbeat,
+            RequestClass::Mutating | RequestClass::Health => &self.mutating,
+        };
+        seats.acquire(request, timeout / QUEUE_FRACTION).await.map(Some)
+    }
+
+    /// Timeout of the request: the smaller of the configured one and the `timeout` query parameter.
+    fn timeout(&self, request: &Request<Body>) -> Result<Duration, Status> {
+        let asked = request::timeout(request.uri())?;
+        Ok(asked.map_or(self.timeout, |asked| asked.min(self.timeout)))
+    }
+}
+
+async fn pass(State(limits): State<Arc<InFlight>>, request: Request<Body>, next: Next) -> Response {
+    let begun = Instant::now();
+    let who: Option<&Identity> = request.extensions().get();
+    let class = RequestClass::of(request.method(), request.uri(), who);
+    // Long-running requests have no timeout, and `timeout` may have another meaning for them.
+    let timeout =
+        if class == RequestClass::LongRunning { Ok(limits.timeout) } else { limits.timeout(&request) };
+    let admitted = match timeout {
+        Ok(timeout) => {
+            let requester = Requester { who, token: request.headers().get(AUTHORIZATION) };
+            limits.admit(class, &requester, timeout).await.map(|seat| (seat, begun + timeout))
+        }
+        Err(refused) => Err(refused),
+    };
+    let (seat, until) = match admitted {
+        Ok(admitted) => admitted,
+        Err(refused) => {
+            let (log, refused) = (RequestLog::begin(&request), refused.into_response());
+            log.finish(refused.status());
+            return refused;
+        }
+    };
+    if class == RequestClass::LongRunning {
+        let response = next.run(request).await;
+        // An error response releases the seat at once, even if the client does not read it.
+        if response.status().is_client_error() || response.status().is_server_error() {
+            return response;
+        }
+        return response.map(|body| Body::new(GuardedBody::new(body, seat)));
+    }
+    match timeout_at(until, next.run(request)).await {
+        Ok(response) => chunked_body::chunked(response, seat, limits.timeout),
+        Err(_) => Status::timed_out().into_response(),
+    }
+}

@@ -1,0 +1,269 @@
+//! Concurrency limits and timeouts.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use axum::body::to_bytes;
+use axum::routing::any;
+use futures_util::{FutureExt as _, StreamExt as _};
+use http::{Method, StatusCode, header};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+use super::*;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const WATCH: &str = "/api/v1/namespaces/default/pods?watch=true";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a";
+const LIMITS: Limits =
+    Limits { read_only: 2, mutating: 1, heartbeat: 1, long_running: 2, timeout: Duration::from_secs(60) };
+
+/// Handlers wait for permission to respond. `/large` returns a large body; watches return a first line.
+struct Server {
+    router: Router,
+    open: watch::Sender<bool>,
+}
+
+impl Server {
+    fn new() -> Self {
+        let (open, opened) = watch::channel(false);
+        let handler = move |request: Request<Body>| {
+            let mut opened = opened.clone();
+            async move {
+                let query = request.uri().query().unwrap_or_default();
+                if query.contains("refused") {
+                    return Status::new(StatusCode::FORBIDDEN, "Forbidden", "no").into_response();
+                }
+                if query.contains("watch") {
+                    let first = futures_util::stream::once(async { Ok::<_, axum::Error>("{}\n") });
+                    return Body::from_stream(first.chain(futures_util::stream::pending())).into_response();
+                }
+                if request.uri().path() == "/large" {
+                    return Body::from(vec![b'x'; 1_000_000]).into_response();
+                }
+                let _ = opened.wait_for(|is_open| *is_open).await;
+                Body::from("{}").into_response()
+            }
+        };
+        let router = limit_in_flight(Router::new().fallback(any(handler)), LIMITS);
+        Self { router, open }
+    }
+
+    /// A request in flight; `None` if it gets no immediate response.
+    fn ask(&self, method: Method, uri: &str, groups: &[&str]) -> impl Future<Output = Response> + Unpin {
+        let who = Identity::authenticated("jane", groups.iter().map(|group| (*group).to_owned()));
+        let request = Request::builder().method(method).uri(uri).extension(who).body(Body::empty()).unwrap();
+        Box::pin(self.router.clone().oneshot(request).map(Result::unwrap))
+    }
+}
+
+async fn status(response: Response) -> (u16, Option<String>, Value) {
+    let retry = response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+    let code = response.status().as_u16();
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (code, retry, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// Advances the paused clock.
+async fn passes(time: Duration) {
+    assert!(timeout(time, std::future::pending::<()>()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() {
+    let server = Server::new();
+    let mut under_way = Vec::new();
+    for (method, most) in [(Method::GET, 2), (Method::POST, 1)] {
+        for _ in 0..most {
+            let mut asked = server.ask(method.clone(), PODS, &[]);
+            assert!((&mut asked).now_or_never().is_none());
+            under_way.push(asked);
+        }
+        let begun = tokio::time::Instant::now();
+        let (code, retry, told) = status(server.ask(method, PODS, &[]).await).await;
+        assert_eq!(begun.elapsed(), LIMITS.timeout / QUEUE_FRACTION);
+        assert_eq!((code, retry.as_deref()), (429, Some("1")));
+        assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()));
+        assert_eq!(told["details"]["retryAfterSeconds"], 1);
+    }
+    // Exempt requests are not counted.
+    for (uri, groups) in [(PODS, ["system:masters"].as_slice()), ("/livez", &[]), ("/readyz/etcd", &[])] {
+        assert!(server.ask(Method::GET, uri, groups).now_or_never().is_none(), "{uri} is on its way");
+    }
+    server.open.send_replace(true);
+    for asked in under_way {
+        assert_eq!(asked.await.status(), 200);
+    }
+    assert_eq!(server.ask(Method::POST, PODS, &[]).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_let_in_when_somebody_is_done_and_no_user_has_all_of_the_line() {
+    let server = Server::new();
+    let mut all: Vec<_> = (0..201).map(|_| server.ask(Method::POST, PODS, &[])).collect();
+    for asked in &mut all {
+        assert!(asked.now_or_never().is_none());
+    }
+    let (code, _, told) = status(server.ask(Method::POST, PODS, &[]).await).await;
+    assert_eq!(code, 429);
+    assert!(told["message"].as_str().unwrap().contains("200 requests of \"jane\" are waiting"), "{told}");
+    server.open.send_replace(true);
+    for asked in all {
+        assert_eq!(asked.await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn nodes_say_that_they_are_alive_beside_all_else() {
+    let server = Server::new();
+    let node = ["system:nodes"].as_slice();
+    let mut mutating = server.ask(Method::POST, PODS, node);
+    let mut waiting = server.ask(Method::POST, PODS, node);
+    assert!((&mut mutating).now_or_never().is_none() && (&mut waiting).now_or_never().is_none());
+    let is_let_in = |uri: &str, groups: &[&str]| {
+        // An admitted request reaches the handler, which rejects it.
+        server.ask(Method::PATCH, &format!("{uri}?fieldManager=refused"), groups).now_or_never().is_some()
+    };
+    assert!(is_let_in(LEASE, node) && is_let_in("/api/v1/nodes/a/status", node));
+    let read_only: Vec<_> = (0..2)
+        .map(|_| {
+            let mut asked = server.ask(Method::GET, PODS, node);
+            assert!((&mut asked).now_or_never().is_none());
+            asked
+        })
+        .collect();
+    assert!(server.ask(Method::GET, "/api/v1/nodes/a?refused", node).now_or_never().is_some());
+    assert!(server.ask(Method::GET, "/api/v1/nodes?refused", node).now_or_never().is_none());
+    drop(read_only);
+    assert!(!is_let_in(LEASE, &[]), "nobody else does");
+    assert!(!is_let_in("/api/v1/namespaces/default/pods/a/status", node));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_counted_by_themselves_and_never_cut() {
+    let server = Server::new();
+    let mut first = server.ask(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
+    let second = server.ask(Method::GET, WATCH, &[]).await;
+    assert_eq!(status(server.ask(Method::GET, WATCH, &[]).await).await.0, 429);
+    passes(100 * LIMITS.timeout).await;
+    assert!(first.next().await.unwrap().is_ok());
+    drop(second);
+    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_refused_takes_no_place_though_nobody_reads_why() {
+    let server = Server::new();
+    let refused = format!("{WATCH}&labelSelector=refused");
+    let mut unread = Vec::new();
+    for _ in 0..2 * LIMITS.long_running {
+        unread.push(server.ask(Method::GET, &refused, &[]).await);
+    }
+    assert!(unread.iter().all(|answer| answer.status() == 403));
+    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_is_given_up() {
+    let server = Server::new();
+    for (query, seconds) in [("", 60), ("?timeout=5s", 5), ("?timeout=1h", 60), ("?timeout=0s", 60)] {
+        let begun = tokio::time::Instant::now();
+        let answer = server.ask(Method::GET, &format!("{PODS}{query}"), &[]).await;
+        let (code, _, told) = status(answer).await;
+        assert_eq!((code, begun.elapsed().as_secs(), &told["reason"]), (504, seconds, &"Timeout".into()));
+    }
+    let wrong = server.ask(Method::GET, &format!("{PODS}?timeout=soon"), &[]).await;
+    assert_eq!(status(wrong).await.0, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_keeps_its_place_until_it_is_taken_and_no_longer_than_somebody_takes_it() {
+    let server = Server::new();
+    let held: Vec<_> =
+        [server.ask(Method::GET, "/large", &[]).await, server.ask(Method::GET, "/large", &[]).await].into();
+    assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 429);
+    let length = held[0].headers()[header::CONTENT_LENGTH].clone();
+    assert_eq!(length, "1000000");
+    for (at, answer) in held.into_iter().enumerate() {
+        if at == 0 {
+            assert_eq!(to_bytes(answer.into_body(), usize::MAX).await.unwrap().len(), 1_000_000);
+        } else {
+            passes(2 * LIMITS.timeout).await;
+            assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 200);
+            let short = to_bytes(answer.into_body(), usize::MAX).await;
+            assert!(short.is_ok_and(|bytes| bytes.len() < 1_000_000), "it breaks off before its length");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_has_a_share_of_its_own() {
+    let server = Server::new();
+    let ask = |token: Option<&str>| {
+        let mut request = Request::builder().method(Method::POST).uri(PODS);
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.extension(Identity::anonymous()).body(Body::empty()).unwrap();
+        Box::pin(server.router.clone().oneshot(request).map(Result::unwrap))
+    };
+    // One is running, the others wait.
+    let mut all: Vec<_> = (0..51).map(|_| ask(Some("Bearer a"))).collect();
+    for asked in &mut all {
+        assert!(asked.now_or_never().is_none());
+    }
+    assert_eq!(ask(Some("Bearer a")).await.status(), 429);
+    let others = [ask(Some("Bearer b")), ask(None)];
+    server.open.send_replace(true);
+    for asked in all.into_iter().chain(others) {
+        assert_eq!(asked.await.status(), 200);
+    }
+}
+
+#[test]
+fn requests_are_told_apart_by_method_and_path() {
+    for (method, uri, class) in [
+        ("GET", PODS, RequestClass::ReadOnly),
+        ("HEAD", "/api/v1/nodes/a", RequestClass::ReadOnly),
+        ("GET", "/apis", RequestClass::ReadOnly),
+        ("GET", "/apis/%ff/x/y", RequestClass::ReadOnly),
+        ("POST", PODS, RequestClass::Mutating),
+        ("PATCH", "/api/v1/nodes/a/status", RequestClass::Mutating),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", RequestClass::Mutating),
+        ("GET", WATCH, RequestClass::LongRunning),
+        ("GET", "/api/v1/pods?watch=0", RequestClass::ReadOnly),
+        ("GET", "/api/v1/namespaces/a/pods/b/log?follow=true", RequestClass::LongRunning),
+        ("POST", "/api/v1/namespaces/a/pods/b/exec?command=ls", RequestClass::LongRunning),
+        ("GET", "/version?watch=true", RequestClass::ReadOnly),
+        ("GET", "/livez", RequestClass::Health),
+        ("GET", "/readyz/ping?verbose", RequestClass::Health),
+        ("GET", "/livezzz", RequestClass::ReadOnly),
+    ] {
+        let method = method.parse().unwrap();
+        assert_eq!(RequestClass::of(&method, &uri.parse().unwrap(), None), class, "{method} {uri}");
+    }
+    let node = Identity::authenticated("system:node:a", ["system:nodes".to_owned()]);
+    let scheduler = Identity::authenticated("system:kube-scheduler", []);
+    let leader = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a";
+    for (who, method, uri, class) in [
+        (&node, "POST", "/api/v1/nodes", RequestClass::Heartbeat),
+        (&node, "GET", "/api/v1/nodes/a", RequestClass::Heartbeat),
+        (&node, "PATCH", "/api/v1/nodes/a/status", RequestClass::Heartbeat),
+        (&node, "GET", "/api/v1/nodes/a/proxy", RequestClass::LongRunning),
+        (&node, "GET", "/api/v1/nodes", RequestClass::ReadOnly),
+        (&node, "GET", "/api/v1/nodes?watch=true", RequestClass::LongRunning),
+        (&node, "PUT", LEASE, RequestClass::Heartbeat),
+        (&node, "PUT", leader, RequestClass::Mutating),
+        (&scheduler, "PUT", leader, RequestClass::Heartbeat),
+        (&scheduler, "GET", leader, RequestClass::Heartbeat),
+        (&scheduler, "PUT", LEASE, RequestClass::Mutating),
+    ] {
+        let method = method.parse().unwrap();
+        assert_eq!(
+            RequestClass::of(&method, &uri.parse().unwrap(), Some(who)),
+            class,
+            "{} {method} {uri}",
+            who.user
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Trust of a connection's client certificate after the client CA bundle was reloaded.
+
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio::sync::watch;
+
+use super::config::Config;
+
+/// Certificate chain of a client, checked against the current client CA bundle.
+#[derive(Clone, Debug)]
+pub(super) struct ClientTrust {
+    /// Client certificate first; empty without one.
+    chain: Arc<[CertificateDer<'static>]>,
+    /// Time of the handshake. Later expiry does not end the connection.
+    shown: UnixTime,
+    configs: watch::Receiver<Arc<Config>>,
+}
+
+impl ClientTrust {
+    /// A chain verified by the current configuration.
+    pub(super) fn new(chain: &[CertificateDer<'static>], configs: watch::Receiver<Arc<Config>>) -> Self {
+        Self { chain: chain.into(), shown: UnixTime::now(), configs }
+    }
+
+    /// Whether the latest client CA bundle no longer trusts the client.
+    fn is_revoked(&mut self) -> bool {
+        !self.chain.is_empty() && self.configs.has_changed().unwrap_or_default() && !self.is_trusted()
+    }
+
+    fn is_trusted(&mut self) -> bool {
+        let config = self.configs.borrow_and_update().clone();
+        config.trusts(&self.chain, self.shown)
+    }
+
+    /// Waits until the client is no longer trusted; forever without a client certificate.
+    pub(super) async fn revoked(mut self) {
+        if self.chain.is_empty() {
+            return pending().await;
+        }
+        loop {
+            if self.configs.changed().await.is_err() {
+                return pending().await;
+            }
+            if !self.is_trusted() {
+                return;
+            }
+        }
+    }
+}
+
+/// Ends an upgraded connection when its client is no longer trusted; the HTTP server no longer watches it.
+pub struct Revocation {
+    revoked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// For checks that do not register a waker.
+    client: Option<ClientTrust>,
+}
+
+impl fmt::Debug for Revocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Revocation").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+impl Revocation {
+    /// Resolves when the client is no longer trusted.
+    pub(super) fn of(client: ClientTrust) -> Self {
+        Self { revoked: Some(Box::pin(client.clone().revoked())), client: Some(client) }
+    }
+
+    /// Resolves with a future.
+    #[cfg(test)]
+    pub(super) fn when(revoked: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { revoked: Some(Box::pin(revoked)), client: None }
+    }
+
+    /// Waits until the client is no longer trusted.
+    pub async fn revoked(mut self) {
+        poll_fn(|context| if self.poll_revoked(context) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Whether the client is no longer trusted, without registering a waker. Writers use it, because the
+    /// reader half waits.
+    pub(super) fn has_happened(&mut self) -> bool {
+        if self.client.as_mut().is_some_and(ClientTrust::is_revoked) {
+            self.revoked = None;
+        }
+        self.revoked.is_none()
+    }
+
+    /// As [`Self::has_happened`], and registers a waker.
+    pub(super) fn poll_revoked(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(revoked) = &mut self.revoked else { return true };
+        match revoked.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                self.revoked = None;
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Idle timeout of HTTP/2 connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+/// Idle timeout, as in kube-apiserver. HTTP/1.1 has a shorter one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Counts requests on a connection.
+#[derive(Debug, Default)]
+pub(super) struct IdleTracker {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// A request in flight; dropped with its response body.
+#[derive(Debug)]
+pub(super) struct InFlight(Arc<IdleTracker>);
+
+impl IdleTracker {
+    /// Starts a request.
+    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        InFlight(self.clone())
+    }
+
+    /// Waits until the connection is idle for [`IDLE_TIMEOUT`], at most twice as long.
+    pub(super) async fn idle(&self) {
+        // Polling keeps the cost per request to one counter.
+        let mut before = u64::MAX;
+        loop {
+            sleep(IDLE_TIMEOUT).await;
+            let begun = self.begun.load(Ordering::Relaxed);
+            if begun == self.ended.load(Ordering::Relaxed) && (begun == before || begun == 0) {
+                return;
+            }
+            before = begun;
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Idle and busy connections.
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_used_is_idle() {
+        let requests = Arc::new(IdleTracker::default());
+        let begun = Instant::now();
+        requests.idle().await;
+        assert_eq!(begun.elapsed(), IDLE_TIMEOUT, "no request was ever made");
+        let watch = requests.begin();
+        assert!(timeout(10 * IDLE_TIMEOUT, requests.idle()).await.is_err(), "somebody watches");
+        drop(watch);
+        let begun = Instant::now();
+        requests.idle().await;
+        assert!(begun.elapsed() <= 2 * IDLE_TIMEOUT);
+    }
+}

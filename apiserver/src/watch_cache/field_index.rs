@@ -1,0 +1,132 @@
+//! Field index: watchers of one field value get only matching changes.
+//!
+//! Every node watches its own pods. Without the index, each pod change would wake the watcher of every node.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::HISTORY_CHANGES;
+use super::watcher::{Before, Change};
+use crate::object::FieldValue;
+
+/// Maximum number of queued changes of a subscriber, including the initial history. A slower subscriber is
+/// closed and lists again.
+const QUEUE_CHANGES: usize = 2 * HISTORY_CHANGES;
+/// Maximum bytes queued, exceeded by at most one object.
+const QUEUE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Whether the object has or may have had the value.
+fn matches(wanted: &FieldValue, change: &Change) -> bool {
+    let has = || change.object.value(&wanted.path) == wanted.value;
+    match &change.before {
+        Before::Forgotten => true,
+        Before::Nothing => has(),
+        Before::Object(before) => has() || before.value(&wanted.path) == wanted.value,
+    }
+}
+
+/// Subscribers by field, value and ID.
+#[derive(Debug, Default)]
+pub(super) struct FieldIndex {
+    fields: HashMap<String, HashMap<String, BTreeMap<u64, Queue>>>,
+}
+
+/// Queued changes of a subscriber.
+#[derive(Debug)]
+struct Queue {
+    changes: VecDeque<Arc<Change>>,
+    bytes: usize,
+    /// Revision of the latest queued change; wakes the subscriber.
+    newest: watch::Sender<u64>,
+}
+
+impl Queue {
+    fn put(&mut self, change: &Arc<Change>) {
+        self.bytes += change.bytes();
+        self.changes.push_back(change.clone());
+        self.newest.send_replace(change.revision);
+    }
+
+    fn has_room(&self) -> bool {
+        self.changes.len() < QUEUE_CHANGES && self.bytes <= QUEUE_BYTES
+    }
+}
+
+impl FieldIndex {
+    /// Adds a subscriber at a revision, with the matching changes since then.
+    pub fn subscribe<'a>(
+        &mut self,
+        field_value: &FieldValue,
+        id: u64,
+        after: u64,
+        past: impl Iterator<Item = &'a Arc<Change>>,
+    ) -> watch::Receiver<u64> {
+        let mut queue = Queue { changes: VecDeque::new(), bytes: 0, newest: watch::Sender::new(after) };
+        past.filter(|change| matches(field_value, change)).for_each(|change| queue.put(change));
+        let newest = queue.newest.subscribe();
+        let values = self.fields.entry(field_value.path.clone()).or_default();
+        values.entry(field_value.value.clone()).or_default().insert(id, queue);
+        newest
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Removes a subscriber.
+    pub fn unsubscribe(&mut self, field_value: &FieldValue, id: u64) {
+        let Some(values) = self.fields.get_mut(&field_value.path) else { return };
+        if let Some(queues) = values.get_mut(&field_value.value) {
+            queues.remove(&id);
+            if queues.is_empty() {
+                values.remove(&field_value.value);
+            }
+        }
+        if values.is_empty() {
+            self.fields.remove(&field_value.path);
+        }
+    }
+
+    /// Queues a change for matching subscribers; closes those whose queue is full.
+    pub fn dispatch(&mut self, change: &Arc<Change>) {
+        for (path, values) in &mut self.fields {
+            let now = change.object.value(path);
+            let before =
+                change.before.object().map(|before| before.value(path)).filter(|before| *before != now);
+            for value in [Some(now), before].into_iter().flatten() {
+                if let Some(queues) = values.get_mut(value) {
+                    queues.retain(|_, queue| queue.has_room());
+                    queues.values_mut().for_each(|queue| queue.put(change));
+                }
+            }
+        }
+    }
+
+    /// Takes queued changes while `fits` accepts them, and completes the last revision.
+    pub fn take(
+        &mut self,
+        field_value: &FieldValue,
+        id: u64,
+        mut fits: impl FnMut(&Change) -> bool,
+    ) -> Vec<Arc<Change>> {
+        let queue = self
+            .fields
+            .get_mut(&field_value.path)
+            .and_then(|values| values.get_mut(&field_value.value)?.get_mut(&id));
+        let Some(queue) = queue else { return Vec::new() };
+        let mut taken: Vec<Arc<Change>> = Vec::new();
+        while let Some(next) = queue.changes.front()
+            && (taken.last().is_some_and(|last| last.revision == next.revision) || fits(next))
+        {
+            queue.bytes -= next.bytes();
+            taken.extend(queue.changes.pop_front());
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

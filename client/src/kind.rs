@@ -1,0 +1,124 @@
+//! A kind as the API client needs it: group, version, names, and the paths of its objects.
+
+use std::borrow::Cow;
+
+/// A kind in the version that the client uses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// The version.
+    pub version: Cow<'static, str>,
+    /// The kind, such as `Pod`.
+    pub kind: Cow<'static, str>,
+    /// The plural name in paths.
+    pub plural: Cow<'static, str>,
+    /// Whether the kind is namespaced.
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// The kind `Namespace`.
+    pub const NAMESPACE: Self = Self::core("Namespace", "namespaces", false);
+    /// The kind `ServiceAccount`.
+    pub const SERVICE_ACCOUNT: Self = Self::core("ServiceAccount", "serviceaccounts", true);
+    /// The kind `Secret`.
+    pub const SECRET: Self = Self::core("Secret", "secrets", true);
+    /// The kind `ConfigMap`.
+    pub const CONFIG_MAP: Self = Self::core("ConfigMap", "configmaps", true);
+    /// The kind `Event` of the core group.
+    pub const EVENT: Self = Self::core("Event", "events", true);
+    /// The kind `Pod`.
+    pub const POD: Self = Self::core("Pod", "pods", true);
+    /// The kind `Node`.
+    pub const NODE: Self = Self::core("Node", "nodes", false);
+    /// The kind `Service`.
+    pub const SERVICE: Self = Self::core("Service", "services", true);
+    /// The kind `Endpoints`, the older form of EndpointSlices.
+    pub const ENDPOINTS: Self = Self::core("Endpoints", "endpoints", true);
+    /// The kind `ResourceQuota`.
+    pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
+    /// The kind `Job`.
+    pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
+    /// The kind `Lease`.
+    pub const LEASE: Self = Self::of("coordination.k8s.io", "Lease", "leases", true);
+    /// The kind `CertificateSigningRequest`.
+    pub const CERTIFICATE_SIGNING_REQUEST: Self =
+        Self::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false);
+    /// The kind `PodDisruptionBudget`.
+    pub const DISRUPTION_BUDGET: Self =
+        Self::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
+    /// The kind `EndpointSlice`.
+    pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
+
+    const fn core(kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self::of("", kind, plural, namespaced)
+    }
+
+    /// A kind in version `v1` of its group.
+    pub const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed("v1"),
+            kind: Cow::Borrowed(kind),
+            plural: Cow::Borrowed(plural),
+            namespaced,
+        }
+    }
+
+    /// The API version: `v1` or `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The qualified resource name: `pods` or `deployments.apps`.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// Whether both are the same resource, in any version.
+    pub fn is(&self, other: &Self) -> bool {
+        self.plural == other.plural && self.group == other.group
+    }
+
+    /// The path of an object, of a namespace's objects if `name` is empty, or of all objects if both are empty.
+    pub fn path(&self, namespace: &str, name: &str) -> String {
+        let mut path = match self.group.as_ref() {
+            "" => format!("/api/{}", self.version),
+            group => format!("/apis/{group}/{}", self.version),
+        };
+        if self.namespaced && !namespace.is_empty() {
+            path = format!("{path}/namespaces/{namespace}");
+        }
+        path = format!("{path}/{}", self.plural);
+        if !name.is_empty() {
+            path = format!("{path}/{name}");
+        }
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! API paths of kinds.
+    use super::Kind;
+
+    #[test]
+    fn objects_are_where_clients_look() {
+        assert_eq!(Kind::NAMESPACE.path("", "shop"), "/api/v1/namespaces/shop");
+        assert_eq!(Kind::POD.path("shop", "a"), "/api/v1/namespaces/shop/pods/a");
+        assert_eq!(Kind::JOB.path("", ""), "/apis/batch/v1/jobs");
+        assert_eq!(
+            (Kind::JOB.api_version(), Kind::JOB.qualified()),
+            ("batch/v1".into(), "jobs.batch".into())
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! The API client of both programs: objects, lists and watches, over a connection or in this process.
+//!
+//! A [`Client`] sends requests through a [`transport::Transport`] to the first of its servers that answers. A
+//! [`Reflector`] keeps a copy of a resource current. A [`serde::de::DeserializeSeed`] decodes the objects, so that
+//! callers keep only the fields that they use.
+
+pub mod backoff;
+mod error;
+mod kind;
+mod list;
+mod objects;
+mod percent_encoding;
+pub mod reflector;
+mod request;
+pub mod transport;
+mod watch;
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+pub use self::error::{Error, root_cause};
+pub use self::kind::Kind;
+pub use self::objects::{DeleteOptions, Propagation};
+pub use self::percent_encoding::{percent_decoded, percent_encoded};
+pub use self::reflector::{Delta, Reflector, Versioned};
+pub use self::request::{Client, Content};
+pub use self::watch::{Event, Watch};
+
+/// An object as a JSON map.
+pub type Json = Map<String, Value>;
+
+/// A seed that decodes whole objects of a type.
+pub type Typed<T> = PhantomData<T>;
+
+/// The media type of JSON.
+pub const JSON: &str = "application/json";
+/// The media type of a JSON merge patch.
+pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The media type of a strategic merge patch, which merges keyed lists.
+pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+/// Limits of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Timeout for the headers of a response, and again for its body. Each server has this time.
+    pub response_timeout: Duration,
+    /// Maximum size of a response. A larger page of a list is requested again with half as many objects.
+    pub max_response_bytes: usize,
+    /// Objects per page of a list.
+    pub page_size: usize,
+}
+
+impl Default for Limits {
+    /// Writes wait for the disk of the server. The page size is that of the stock clients, whose pages are far smaller
+    /// than the limit.
+    fn default() -> Self {
+        Self {
+            response_timeout: Duration::from_secs(30),
+            max_response_bytes: 64 * 1024 * 1024,
+            page_size: 500,
+        }
+    }
+}
+
+/// The objects that a list or watch covers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The namespace; all namespaces if it is empty.
+    pub namespace: String,
+    /// A field selector, such as `metadata.name=a`; empty for all objects.
+    pub fields: String,
+    /// A label selector; empty for all objects.
+    pub labels: String,
+}
+
+impl Scope {
+    /// The objects of a namespace, or of all namespaces if it is empty.
+    pub fn namespace(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::default() }
+    }
+
+    /// The objects of all namespaces that match a field selector.
+    pub fn fields(selector: &str) -> Self {
+        Self { fields: selector.to_owned(), ..Self::default() }
+    }
+
+    /// One object.
+    pub fn object(namespace: &str, name: &str) -> Self {
+        Self { fields: format!("metadata.name={name}"), ..Self::namespace(namespace) }
+    }
+
+    /// The selectors as the end of a query.
+    pub(crate) fn query(&self) -> String {
+        let mut query = String::new();
+        for (name, selector) in [("fieldSelector", &self.fields), ("labelSelector", &self.labels)] {
+            if !selector.is_empty() {
+                query = format!("{query}&{name}={}", percent_encoded(selector));
+            }
+        }
+        query
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Lists from a server with large objects, and several servers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::routing::get;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// Limits and continue tokens of the requested pages.
+type Asked = Arc<Mutex<Vec<(usize, String)>>>;
+
+/// The response to a list query: `large` if the limit exceeds `fits` objects.
+fn page(fits: usize, large: &Bytes, asked: &Asked, query: &[(String, String)]) -> Bytes {
+    let of = |wanted: &str| query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let limit: usize = of("limit").unwrap().parse().unwrap();
+    let token = of("continue").unwrap_or_default();
+    asked.lock().unwrap().push((limit, token.clone()));
+    if limit > fits {
+        return large.clone();
+    }
+    let next = if token.is_empty() { "second" } else { "" };
+    let page = json!({
+        "metadata": {"resourceVersion": "7", "continue": next},
+        "items": [{"metadata": {"name": format!("of-{token}")}}],
+    });
+    Bytes::from(page.to_string())
+}
+
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+const PAGE_SIZE: usize = 500;
+
+/// A server whose pages exceed the client's size limit if they have more than `fits` objects.
+fn server(fits: usize) -> (Client, Asked) {
+    let asked = Asked::default();
+    let large = Bytes::from(vec![b' '; MAX_RESPONSE_BYTES + 1]);
+    let list = move |State(asked): State<Asked>, Query(query): Query<Vec<(String, String)>>| {
+        let large = large.clone();
+        async move { page(fits, &large, &asked, &query) }
+    };
+    let router = Router::new().route("/api/v1/configmaps", get(list)).with_state(asked.clone());
+    let limits = Limits { max_response_bytes: MAX_RESPONSE_BYTES, page_size: PAGE_SIZE, ..Limits::default() };
+    (Client::in_process(router).with_limits(limits), asked)
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_large_is_read_again_with_half_as_many_objects() {
+    let (client, asked) = server(PAGE_SIZE / 4);
+    let mut names = Vec::new();
+    let name = |object: Json| object["metadata"]["name"].as_str().unwrap().to_owned();
+    let version = client.list(&Kind::CONFIG_MAP, "", |object| names.push(name(object))).await.unwrap();
+    assert_eq!((version.as_str(), names), ("7", vec!["of-".to_owned(), "of-second".to_owned()]));
+    let quarter = PAGE_SIZE / 4;
+    let expected = [(PAGE_SIZE, ""), (PAGE_SIZE / 2, ""), (quarter, ""), (quarter, "second")];
+    let expected = expected.map(|(limit, token)| (limit, token.to_owned()));
+    assert_eq!(*asked.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn one_object_that_is_too_large_is_an_error_that_says_so() {
+    let (client, asked) = server(0);
+    let error = client.list(&Kind::CONFIG_MAP, "", |_| {}).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { bytes: MAX_RESPONSE_BYTES, .. }), "{error:?}");
+    assert_eq!(asked.lock().unwrap().last(), Some(&(1, String::new())));
+}
+
+/// The URL of a port that nothing listens on.
+async fn closed() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// The URL of a server that answers every request with that status and body.
+async fn answering(code: StatusCode, body: Value) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move || async move { (code, [("Retry-After", "7")], body.to_string()) };
+    tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    url
+}
+
+fn remote(servers: &[String]) -> Client {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    Client::remote(transport::http(tls, 1).unwrap(), servers)
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_passed_over_and_the_one_that_does_is_remembered() {
+    let node = json!({"metadata": {"name": "a"}});
+    let (first, second) = (closed().await, answering(StatusCode::OK, node).await);
+    let client = remote(&[first.clone(), second.clone()]);
+    assert_eq!(client.server(), first);
+    assert_eq!(client.get(&Kind::NODE, "", "a").await.unwrap()["metadata"]["name"], "a");
+    assert_eq!(client.server(), second);
+    let error = remote(&[first]).get(&Kind::NODE, "", "a").await.unwrap_err();
+    assert!(
+        error.is_server_unavailable() && error.root_cause().contains("refused"),
+        "{}",
+        error.full_message()
+    );
+}
+
+#[tokio::test]
+async fn a_rejection_is_the_answer_and_names_what_callers_branch_on() {
+    let details = json!({"name": "", "causes": [{"reason": "ResourceVersionTooLarge"}]});
+    let status = json!({"kind": "Status", "reason": "Timeout", "message": "ahead", "details": details});
+    let rejecting = answering(StatusCode::GATEWAY_TIMEOUT, status).await;
+    let other = answering(StatusCode::OK, json!({})).await;
+    let error = remote(&[rejecting, other]).get(&Kind::NODE, "", "a").await.unwrap_err();
+    assert!(error.has_code(504) && error.is_expired(), "{error:?}");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    assert_eq!(error.to_string(), "504 Timeout: ahead");
+    let plain = answering(StatusCode::GATEWAY_TIMEOUT, json!("no status")).await;
+    assert!(!remote(&[plain]).get(&Kind::NODE, "", "a").await.unwrap_err().is_expired());
+}

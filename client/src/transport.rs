@@ -1,0 +1,113 @@
+//! Transports: a tower service in this process, or the one HTTP client for remote servers.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Body as HttpBody;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use reqwest::redirect;
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceExt as _};
+
+/// Timeout for the connection and the TLS handshake. An unreachable server costs this much before the next one is
+/// tried.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time without traffic before the kernel probes a connection.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+/// Interval of HTTP/2 pings, and how long a connection waits for an answer to them. They detect a server that lost
+/// power while its watches are idle.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A response body that broke off.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct BodyError(BoxError);
+
+/// The body of a response.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Sends requests. A remote transport takes absolute URLs.
+pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Body>, BoxError>;
+
+/// A transport to a service in this process.
+pub fn in_process<S, B>(service: S) -> Transport
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let infallible = |never: Infallible| -> BoxError { match never {} };
+    let service = service.map_request(|request: Request<Bytes>| request.map(Full::new));
+    BoxCloneSyncService::new(service.map_response(boxed).map_err(infallible))
+}
+
+/// The HTTP client for remote servers, configured for this TLS: timeouts, keep-alive, and the proxies of the environment
+/// (`HTTPS_PROXY`, `NO_PROXY`). It follows no redirects.
+pub fn builder(tls: ClientConfig) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .tcp_keepalive(TCP_KEEPALIVE)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .http2_keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+}
+
+/// A transport to remote servers. With HTTP/2, one connection to a server carries all requests and watches.
+/// `idle_connections` is the number of idle HTTP/1 connections that stay open.
+///
+/// # Errors
+/// If the TLS configuration cannot be used.
+pub fn http(tls: ClientConfig, idle_connections: usize) -> Result<Transport, BoxError> {
+    let client = builder(tls).pool_max_idle_per_host(idle_connections).build()?;
+    let send = move |request: Request<Bytes>| {
+        let client = client.clone();
+        async move {
+            let response = client.execute(request.try_into()?).await;
+            // Errors of the client name the server.
+            let response = response.map_err(reqwest::Error::without_url)?;
+            Ok::<_, BoxError>(boxed(response.into()))
+        }
+    };
+    Ok(BoxCloneSyncService::new(tower::service_fn(send)))
+}
+
+/// Sends one HTTP/1.1 request over an open connection, such as a Unix socket. The connection ends with the response.
+///
+/// # Errors
+/// The connection broke.
+pub async fn send_on<S>(stream: S, request: Request<Bytes>) -> Result<Response<Body>, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends when the response has been read or dropped; its error is that of the body.
+    tokio::spawn(connection);
+    Ok(boxed(sender.send_request(request.map(Full::new)).await?))
+}
+
+fn boxed<B>(response: Response<B>) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    response.map(|body| body.map_err(|error| BodyError(error.into())).boxed_unsync())
+}
+
+/// The URL of a path on a server. The URL of the server may contain a path itself.
+///
+/// # Errors
+/// If the result is not a URL.
+pub(crate) fn url(server: &str, path: &str) -> http::Result<Uri> {
+    Ok(format!("{}{path}", server.trim_end_matches('/')).parse::<Uri>()?)
+}

@@ -1,0 +1,114 @@
+//! Stores the peer nodes on disk, so that a kubelet that starts while no API server answers still has routes to them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::directory;
+use crate::disk;
+use crate::network::{Member, Members};
+
+/// Largest file that is read: 5,000 nodes of about 200 bytes each, with room to spare.
+const MAX_BYTES: u64 = 16 << 20;
+/// Changes within this time are written together.
+const WRITE_DELAY: Duration = Duration::from_secs(1);
+
+/// The file `members.json` that stores the cluster membership.
+#[derive(Clone, Debug)]
+pub struct MembersFile(PathBuf);
+
+impl MembersFile {
+    /// The file below the kubelet's root directory.
+    pub fn under(root_dir: &Path) -> Self {
+        Self(directory(root_dir).join("members.json"))
+    }
+
+    /// Reads the file; `None` if it does not exist. A file that cannot be parsed is logged and ignored.
+    pub async fn read(&self) -> Option<Members> {
+        let path = self.0.clone();
+        let found = disk::run(move || load(&path)).await;
+        found.unwrap_or_else(|why| {
+            let path = self.0.display();
+            tracing::warn!(%path, "{path} {why}; routes to other nodes appear once the API server answers");
+            None
+        })
+    }
+
+    /// Writes each update until the sender is dropped.
+    pub async fn write(self, mut updates: watch::Receiver<Option<Arc<Members>>>) {
+        while updates.changed().await.is_ok() {
+            tokio::time::sleep(WRITE_DELAY).await;
+            let Some(members) = updates.borrow_and_update().clone() else { continue };
+            let path = self.0.clone();
+            let written = disk::run(move || save(&path, &text(&members))).await;
+            if let Err(error) = written {
+                let path = self.0.display();
+                tracing::warn!(%path, %error, "cannot store the peer nodes; after a restart they are unknown until the API \
+                     server answers");
+            }
+        }
+    }
+}
+
+fn load(path: &Path) -> Result<Option<Members>, String> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|error| format!("is not valid JSON: {error}"))?;
+    members(&value).map(Some).ok_or_else(|| "contains no list of nodes".to_owned())
+}
+
+/// Replaces the file atomically; only its owner may read it.
+pub(super) fn save(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let partial = path.with_extension("json.new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&partial, path)?;
+    File::open(folder)?.sync_all()
+}
+
+pub(super) fn text(members: &Members) -> String {
+    fn texts<T: ToString>(all: &[T]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
+    }
+    let other = |one: &Member| {
+        json!({
+            "name": one.name, "isOlder": one.is_older, "addresses": texts(&one.addresses), "port": one.port,
+            "ranges": texts(&one.ranges),
+        })
+    };
+    let others: Vec<Value> = members.others.iter().map(other).collect();
+    json!({"own": texts(&members.own), "others": others}).to_string()
+}
+
+pub(super) fn members(value: &Value) -> Option<Members> {
+    fn parsed<T: std::str::FromStr>(list: &Value) -> Option<Vec<T>> {
+        list.as_array()?.iter().map(|item| item.as_str()?.parse().ok()).collect()
+    }
+    let other = |one: &Value| {
+        Some(Member {
+            name: one["name"].as_str()?.to_owned(),
+            is_older: one["isOlder"].as_bool()?,
+            addresses: parsed(&one["addresses"])?,
+            // Older kubelets did not store the port.
+            port: one["port"].as_u64().and_then(|port| port.try_into().ok()).unwrap_or_default(),
+            ranges: parsed(&one["ranges"])?,
+        })
+    };
+    let others = value["others"].as_array()?.iter().map(other).collect::<Option<_>>()?;
+    Some(Members { own: parsed(&value["own"])?, others })
+}

@@ -1,0 +1,260 @@
+//! Pod admission: decides which desired pods may run. Running pods come first, then pods in source order.
+
+mod affinity;
+mod demand;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::quantity::{Format, Quantity};
+use api::resources::{ResourceList, is_extended};
+use k8s_openapi::api::core::v1::Pod;
+
+use self::demand::Demand;
+use super::{Desired, DesiredPod, SourceKind};
+use crate::observed::PodUid;
+use crate::spec::{self, Facts};
+
+/// Reason of pods that use an unsupported field.
+pub const UNSUPPORTED: &str = "UnsupportedField";
+
+/// Prefix of huge page resource names.
+const HUGE_PAGES: &str = "hugepages-";
+
+/// The node's capacity and labels, as admission sees them.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Node labels; `None` skips the node affinity check.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Maximum number of pods; `None` for no limit.
+    pub max_pods: Option<usize>,
+    /// Allocatable native resources. A resource that is not listed is unlimited, except huge pages, which are then zero.
+    pub allocatable: ResourceList,
+    /// Allocatable extended resources. Pods of the API server may request unlisted ones, which the scheduler or an extender
+    /// accounts for.
+    pub extended: ResourceList,
+    /// Node facts for the checks of single pods.
+    pub facts: Arc<Facts>,
+}
+
+impl Node {
+    /// Capacity for pods of a source; `None` for no limit. As in the stock kubelet, an API server pod may request extended
+    /// resources that its Node lacks. Local pods that request such resources are rejected.
+    fn capacity(&self, name: &str, source: SourceKind) -> Option<Quantity> {
+        let none = || Quantity::from_units(0, Format::DecimalSi);
+        if is_extended(name) {
+            let is_accounted_for = source == SourceKind::Api;
+            return self.extended.get(name).copied().or_else(|| (!is_accounted_for).then(none));
+        }
+        let capacity = self.allocatable.get(name).copied();
+        capacity.or_else(|| name.starts_with(HUGE_PAGES).then(none))
+    }
+}
+
+/// Why admission rejected a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// CamelCase reason; the stock kubelet's where it has one.
+    pub reason: Cow<'static, str>,
+    /// The message: which requirement of the pod is not met.
+    pub message: String,
+    /// Path of the field that does not fit.
+    pub path: String,
+}
+
+/// Result of an admission pass.
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// Pods that may run. A pod whose edit was rejected keeps its previous version.
+    pub run: BTreeMap<PodUid, Arc<DesiredPod>>,
+    /// Rejected pods and rejected edits of running pods.
+    pub rejected: BTreeMap<PodUid, Rejection>,
+}
+
+/// State of pod admission: the admitted pods and the resources they use.
+#[derive(Debug, Default)]
+pub struct Admission {
+    admitted: BTreeMap<PodUid, Candidate>,
+    waiting: BTreeMap<PodUid, Candidate>,
+}
+
+/// A pod with its demand and the result of the checks that concern it alone.
+#[derive(Clone, Debug)]
+struct Candidate {
+    pod: Arc<DesiredPod>,
+    demand: Demand,
+    refused: Option<Rejection>,
+    /// The pod has terminated and uses no resources.
+    is_finished: bool,
+}
+
+impl Admission {
+    /// Admits a pod that already runs in this version, without checks.
+    pub fn adopt(&mut self, pod: Arc<DesiredPod>) {
+        let demand = Demand::of(&pod.pod);
+        self.admitted.insert(pod.uid.clone(), Candidate { pod, demand, refused: None, is_finished: false });
+    }
+
+    /// Removes a pod and frees its resources. If it is still desired, the next pass admits it again.
+    pub fn release(&mut self, uid: &PodUid) {
+        self.admitted.remove(uid);
+    }
+
+    /// Marks a pod as terminated: it stays admitted and uses no resources.
+    pub fn finish(&mut self, uid: &PodUid) {
+        if let Some(admitted) = self.admitted.get_mut(uid) {
+            admitted.is_finished = true;
+        }
+    }
+
+    /// Decides about all desired pods that are not being deleted. A pod that is no longer desired keeps its resources until
+    /// [`Self::release`].
+    pub fn decide(&mut self, desired: &Desired, node: &Node) -> Decision {
+        let mut decision = Decision::default();
+        let (known, new): (Vec<_>, Vec<_>) = desired
+            .order
+            .iter()
+            .filter_map(|uid| desired.pods.get(uid))
+            .filter(|pod| !pod.is_terminating())
+            .partition(|pod| self.admitted.contains_key(&pod.uid));
+        let mut waiting = BTreeMap::new();
+        for pod in known.into_iter().chain(new) {
+            if self.runs(pod) {
+                decision.run.insert(pod.uid.clone(), pod.clone());
+                continue;
+            }
+            let candidate = self.candidate(pod, node);
+            let rejection = candidate.refused.clone().or_else(|| self.conflict(&candidate, node));
+            let Some(rejection) = rejection else {
+                self.admitted.insert(pod.uid.clone(), candidate);
+                decision.run.insert(pod.uid.clone(), pod.clone());
+                continue;
+            };
+            decision.rejected.insert(pod.uid.clone(), rejection);
+            if let Some(before) = self.admitted.get(&pod.uid) {
+                decision.run.insert(pod.uid.clone(), before.pod.clone());
+            }
+            waiting.insert(pod.uid.clone(), candidate);
+        }
+        self.waiting = waiting;
+        decision
+    }
+
+    /// Whether this version is already admitted; replaces an equal version by the new pointer.
+    fn runs(&mut self, pod: &Arc<DesiredPod>) -> bool {
+        let Some(admitted) = self.admitted.get_mut(&pod.uid) else { return false };
+        let is_same = Arc::ptr_eq(&admitted.pod, pod) || admitted.pod == *pod;
+        if is_same {
+            admitted.pod = pod.clone();
+        }
+        is_same
+    }
+
+    /// The candidate of a pod; reuses the previous one if the pod is unchanged.
+    fn candidate(&mut self, pod: &Arc<DesiredPod>, node: &Node) -> Candidate {
+        match self.waiting.remove(&pod.uid) {
+            Some(candidate) if Arc::ptr_eq(&candidate.pod, pod) => candidate,
+            _ => Candidate {
+                pod: pod.clone(),
+                demand: Demand::of(&pod.pod),
+                refused: refused(&pod.pod, node),
+                is_finished: false,
+            },
+        }
+    }
+
+    /// Why the pod does not fit beside the admitted pods. The checks run in the order of the stock kubelet.
+    fn conflict(&self, candidate: &Candidate, node: &Node) -> Option<Rejection> {
+        let others = || {
+            let holders = self.admitted.values().filter(|other| !other.is_finished);
+            holders.filter(|other| other.pod.uid != candidate.pod.uid)
+        };
+        if let Some(max_pods) = node.max_pods
+            && others().count() >= max_pods
+        {
+            return Some(out_of("pods", 1, others().count(), max_pods));
+        }
+        for (name, requested) in candidate.demand.requests.iter().filter(|(_, amount)| !amount.is_zero()) {
+            let Some(capacity) = node.capacity(name, candidate.pod.source) else { continue };
+            let used = others().filter_map(|other| other.demand.requests.get(name).copied());
+            let used = used.reduce(|sum, amount| sum.plus(amount));
+            if used.map_or(*requested, |used| used.plus(*requested)) > capacity {
+                let shown = |amount: Quantity| if name == "cpu" { amount.milli() } else { amount.units() };
+                return Some(out_of(name, shown(*requested), used.map_or(0, shown), shown(capacity)));
+            }
+        }
+        let pod = &candidate.pod.pod;
+        // The scheduler has checked the labels of API server pods; new labels may not have arrived here yet.
+        if let Some(labels) = node.labels.as_ref().filter(|_| candidate.pod.source != SourceKind::Api)
+            && !affinity::fits(pod, labels, &node.facts.node_name)
+        {
+            let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+            return Some(Rejection {
+                reason: "NodeAffinity".into(),
+                message: message.to_owned(),
+                path: "spec.affinity".to_owned(),
+            });
+        }
+        let (port, other) =
+            others().find_map(|other| candidate.demand.conflict(&other.demand).map(|port| (port, other)))?;
+        let metadata = &other.pod.pod.metadata;
+        let message = format!(
+            "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: {port} is taken by \
+             the pod {}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        );
+        Some(Rejection { reason: "NodePorts".into(), message, path: port.path.clone() })
+    }
+}
+
+/// Why the pod cannot run on this node regardless of other pods.
+fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let refusals = spec::refusals(pod);
+    if let Some(first) = refusals.first() {
+        let all: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        return Some(Rejection {
+            reason: UNSUPPORTED.into(),
+            message: all.join("; "),
+            path: first.path.clone(),
+        });
+    }
+    let os = pod.spec.as_ref().and_then(|spec| spec.os.as_ref());
+    if let Some(os) = os.filter(|os| os.name != "linux") {
+        let message = format!(
+            "Failed to admit pod as the OS field doesn't match node OS: spec.os.name is {:?}, the node runs linux",
+            os.name
+        );
+        let path = "spec.os.name".to_owned();
+        return Some(Rejection { reason: "PodOSNotSupported".into(), message, path });
+    }
+    if let Some(message) = spec::unenforceable_app_armor(pod, &node.facts) {
+        let path = "spec.securityContext.appArmorProfile".to_owned();
+        return Some(Rejection { reason: "AppArmor".into(), message, path });
+    }
+    let forbidden = spec::forbidden_sysctl(pod, &node.facts)?;
+    Some(Rejection {
+        reason: forbidden.reason.into(),
+        message: forbidden.message,
+        path: "spec.securityContext.sysctls".to_owned(),
+    })
+}
+
+/// The stock kubelet's rejection for an exhausted resource.
+fn out_of(
+    what: &str,
+    requested: impl std::fmt::Display,
+    used: impl std::fmt::Display,
+    capacity: impl std::fmt::Display,
+) -> Rejection {
+    Rejection {
+        reason: format!("OutOf{what}").into(),
+        path: "spec.containers".to_owned(),
+        message: format!(
+            "Node didn't have enough resource: {what}, requested: {requested}, used: {used}, capacity: {capacity}"
+        ),
+    }
+}

@@ -1,0 +1,128 @@
+//! Decides which pod CIDRs are this node's own. Pure.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::pod_cidr::list;
+use crate::network::members::{Member, Members, meet};
+
+/// The pod CIDRs of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeCidrs {
+    /// CIDRs for new pods, the primary one first.
+    pub current: Vec<IpNet>,
+    /// CIDRs of which older pods may still have addresses.
+    pub former: Vec<IpNet>,
+}
+
+impl NodeCidrs {
+    /// All CIDRs whose pods are on this node.
+    pub fn all(&self) -> Vec<IpNet> {
+        [&self.current[..], &self.former].concat()
+    }
+
+    /// Whether all addresses are in these CIDRs.
+    pub fn has(&self, addresses: &[IpAddr]) -> bool {
+        addresses.iter().all(|ip| self.current.iter().chain(&self.former).any(|range| range.contains(ip)))
+    }
+}
+
+/// What follows from the cluster membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// The pod CIDRs afterwards.
+    pub own: NodeCidrs,
+    /// Former CIDRs that another node has now, with its name.
+    pub taken: Vec<(IpNet, String)>,
+    /// The error, if the node has no pod CIDR of its own.
+    pub status: Result<(), String>,
+}
+
+/// The status if the CIDRs in `decided` could not be adopted because of `why`, and the node still has `now`. New pods
+/// get no addresses then, because peers have no route to them.
+pub(super) fn without_change(
+    decided: &[IpNet],
+    now: &[IpNet],
+    status: Result<(), String>,
+    why: &str,
+) -> Result<(), String> {
+    status.and_then(|()| if decided == now { Ok(()) } else { Err(why.to_owned()) })
+}
+
+/// Decides about the pod CIDRs. `requested` are those of `--pod-cidr`.
+pub(super) fn decide(node: &str, requested: &[IpNet], now: &NodeCidrs, members: &Members) -> Decision {
+    let assigned: Vec<IpNet> = members.own.iter().map(IpNet::trunc).collect();
+    let (current, status) = match rejection(node, requested, &assigned, members) {
+        Some(why) => (now.current.clone(), Err(why)),
+        None => (assigned, Ok(())),
+    };
+    let (mut former, mut taken) = (Vec::new(), Vec::new());
+    for range in now.current.iter().chain(&now.former).filter(|range| !current.contains(range)) {
+        match members.others.iter().find(|other| other.ranges.iter().any(|theirs| meet(theirs, range))) {
+            Some(other) => taken.push((*range, other.name.clone())),
+            None => former.push(*range),
+        }
+    }
+    Decision { own: NodeCidrs { current, former }, taken, status }
+}
+
+/// Why the assigned CIDRs cannot be used.
+fn rejection(node: &str, requested: &[IpNet], assigned: &[IpNet], members: &Members) -> Option<String> {
+    if assigned.is_empty() {
+        return Some(format!(
+            "the cluster has no range of addresses for pods of node {node}: where its master has none left, delete Nodes that are \
+             gone for good (kubectl delete node) or give it a larger --cluster-cidr; where it gives none \
+             (--allocate-node-cidrs=false), write one into spec.podCIDR of the node; or have the engine give pods their network \
+             (--pod-network docker)"
+        ));
+    }
+    if !requested.is_empty() && requested != assigned {
+        let has_it =
+            |other: &&Member| other.ranges.iter().any(|theirs| requested.iter().any(|own| meet(theirs, own)));
+        let other = members.others.iter().find(has_it);
+        let whose = other.map_or(String::new(), |other| {
+            format!(" (node {} has {})", other.name, list(&other.ranges, ","))
+        });
+        let (requested, assigned) = (list(requested, ","), list(assigned, ","));
+        return Some(format!(
+            "--pod-cidr of node {node} is {requested}{whose}, and the cluster has {assigned} for it: start the kubelet without --pod-cidr, or with \
+             {assigned}. To have {requested}, which must lie in the cluster's own range (--cluster-cidr) and be no other node's, delete node \
+             {node} from the cluster and let it join again"
+        ));
+    }
+    let v4 = assigned.iter().filter(|range| range.addr().is_ipv4()).count();
+    let is_small = |range: &&IpNet| range.max_prefix_len() - range.prefix_len() < 2;
+    if v4 > 1 || assigned.len() - v4 > 1 || assigned.iter().any(|range| is_small(&range)) {
+        return Some(format!(
+            "the cluster has {} for pods of node {node}, which takes one range of a family with room for pods: give it another",
+            list(assigned, ",")
+        ));
+    }
+    let address_in = |range: &IpNet| {
+        let within = |other: &Member| other.addresses.iter().copied().find(|ip| range.contains(ip));
+        members.others.iter().find_map(|other| Some((*range, within(other)?, other.name.clone())))
+    };
+    if let Some((range, ip, name)) = assigned.iter().find_map(address_in) {
+        return Some(format!(
+            "the cluster has {range} for pods of node {node}, and {ip}, the address of node {name}, lies within, which would not be \
+             reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
+        ));
+    }
+    let (older, range) = members.others.iter().find_map(|other| claimed_by_older(other, assigned))?;
+    Some(format!(
+        "node {} and this node {node} both have {range} for their pods, and {} is older: delete node {node} from the cluster and \
+         let it join again, for a range of its own",
+        older.name, older.name
+    ))
+}
+
+/// The assigned CIDR that an older node also has.
+fn claimed_by_older<'a>(other: &'a Member, assigned: &[IpNet]) -> Option<(&'a Member, IpNet)> {
+    let theirs = || other.ranges.iter();
+    let claimed_by_older = assigned.iter().find(|range| theirs().any(|theirs| meet(theirs, range)))?;
+    other.is_older.then_some((other, *claimed_by_older))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Whether new pods get addresses: in a cluster only after the cluster has assigned pod CIDRs.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+/// How long pods wait for the cluster membership after the start. Stored membership is read within moments, and a node
+/// that is admitted gets its CIDRs within seconds. After that, the node uses its own CIDRs.
+const CLUSTER_WAIT: Duration = Duration::from_secs(5);
+
+/// Whether addresses are assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// The membership is not known yet.
+    Unknown,
+    /// Addresses are assigned.
+    Allowed,
+    /// No addresses are assigned, with the reason.
+    Denied(String),
+}
+
+/// Gate for new pods.
+pub(super) struct AddressReadiness {
+    state: watch::Sender<State>,
+    wait_until: Instant,
+}
+
+impl AddressReadiness {
+    /// The gate of a node that has just started.
+    pub fn new(is_of_cluster: bool) -> Self {
+        let state = if is_of_cluster { State::Unknown } else { State::Allowed };
+        Self { state: watch::Sender::new(state), wait_until: Instant::now() + CLUSTER_WAIT }
+    }
+
+    /// Sets the status that followed from the membership.
+    pub fn set(&self, standing: &Result<(), String>) {
+        self.state.send_replace(match standing {
+            Ok(()) => State::Allowed,
+            Err(why) => State::Denied(why.clone()),
+        });
+    }
+
+    /// Waits for the first status, at most until [`CLUSTER_WAIT`] after the start.
+    ///
+    /// # Errors
+    /// The reason why no addresses are assigned.
+    pub async fn wait(&self) -> Result<(), String> {
+        let mut state = self.state.subscribe();
+        // After the timeout, addresses are assigned.
+        let _ = timeout_at(self.wait_until, state.wait_for(|state| *state != State::Unknown)).await;
+        let state = state.borrow().clone();
+        match state {
+            State::Denied(why) => Err(why),
+            State::Unknown | State::Allowed => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Start of pods before and after the membership is known.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_of_a_cluster_waits_a_moment_for_its_word_and_does_as_it_says() {
+        let began = Instant::now();
+        AddressReadiness::new(false).wait().await.unwrap();
+        let readiness = AddressReadiness::new(true);
+        let (passed, ()) =
+            tokio::join!(readiness.wait(), async { readiness.set(&Err("another range".to_owned())) });
+        assert_eq!(passed, Err("another range".to_owned()));
+        readiness.set(&Ok(()));
+        readiness.wait().await.unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        let readiness = AddressReadiness::new(true);
+        readiness.wait().await.unwrap();
+        assert_eq!(began.elapsed(), CLUSTER_WAIT);
+        readiness.wait().await.unwrap();
+        assert_eq!(began.elapsed(), CLUSTER_WAIT);
+    }
+}

@@ -1,0 +1,209 @@
+//! Lock on a node name per engine: two kubelets with the same name would treat each other's containers as their own.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+use sha2::{Digest as _, Sha256};
+
+/// Directory of the locks of root. It is empty after a reboot.
+const ROOT_LOCK_DIR: &str = "/run/coracle";
+/// Most bytes that are read of a lock file, which has a pid and a path.
+const MAX_HOLDER_BYTES: u64 = 8 * 1024;
+/// Most tries to lock a file that its last holder is removing.
+const MAX_TRIES: usize = 16;
+
+/// Another kubelet holds the name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "another kubelet is the node {node} on {endpoint}: {holder}; stop it, or give this one another --hostname-override, \
+     because the name of a node decides which containers are its own"
+)]
+pub struct NodeNameInUse {
+    node: String,
+    endpoint: String,
+    holder: String,
+}
+
+/// A node name on an engine, locked against other kubelets of this machine. The kernel releases the lock when the
+/// process ends.
+#[derive(Debug)]
+pub struct NodeLock {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl NodeLock {
+    /// Takes the lock, and waits for a kubelet that is stopping. Returns `None` if no lock file can be used, which is
+    /// logged, because running without a lock is better than not running. Blocks.
+    ///
+    /// # Errors
+    /// Another kubelet holds the lock; the message names its pid and directory.
+    pub fn acquire(node: &str, endpoint: &str, root_dir: &Path) -> Result<Option<Self>, NodeNameInUse> {
+        let directory = directory();
+        match create_private_dir(&directory)
+            .and_then(|()| Self::acquire_in(&directory, node, endpoint, root_dir))
+        {
+            Ok(Ok(lock)) => Ok(Some(lock)),
+            Ok(Err(in_use)) => Err(in_use),
+            Err(error) => {
+                let directory = directory.display();
+                tracing::warn!(%directory, %error, "cannot lock this node's name against other kubelets");
+                Ok(None)
+            }
+        }
+    }
+
+    fn acquire_in(
+        directory: &Path,
+        node: &str,
+        endpoint: &str,
+        root_dir: &Path,
+    ) -> io::Result<Result<Self, NodeNameInUse>> {
+        let key = Sha256::digest([node, &canonical_endpoint(endpoint)].join("\0"));
+        let path = directory.join(format!("kubelet-{}.lock", hex::encode(&key[..16])));
+        for _ in 0..MAX_TRIES {
+            let mut options = OpenOptions::new();
+            let mut lock =
+                options.create(true).truncate(false).read(true).write(true).mode(0o600).open(&path)?;
+            if !command::lock(&lock, command::LOCK_TIMEOUT)? {
+                let (node, endpoint) = (node.to_owned(), endpoint.to_owned());
+                return Ok(Err(NodeNameInUse { node, endpoint, holder: holder(&lock) }));
+            }
+            if !is_same_file(&lock, &path) {
+                continue;
+            }
+            lock.set_len(0)?;
+            let root_dir = std::path::absolute(root_dir).unwrap_or_else(|_| root_dir.to_owned());
+            write!(lock, "{}\n{}\n", std::process::id(), root_dir.display())?;
+            return Ok(Ok(Self { path, _lock: lock }));
+        }
+        Err(io::Error::other(format!("{} is created and removed all the time", path.display())))
+    }
+}
+
+impl Drop for NodeLock {
+    fn drop(&mut self) {
+        // The file is removed while it is locked. A kubelet that opened it meanwhile notices that and creates another
+        // one.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The lock directory of this user. The kubelets of root and of other users do not see each other's locks.
+fn directory() -> PathBuf {
+    if geteuid().is_root() {
+        return PathBuf::from(ROOT_LOCK_DIR);
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+        Some(own) => PathBuf::from(own).join("coracle"),
+        None => std::env::temp_dir().join(format!("coracle-{}", geteuid().as_raw())),
+    }
+}
+
+/// Creates the directory, and checks that this user owns it.
+fn create_private_dir(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let is = fs::symlink_metadata(directory)?;
+    if is.is_dir() && is.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"))
+}
+
+/// The canonical form of the engine's address: a socket in its real directory, because `/var/run` links to `/run`.
+fn canonical_endpoint(endpoint: &str) -> String {
+    let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
+    if !path.starts_with('/') {
+        return endpoint.to_owned();
+    }
+    let socket = Path::new(path);
+    // The socket may be missing while its directory exists.
+    let real = match (socket.parent().map(Path::canonicalize), socket.file_name()) {
+        (Some(Ok(directory)), Some(name)) => directory.join(name),
+        _ => socket.to_owned(),
+    };
+    real.display().to_string()
+}
+
+/// Whether the path still refers to the open file.
+fn is_same_file(file: &File, path: &Path) -> bool {
+    let identity = |is: fs::Metadata| (is.dev(), is.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(own), Ok(there)) => identity(own) == identity(there),
+        _ => false,
+    }
+}
+
+/// Describes the kubelet that wrote the lock file.
+fn holder(lock: &File) -> String {
+    let mut text = String::new();
+    let read = lock.take(MAX_HOLDER_BYTES).read_to_string(&mut text);
+    match (read, text.trim_end().split_once('\n')) {
+        (Ok(_), Some((process, root_dir))) => format!("process {process} with --root-dir {root_dir}"),
+        _ => "it has just been started".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Conflicts between kubelets over a node name or a directory.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::fs;
+    use std::path::Path;
+
+    use super::NodeLock;
+
+    const ENGINE: &str = "tcp://10.0.0.1:2375";
+
+    fn acquire(directory: &Path, node: &str, endpoint: &str) -> Result<NodeLock, String> {
+        NodeLock::acquire_in(directory, node, endpoint, Path::new("/state"))
+            .unwrap()
+            .map_err(|taken| taken.to_string())
+    }
+
+    #[test]
+    fn a_name_is_one_kubelets_until_that_one_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = acquire(folder.path(), "n", ENGINE).unwrap();
+        let refused = acquire(folder.path(), "n", ENGINE).unwrap_err();
+        let holder =
+            format!("the node n on {ENGINE}: process {} with --root-dir /state; stop it", std::process::id());
+        assert!(refused.contains(&holder), "{refused}");
+        drop(first);
+        drop(acquire(folder.path(), "n", ENGINE).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left lying about");
+    }
+
+    #[test]
+    fn other_names_and_other_engines_are_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = acquire(folder.path(), "n", ENGINE).unwrap();
+        let _other_name = acquire(folder.path(), "m", ENGINE).unwrap();
+        let _other_engine = acquire(folder.path(), "n", "tcp://10.0.0.2:2375").unwrap();
+    }
+
+    #[test]
+    fn a_socket_is_the_same_by_whatever_way() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("run")).unwrap();
+        std::os::unix::fs::symlink("run", folder.path().join("var-run")).unwrap();
+        let endpoint = |way: &str| format!("unix://{}/{way}/docker.sock", folder.path().display());
+        let _first = acquire(folder.path(), "n", &endpoint("run")).unwrap();
+        acquire(folder.path(), "n", &endpoint("var-run")).unwrap_err();
+    }
+
+    #[test]
+    fn what_a_killed_kubelet_left_behind_is_no_hindrance() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = acquire(folder.path(), "n", ENGINE).unwrap();
+        let lock = claim.path.clone();
+        drop(claim);
+        fs::write(&lock, "4194304\n/long/gone/and/longer/than/what/comes/now\n").unwrap();
+        let _next = acquire(folder.path(), "n", ENGINE).unwrap();
+        assert_eq!(fs::read_to_string(lock).unwrap(), format!("{}\n/state\n", std::process::id()));
+    }
+}

@@ -1,0 +1,147 @@
+//! Checkpoint of a pod worker on disk, from which the next kubelet process continues.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::disk;
+use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::{PodUid, Timestamp};
+use crate::plan::{Ending, History};
+
+/// Name of the file in the pod's directory.
+const FILE: &str = "record.json";
+
+/// The checkpoint of a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Checkpoint {
+    /// The last desired version of the pod.
+    pub pod: Arc<Pod>,
+    /// The pod history.
+    pub history: History,
+    /// Results of readiness and startup probes.
+    pub verdicts: Vec<SavedVerdict>,
+    /// The last published status.
+    pub status: Option<Arc<PodStatus>>,
+    /// Set while the pod is terminating.
+    pub ending: Option<Ending>,
+}
+
+/// A saved probe result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SavedVerdict {
+    container_id: String,
+    startup: bool,
+    success: bool,
+    since: Timestamp,
+}
+
+impl Checkpoint {
+    pub fn new(
+        pod: Arc<Pod>,
+        history: &History,
+        verdicts: &Verdicts,
+        status: Option<Arc<PodStatus>>,
+        ending: Option<Ending>,
+    ) -> Self {
+        let stood = verdicts.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
+        Self {
+            pod,
+            history: history.clone(),
+            verdicts: stood
+                .map(|(id, kind, verdict)| SavedVerdict {
+                    container_id: id.to_owned(),
+                    startup: kind == Kind::Startup,
+                    success: verdict.success,
+                    since: verdict.since,
+                })
+                .collect(),
+            status,
+            ending,
+        }
+    }
+
+    /// The saved probe results.
+    pub fn verdicts(&self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        for stood in &self.verdicts {
+            let kind = if stood.startup { Kind::Startup } else { Kind::Readiness };
+            let verdict = Verdict { success: stood.success, since: stood.since, message: String::new() };
+            verdicts.set(&stood.container_id, kind, verdict);
+        }
+        verdicts
+    }
+}
+
+fn pods(root_dir: &Path) -> PathBuf {
+    root_dir.join("pods")
+}
+
+fn path(root_dir: &Path, uid: &PodUid) -> PathBuf {
+    pods(root_dir).join(uid.as_str()).join(FILE)
+}
+
+/// The node names in all readable checkpoints of a root directory.
+pub async fn nodes(root_dir: &Path) -> BTreeSet<String> {
+    let pods = pods(root_dir);
+    disk::run(move || {
+        let entries = std::fs::read_dir(pods).into_iter().flatten().flatten();
+        let node = |path: PathBuf| {
+            let checkpoint: Checkpoint =
+                serde_json::from_slice(&std::fs::read(path.join(FILE)).ok()?).ok()?;
+            checkpoint.pod.spec.as_ref()?.node_name.clone()
+        };
+        entries.filter_map(|entry| node(entry.path())).collect()
+    })
+    .await
+}
+
+/// Loads a checkpoint; `None` if it does not exist or is invalid.
+pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Checkpoint> {
+    let path = path(root_dir, uid);
+    let (read, path) = disk::run(move || (std::fs::read(&path), path)).await;
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot read the checkpoint of a pod; continuing without it");
+            return None;
+        }
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(checkpoint) => Some(checkpoint),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the checkpoint of a pod is invalid; continuing without it");
+            None
+        }
+    }
+}
+
+/// Writes the checkpoint atomically.
+///
+/// # Errors
+/// The directory or file cannot be written, for example because the disk is full.
+pub(super) async fn save(root_dir: &Path, uid: &PodUid, checkpoint: &Checkpoint) -> io::Result<()> {
+    let path = path(root_dir, uid);
+    let bytes = serde_json::to_vec(checkpoint)?;
+    disk::run(move || {
+        // It contains the pod's environment, including passwords.
+        if let Some(directory) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
+        }
+        let partial = path.with_extension("json.tmp");
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        file.write_all(&bytes)?;
+        std::fs::rename(&partial, &path)
+    })
+    .await
+}

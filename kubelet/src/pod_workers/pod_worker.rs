@@ -1,0 +1,403 @@
+//! The loop of one pod worker.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::{Notify, watch};
+
+use super::apply::{ActionContext, ActionError};
+use super::checkpoint::{self, Checkpoint};
+use super::in_progress::{ActionsInProgress, CompletedAction};
+use super::publish::Published;
+use super::storage_monitor::StorageMonitor;
+use super::{Assignment, Dependencies, hashes, orphan, references};
+use crate::desired::DesiredPod;
+use crate::observed::probes::Verdicts;
+use crate::observed::{self, PodUid, State, Timestamp};
+use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Terminal};
+use crate::probes::{Prober, Target};
+use crate::report::{About, Severity};
+use crate::spec;
+
+/// First retry delay after an error, doubled up to [`ActionError::longest_wait`].
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// How long the engine may be silent after startup before the pod's status reports it.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Runs the worker of one pod until nothing of the pod is left, starting from its checkpoint.
+pub(super) async fn run(
+    deps: Arc<Dependencies>,
+    assigned: watch::Receiver<Assignment>,
+    checkpoint: Option<Checkpoint>,
+) -> PodUid {
+    let mut worker = PodWorker::new(deps, assigned, checkpoint);
+    worker.until_seen().await;
+    worker.complete();
+    while worker.step().await {}
+    worker.uid
+}
+
+pub(super) struct PodWorker {
+    pub deps: Arc<Dependencies>,
+    pub uid: PodUid,
+    pub assignment: Assignment,
+    pub history: History,
+    pub published: Published,
+    assigned: watch::Receiver<Assignment>,
+    observed: watch::Receiver<Arc<observed::Pod>>,
+    hashes: Arc<Hashes>,
+    needs_address: BTreeSet<String>,
+    /// Number of assignments received.
+    generation: u64,
+    prober: Prober,
+    probed: Arc<Notify>,
+    pub in_progress: ActionsInProgress,
+    storage_monitor: Option<StorageMonitor>,
+    saved: Option<Checkpoint>,
+}
+
+impl PodWorker {
+    fn new(
+        deps: Arc<Dependencies>,
+        mut assigned: watch::Receiver<Assignment>,
+        saved: Option<Checkpoint>,
+    ) -> Self {
+        let assignment = assigned.borrow_and_update().clone();
+        let probed = Arc::new(Notify::new());
+        let mut prober =
+            Prober::new(deps.runtime.clone(), deps.outbox.clone(), deps.metrics.clone(), probed.clone());
+        let uid = assignment.pod.uid.clone();
+        if let Some(saved) = &saved {
+            prober.restore(saved.verdicts());
+        }
+        let observed = deps.pleg.subscribe(&uid);
+        let mut worker = Self {
+            deps,
+            uid,
+            assignment,
+            history: saved.as_ref().map(|s| s.history.clone()).unwrap_or_default(),
+            published: Published::before(saved.as_ref().and_then(|s| s.status.clone())),
+            assigned,
+            observed,
+            hashes: Arc::default(),
+            needs_address: BTreeSet::new(),
+            generation: 0,
+            prober,
+            probed,
+            in_progress: ActionsInProgress::default(),
+            storage_monitor: None,
+            saved,
+        };
+        worker.apply_assignment();
+        worker
+    }
+
+    /// The desired pod.
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.assignment.pod.pod
+    }
+
+    /// Waits until all containers of the pod are inspected; meanwhile reports that the engine does not answer, with the last
+    /// known status.
+    async fn until_seen(&mut self) {
+        let (mut synced, mut observed) = (self.deps.pleg.synced(), self.observed.clone());
+        let is_listed = synced.clone();
+        let mut seen = std::pin::pin!(async {
+            synced.wait_for(|synced| *synced).await.is_ok()
+                && observed.wait_for(|pod| pod.uninspected.is_empty()).await.is_ok()
+        });
+        let is_seen = match tokio::time::timeout(SILENCE, &mut seen).await {
+            Ok(is_seen) => is_seen,
+            Err(_) => {
+                self.report_unreachable_engine(if *is_listed.borrow() {
+                    "the container engine does not answer for a container of this pod"
+                } else {
+                    "the container engine has not answered since the kubelet started"
+                });
+                seen.await
+            }
+        };
+        if !is_seen {
+            std::future::pending::<()>().await; // The PLEG has stopped: the kubelet is stopping.
+        }
+    }
+
+    /// Adds existing containers to a pod whose spec is unknown.
+    fn complete(&mut self) {
+        let completed = orphan::completed(self.pod(), &self.observed.borrow());
+        if let Some(pod) = completed {
+            let known = DesiredPod { pod: Arc::new(pod), ..(*self.assignment.pod).clone() };
+            self.assignment.pod = Arc::new(known);
+        }
+    }
+
+    /// Updates everything derived from the assignment.
+    fn apply_assignment(&mut self) {
+        let pod = self.pod().clone();
+        self.hashes = Arc::new(hashes::of(&pod));
+        let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
+        self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
+        self.generation += 1;
+        self.history.revive(&self.hashes, Timestamp::now());
+        if self.history.terminal.is_some() {
+            self.deps.finished.add(self.uid.clone());
+        }
+        let is_over = self.assignment.ending.is_some() || self.history.terminal.is_some();
+        self.storage_monitor =
+            if is_over { None } else { StorageMonitor::start(&self.deps, &self.uid, &pod) };
+        self.history.failures.clear();
+        // Also for mounted volumes: an edit may add volumes, and their content may have changed.
+        self.history.volumes_mounted = false;
+        let is_ending = self.assignment.ending.is_some();
+        self.in_progress.abandon(|key, hash| !is_ending && self.hashes.of(key) == Some(hash));
+    }
+
+    /// One iteration; false if nothing of the pod is left.
+    async fn step(&mut self) -> bool {
+        let observed = self.observed.borrow_and_update().clone();
+        let (now, began) = (Timestamp::now(), Instant::now());
+        let is_first = self.saved.is_none();
+        self.history.remember(&observed, now);
+        self.sync_probes(&observed);
+        let verdicts = self.prober.verdicts();
+        let in_progress = self.in_progress.keys();
+        let plan = plan::compute_pod_actions(&self.input(&observed, &verdicts, &in_progress, now));
+        if plan.gone {
+            self.deps.outbox.report(self.uid.clone(), crate::report::Report::Gone);
+            return false;
+        }
+        self.remember_plan(&plan);
+        if plan.terminal.is_some() {
+            self.in_progress.abandon(|_, _| false);
+        }
+        if self.needs_checkpoint(&observed, &in_progress) {
+            self.save(&verdicts).await;
+        }
+        self.start_actions(&plan, &observed);
+        if observed.uninspected.is_empty() {
+            self.publish(&plan, &observed, &verdicts, now);
+        }
+        // Not while the pod is terminating, because its directory may be in removal.
+        if self.in_progress.is_empty() || is_first && self.assignment.ending.is_none() {
+            self.save(&verdicts).await;
+        }
+        self.deps.metrics.pod_worked(self.operation(is_first), began.elapsed().as_secs_f64());
+        self.wait(plan.wake_at).await;
+        true
+    }
+
+    pub fn input<'a>(
+        &'a self,
+        observed: &'a observed::Pod,
+        verdicts: &'a Verdicts,
+        in_progress: &'a BTreeSet<Key>,
+        now: Timestamp,
+    ) -> Input<'a> {
+        Input {
+            pod: self.pod(),
+            hashes: &self.hashes,
+            ending: self.assignment.ending.as_ref(),
+            refused_edit: self.assignment.refused_edit.as_deref(),
+            observed,
+            verdicts,
+            history: &self.history,
+            needs_address: &self.needs_address,
+            in_progress,
+            back_off: self.deps.back_off,
+            now,
+        }
+    }
+
+    /// The stock operation type of an iteration, for metrics.
+    fn operation(&self, is_first: bool) -> &'static str {
+        match (&self.assignment.ending, is_first) {
+            (Some(_), _) => "terminate",
+            (None, true) => "create",
+            (None, false) => "sync",
+        }
+    }
+
+    fn remember_plan(&mut self, plan: &Plan) {
+        if plan.terminal.is_some() && self.history.terminal != plan.terminal {
+            self.deps.finished.add(self.uid.clone());
+            self.history.terminal.clone_from(&plan.terminal);
+        }
+        if plan.initialized_in.is_some() && self.history.initialized_in != plan.initialized_in {
+            self.history.initialized_in.clone_from(&plan.initialized_in);
+        }
+    }
+
+    fn sync_probes(&mut self, observed: &observed::Pod) {
+        let mut targets = Vec::new();
+        let is_ending = self.assignment.ending.is_some();
+        if is_ending {
+            self.prober.end();
+        }
+        if self.history.terminal.is_none() {
+            let facts = self.deps.facts.borrow().clone();
+            let ip = facts.pod_ips(self.pod(), observed.sandbox()).first().copied();
+            for container in &observed.containers {
+                let State::Running { started_at, .. } = container.state else { continue };
+                if !is_ending && self.in_progress.contains(&Key::Container(container.name.clone())) {
+                    continue;
+                }
+                targets.push(Target {
+                    container_id: container.id.clone(),
+                    name: container.name.clone(),
+                    started_at,
+                    pod: self.pod().clone(),
+                    ip,
+                });
+            }
+        }
+        self.prober.sync(&targets);
+    }
+
+    /// Starts the planned actions.
+    fn start_actions(&mut self, plan: &Plan, observed: &Arc<observed::Pod>) {
+        for action in &plan.actions {
+            let job = ActionContext {
+                deps: self.deps.clone(),
+                uid: self.uid.clone(),
+                assignment: self.assignment.clone(),
+                assigned: self.assigned.clone(),
+                hashes: self.hashes.clone(),
+                observed: observed.clone(),
+            };
+            let hash = self.hashes.of(&action.key()).cloned();
+            self.in_progress.start(job, action.clone(), hash, self.generation);
+        }
+    }
+
+    /// Whether the checkpoint must be saved now, because the next kubelet process could not derive it: a terminal phase,
+    /// restart or termination of the pod, or runs that the engine has forgotten.
+    fn needs_checkpoint(&self, observed: &observed::Pod, in_progress: &BTreeSet<Key>) -> bool {
+        let saved = self.saved.as_ref();
+        if let Some(ending) = &self.assignment.ending {
+            return !observed.is_gone() && saved.is_none_or(|saved| saved.ending.as_ref() != Some(ending));
+        }
+        let (nothing, history) = (History::default(), &self.history);
+        let written = saved.map_or(&nothing, |saved| &saved.history);
+        written.terminal != history.terminal
+            || written.revived_at != history.revived_at
+            || observed.uninspected.is_empty() && history.has_unsaved_runs(written, observed, in_progress)
+    }
+
+    async fn save(&mut self, verdicts: &Verdicts) {
+        if self.history.cleaned_up {
+            return;
+        }
+        let ending = self.assignment.ending.clone();
+        let checkpoint = Checkpoint::new(
+            self.pod().clone(),
+            &self.history,
+            verdicts,
+            self.published.status.clone(),
+            ending,
+        );
+        if self.saved.as_ref() == Some(&checkpoint) {
+            return;
+        }
+        match checkpoint::save(&self.deps.root_dir, &self.uid, &checkpoint).await {
+            Ok(()) => {
+                self.saved = Some(checkpoint);
+                self.published.unsaved = None;
+            }
+            Err(error) => self.report_unsaved_checkpoint(&error),
+        }
+    }
+
+    /// Waits for a change or the next planned time.
+    async fn wait(&mut self, wake_at: Option<Timestamp>) {
+        let until =
+            wake_at.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
+        let alarm = async {
+            match until {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = self.assigned.changed() => {
+                if changed.is_err() {
+                    std::future::pending::<()>().await; // The sender is dropped: the kubelet is stopping.
+                }
+                let before = std::mem::replace(&mut self.assignment, self.assigned.borrow_and_update().clone());
+                if !references::is_same(&before, &self.assignment) {
+                    self.apply_assignment();
+                }
+            }
+            _ = self.observed.changed() => {}
+            ended = self.in_progress.next() => if let Some(done) = ended {
+                self.finish(done);
+            },
+            () = self.probed.notified() => {}
+            limit_exceeded = limit_exceeded(&mut self.storage_monitor) => self.evict(limit_exceeded),
+            () = alarm => {}
+        }
+    }
+
+    /// Evicts the pod; it stays terminated until it is edited.
+    fn evict(&mut self, message: String) {
+        self.storage_monitor = None;
+        if self.assignment.ending.is_some() || self.history.terminal.is_some() {
+            return;
+        }
+        self.deps.metrics.evicted("emptydirfs.limit");
+        self.deps.outbox.note(About::pod(self.pod()), Severity::Warning, plan::EVICTED, message.clone());
+        self.deps.finished.add(self.uid.clone());
+        self.history.terminal = Some(Terminal::evicted(message, &self.hashes));
+    }
+
+    fn finish(&mut self, done: CompletedAction) {
+        // Results for an older assignment are outdated, except that the pod's directory is gone.
+        if done.generation != self.generation && done.action != Action::CleanUp {
+            return;
+        }
+        match done.result {
+            Ok(()) => {
+                self.history.failures.remove(&done.key);
+                match done.action {
+                    Action::MountVolumes => self.history.volumes_mounted = true,
+                    Action::EmptyVolumes => self.history.emptied = true,
+                    Action::CleanUp => self.history.cleaned_up = true,
+                    Action::PrepareContainer { name } => {
+                        self.history.prepared.extend(done.hash.map(|hash| (name, hash)));
+                    }
+                    Action::CreateSandbox { .. }
+                    | Action::StartSandbox { .. }
+                    | Action::CreateContainer { .. }
+                    | Action::StartContainer { .. }
+                    | Action::StopContainer { .. }
+                    | Action::Remove { .. } => {}
+                }
+            }
+            Err(fault) => self.fail(done.key, &fault),
+        }
+    }
+
+    /// Records an error and the time of its retry; the delay doubles each time.
+    fn fail(&mut self, key: Key, fault: &ActionError) {
+        let before = self.history.failures.get(&key);
+        let delay =
+            before.map_or(FIRST_RETRY.max(fault.first_wait), |f| (f.delay * 2).min(fault.longest_wait));
+        if fault.repeats || before.is_none_or(|f| f.message != fault.message) {
+            self.report_failure(&key, fault);
+        }
+        let retry_at = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
+        let failure =
+            Failure { reason: fault.reason.to_owned(), message: fault.message.clone(), retry_at, delay };
+        self.history.failures.insert(key, failure);
+    }
+}
+
+/// Waits until a limit is exceeded; forever if the pod has none.
+async fn limit_exceeded(storage_monitor: &mut Option<StorageMonitor>) -> String {
+    match storage_monitor {
+        Some(storage_monitor) => storage_monitor.limit_exceeded().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,393 @@
+//! Manages pod workers: one for each desired pod and for each pod with remaining containers or files.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::references::References;
+use api::resources::ResourceList;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::checkpoint::{self, Checkpoint};
+use super::orphan::placeholder;
+use super::refused_edits;
+use super::{Assignment, Dependencies, pod_worker};
+use crate::desired::{Admission, Node, Rejection};
+use crate::desired::{Desired, DesiredPod, SourceKind};
+use crate::observed::{PodUid, Timestamp};
+use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, RefusedEdit, spec};
+use crate::pleg::KnownPod;
+use crate::report::{About, Report, Severity};
+
+/// Grace period of a pod that is deleted with `--force` while it is terminating; the stock kubelet's minimum.
+const FORCED_GRACE_SECONDS: i64 = 1;
+
+/// Reason of an API server pod whose name belongs to a local pod.
+const POD_NAME_IN_USE: &str = "PodNameInUse";
+
+/// The pod workers of a node.
+pub struct PodWorkers {
+    deps: Arc<Dependencies>,
+    workers: BTreeMap<PodUid, watch::Sender<Assignment>>,
+    tasks: JoinSet<PodUid>,
+    /// Pod admission.
+    admission: Admission,
+    /// Capacity of the node.
+    node: Node,
+    /// Allocatable extended resources, from the Node in the cluster.
+    extended: watch::Receiver<ResourceList>,
+    /// Reported rejections of pods and edits.
+    rejected: BTreeMap<PodUid, ReportedRejection>,
+    /// Reported name conflicts of API server pods; `true` if the pod was reported as deleted.
+    name_conflicts: BTreeMap<PodUid, bool>,
+    /// Terminated pods that the API server still lists as being deleted.
+    ended: BTreeSet<PodUid>,
+    /// Pods of an earlier kubelet process that have a directory but no worker, with their checkpoints.
+    checkpoints: BTreeMap<PodUid, Option<Checkpoint>>,
+    /// Pods of unconfigured sources that were reported.
+    unmanaged: BTreeSet<PodUid>,
+}
+
+/// A reported rejection of a pod or edit.
+struct ReportedRejection {
+    pod: Arc<DesiredPod>,
+    reason: Cow<'static, str>,
+    /// An earlier version was running, so the rejection was reported as one of an edit.
+    runs: bool,
+}
+
+impl PodWorkers {
+    /// Pod workers for a node, without any pods.
+    pub fn new(deps: Arc<Dependencies>, node: Node, extended: watch::Receiver<ResourceList>) -> Self {
+        Self {
+            deps,
+            workers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            admission: Admission::default(),
+            node,
+            extended,
+            rejected: BTreeMap::new(),
+            name_conflicts: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
+            unmanaged: BTreeSet::new(),
+        }
+    }
+
+    /// Follows the desired state until its sender is dropped.
+    pub async fn run(mut self, mut desired: watch::Receiver<Arc<Desired>>) {
+        let mut found = self.deps.pleg.found();
+        let mut synced = self.deps.pleg.synced();
+        let deps = self.deps.clone();
+        self.load_checkpoints().await;
+        let mut wanted = desired.borrow_and_update().clone();
+        self.assign(&wanted);
+        loop {
+            tokio::select! {
+                changed = desired.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    wanted = desired.borrow_and_update().clone();
+                    self.assign(&wanted);
+                }
+                finished = deps.finished.take() => {
+                    finished.iter().for_each(|uid| self.admission.finish(uid));
+                    self.assign(&wanted);
+                }
+                Ok(()) = self.extended.changed() => self.assign(&wanted),
+                _ = found.changed() => {}
+                _ = synced.changed() => {}
+                Some(ended) = self.tasks.join_next() => {
+                    let uid = ended.expect("workers are never aborted, and a panic ends the kubelet");
+                    self.admission.release(&uid);
+                    self.workers.remove(&uid);
+                    if wanted.pods.get(&uid).is_some_and(|pod| pod.is_terminating()) {
+                        self.ended.insert(uid);
+                    }
+                    self.assign(&wanted);
+                }
+            }
+            if *synced.borrow() {
+                self.end_orphans(&wanted);
+            }
+        }
+    }
+
+    /// Assigns the desired state to workers: starts, updates and terminates them.
+    fn assign(&mut self, desired: &Desired) {
+        self.node.facts = self.deps.facts.borrow().clone();
+        self.node.extended = self.extended.borrow_and_update().clone();
+        let decision = self.admission.decide(desired, &self.node);
+        let mut refused_edits = refused_edits::refused(desired, &decision);
+        for (uid, pod) in &decision.run {
+            self.update(uid, pod, desired.references_of(pod.source), refused_edits.remove(uid));
+        }
+        self.ended.retain(|uid| desired.pods.contains_key(uid));
+        for pod in desired.pods.values().filter(|pod| pod.is_terminating()) {
+            self.terminate(pod, desired.references_of(pod.source));
+        }
+        self.report_rejected(desired, decision.rejected);
+        self.report_name_conflicts(desired);
+        let is_unwanted = |(uid, worker): &(&PodUid, &watch::Sender<Assignment>)| {
+            desired.is_unwanted(uid, Some(worker.borrow().pod.source))
+        };
+        let unwanted: Vec<PodUid> =
+            self.workers.iter().filter(is_unwanted).map(|(uid, _)| uid.clone()).collect();
+        for uid in unwanted {
+            // A pod with a name conflict was not deleted, so its own grace period applies.
+            self.end(&uid, desired.name_conflicts.get(&uid).map(|(pod, _)| pod));
+        }
+    }
+
+    /// Terminates a pod that the API server deletes. A worker is started even if nothing is left of the pod, so that its end is
+    /// reported.
+    fn terminate(&mut self, pod: &Arc<DesiredPod>, references: &Arc<References>) {
+        if self.ended.contains(&pod.uid) {
+            return;
+        }
+        if self.workers.contains_key(&pod.uid) {
+            return self.end(&pod.uid, Some(pod));
+        }
+        let checkpoint = self.checkpoints.get(&pod.uid).and_then(Option::as_ref);
+        let ending =
+            checkpoint.and_then(|checkpoint| checkpoint.ending.clone()).unwrap_or_else(|| ending_of(pod));
+        let (pod, references) = (pod.clone(), references.clone());
+        self.spawn(Assignment { pod, references, ending: Some(ending), refused_edit: None });
+    }
+
+    /// Terminates orphaned pods, which exist in the engine or on disk but are not desired.
+    fn end_orphans(&mut self, desired: &Desired) {
+        let nameless =
+            |uid: &PodUid| KnownPod { uid: uid.clone(), namespace: String::new(), name: String::new() };
+        let on_disk = self.checkpoints.keys().map(nameless);
+        for orphan in self.deps.pleg.known().into_iter().chain(on_disk.collect::<Vec<_>>()) {
+            let checkpoint = self.checkpoints.get(&orphan.uid).and_then(Option::as_ref);
+            let source = checkpoint.map(|checkpoint| SourceKind::of(&checkpoint.pod));
+            if let Some((checkpoint, source)) =
+                checkpoint.zip(source).filter(|(_, source)| desired.unconfigured.contains(source))
+                && self.unmanaged.insert(orphan.uid.clone())
+            {
+                warn_unmanaged(&checkpoint.pod, source);
+            }
+            if desired.is_unwanted(&orphan.uid, source) && !self.workers.contains_key(&orphan.uid) {
+                self.end_orphan(orphan, desired.references_of(source.unwrap_or(SourceKind::File)).clone());
+            }
+        }
+    }
+
+    /// Terminates an orphaned pod, described by its checkpoint or by container labels.
+    fn end_orphan(&mut self, orphan: KnownPod, references: Arc<References>) {
+        let checkpoint = self.checkpoints.get(&orphan.uid).and_then(Option::as_ref);
+        let pod =
+            checkpoint.map_or_else(|| Arc::new(placeholder(&orphan)), |checkpoint| checkpoint.pod.clone());
+        let noted = checkpoint.and_then(|checkpoint| checkpoint.ending.clone());
+        let source = SourceKind::of(&pod);
+        let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source });
+        let ending = noted.unwrap_or_else(|| ending_of(&pod));
+        self.spawn(Assignment { pod, references, ending: Some(ending), refused_edit: None });
+    }
+
+    /// Loads the checkpoints of an earlier kubelet process. Its admitted pods are not checked again, and its terminating pods
+    /// use their resources until they are gone.
+    async fn load_checkpoints(&mut self) {
+        let uids = self.deps.volumes.on_disk().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot list the directories of pods");
+            Vec::new()
+        });
+        for uid in uids {
+            let checkpoint = checkpoint::load(&self.deps.root_dir, &uid).await;
+            if let Some(checkpoint) = &checkpoint {
+                let pod = DesiredPod {
+                    uid: uid.clone(),
+                    pod: checkpoint.pod.clone(),
+                    source: SourceKind::of(&checkpoint.pod),
+                };
+                self.admission.adopt(Arc::new(pod));
+                if checkpoint.history.terminal.is_some() {
+                    self.admission.finish(&uid);
+                }
+            }
+            self.checkpoints.insert(uid, checkpoint);
+        }
+    }
+
+    /// Reports rejections. A rejected pod gets phase Failed; a rejected edit causes an event, and the running version
+    /// continues.
+    fn report_rejected(&mut self, desired: &Desired, rejected: BTreeMap<PodUid, Rejection>) {
+        for (uid, rejection) in &rejected {
+            let Some(wanted) = desired.pods.get(uid) else { continue };
+            // The message is not compared, because it describes other pods' usage, which changes often.
+            let runs = self.workers.contains_key(uid);
+            let reported = self.rejected.get(uid);
+            let is_reported = |reported: &ReportedRejection| {
+                Arc::ptr_eq(&reported.pod, wanted)
+                    && reported.reason == rejection.reason
+                    && reported.runs == runs
+            };
+            if reported.is_some_and(is_reported) {
+                continue;
+            }
+            let message = if runs {
+                format!("The edit was rejected, the previous version keeps running: {}", rejection.message)
+            } else {
+                rejection.message.clone()
+            };
+            let about = About::pod(&wanted.pod);
+            self.deps.outbox.note(about, Severity::Warning, rejection.reason.clone(), message);
+            if !runs {
+                self.show_rejected(wanted, rejection);
+            }
+        }
+        for uid in self.rejected.keys() {
+            if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
+                self.deps.outbox.report(uid.clone(), Report::Gone);
+            }
+        }
+        let reported = rejected.into_iter().filter_map(|(uid, why)| {
+            let runs = self.workers.contains_key(&uid);
+            Some((
+                uid.clone(),
+                ReportedRejection { pod: desired.pods.get(&uid)?.clone(), reason: why.reason, runs },
+            ))
+        });
+        self.rejected = reported.collect();
+    }
+
+    fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {
+        let report = failed(wanted, &rejection.reason, &rejection.message);
+        self.deps.outbox.report(wanted.uid.clone(), report);
+    }
+
+    /// Reports API server pods whose names belong to local pods as failed, once they have no containers here.
+    fn report_name_conflicts(&mut self, desired: &Desired) {
+        for uid in self.name_conflicts.keys().filter(|uid| !desired.name_conflicts.contains_key(*uid)) {
+            if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
+                self.deps.outbox.tell_cluster(uid, &Report::Gone);
+            }
+        }
+        self.name_conflicts.retain(|uid, _| desired.name_conflicts.contains_key(uid));
+        for (uid, (pod, origin)) in &desired.name_conflicts {
+            let is_reported = self.name_conflicts.get(uid) == Some(&pod.is_terminating());
+            if is_reported || self.workers.contains_key(uid) {
+                continue;
+            }
+            self.name_conflicts.insert(uid.clone(), pod.is_terminating());
+            if pod.is_terminating() {
+                self.deps.outbox.tell_cluster(uid, &Report::Gone);
+                continue;
+            }
+            let message = format!(
+                "a local pod of this node has the same name, from {origin}: delete this one, or rename one of them"
+            );
+            self.deps.outbox.tell_cluster(uid, &failed(pod, POD_NAME_IN_USE, &message));
+            self.deps.outbox.note(About::pod(&pod.pod), Severity::Warning, POD_NAME_IN_USE, message);
+        }
+    }
+
+    fn update(
+        &mut self,
+        uid: &PodUid,
+        pod: &Arc<DesiredPod>,
+        references: &Arc<References>,
+        refused_edit: Option<RefusedEdit>,
+    ) {
+        let refused_edit = refused_edit.map(Arc::new);
+        let Some(worker) = self.workers.get(uid) else {
+            // Of two pods with the same name, the second starts after the first has ended.
+            if !self.workers.values().any(|other| has_same_name(&other.borrow().pod.pod, &pod.pod)) {
+                let (pod, references) = (pod.clone(), references.clone());
+                self.spawn(Assignment { pod, references, ending: None, refused_edit });
+            }
+            return;
+        };
+        worker.send_if_modified(|assignment| {
+            let is_same = Arc::ptr_eq(&assignment.references, references)
+                && (Arc::ptr_eq(&assignment.pod, pod) || assignment.pod == *pod)
+                && assignment.refused_edit == refused_edit;
+            if is_same || assignment.ending.is_some() {
+                return false;
+            }
+            assignment.pod = pod.clone();
+            assignment.references = references.clone();
+            assignment.refused_edit = refused_edit;
+            true
+        });
+    }
+
+    /// Terminates a pod, in its last desired version or as the API server now describes it.
+    fn end(&mut self, uid: &PodUid, reported: Option<&Arc<DesiredPod>>) {
+        let Some(worker) = self.workers.get(uid) else { return };
+        worker.send_if_modified(|assignment| {
+            let pod = reported.unwrap_or(&assignment.pod).clone();
+            let mut ending = ending_of(&pod);
+            if let Some(before) = &assignment.ending {
+                // The grace period can only become shorter. A pod that was removed by force is not waited for.
+                if reported.is_none() {
+                    ending.grace_seconds =
+                        if pod.is_terminating() { FORCED_GRACE_SECONDS } else { before.grace_seconds };
+                }
+                if before.grace_seconds <= ending.grace_seconds {
+                    return false;
+                }
+                ending.since = before.since;
+            }
+            assignment.pod = pod;
+            assignment.ending = Some(ending);
+            true
+        });
+    }
+
+    fn spawn(&mut self, assignment: Assignment) {
+        let uid = assignment.pod.uid.clone();
+        let (sender, receiver) = watch::channel(assignment);
+        let checkpoint = self.checkpoints.remove(&uid).flatten();
+        self.workers.insert(uid, sender);
+        self.tasks.spawn(pod_worker::run(self.deps.clone(), receiver, checkpoint));
+    }
+}
+
+/// Logs that a pod of an unconfigured source keeps running, with the remedy.
+fn warn_unmanaged(pod: &Pod, source: SourceKind) {
+    let flag = match source {
+        SourceKind::Http => "--manifest-url",
+        SourceKind::Api => "--bootstrap or --kubeconfig",
+        SourceKind::File | SourceKind::Push => "--pod-manifest-path",
+    };
+    let metadata = &pod.metadata;
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    tracing::warn!(
+        pod = format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()),
+        uid = metadata.uid,
+        "a pod of an unconfigured source keeps running: set {flag} again as before, or remove its containers (docker rm)"
+    );
+}
+
+/// The report for a rejected pod.
+fn failed(wanted: &DesiredPod, reason: &str, message: &str) -> Report {
+    let status = PodStatus {
+        phase: Some("Failed".to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(format!("Pod was rejected: {message}")),
+        start_time: Some(Time(Timestamp::now())),
+        ..PodStatus::default()
+    };
+    Report::Status { pod: wanted.pod.clone(), status: Arc::new(status), deletion: None }
+}
+
+/// The termination of a pod that starts now: with the grace period of its deletion, or its own.
+fn ending_of(pod: &DesiredPod) -> Ending {
+    let given = pod.pod.metadata.deletion_grace_period_seconds.filter(|_| pod.is_terminating());
+    let own = spec(&pod.pod).termination_grace_period_seconds;
+    let grace_seconds = given.or(own).unwrap_or(DEFAULT_GRACE_SECONDS);
+    Ending { since: Timestamp::now(), grace_seconds }
+}
+
+/// Whether two different pods have the same name.
+fn has_same_name(one: &Pod, other: &Pod) -> bool {
+    let (one, other) = (&one.metadata, &other.metadata);
+    one.uid != other.uid && one.name == other.name && one.namespace == other.namespace
+}

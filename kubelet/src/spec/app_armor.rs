@@ -1,0 +1,90 @@
+//! AppArmor profiles: selects the profile of a container and checks whether the node can enforce it.
+
+use k8s_openapi::api::core::v1::{AppArmorProfile, Container, Pod};
+
+use super::containers;
+use super::facts::Facts;
+
+/// Prefix of the annotation used before Kubernetes 1.30, followed by the container name.
+const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The profile of a container: its own field, the annotation, or the pod's field.
+pub(super) fn profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
+    let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.clone());
+    let of_pod = || pod.spec.as_ref()?.security_context.as_ref()?.app_armor_profile.clone();
+    own.or_else(|| annotated(pod, container)).or_else(of_pod)
+}
+
+/// The value of the annotation; `None` if the container has the field.
+pub(super) fn annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {
+    if container.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some()) {
+        return None;
+    }
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations.get(&format!("{ANNOTATION}{}", container.name)).map(String::as_str)
+}
+
+fn annotated(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
+    let text = annotation(pod, container)?;
+    let (kind, name) = match text.split_once('/') {
+        Some(("localhost", name)) => ("Localhost", Some(name.to_owned())),
+        Some(("runtime", "default")) => ("RuntimeDefault", None),
+        _ if text == "unconfined" => ("Unconfined", None),
+        _ => return None,
+    };
+    Some(AppArmorProfile { type_: kind.to_owned(), localhost_profile: name })
+}
+
+/// Why the node cannot enforce the pod's profiles, in the words of the stock kubelet.
+pub fn unenforceable(pod: &Pod, facts: &Facts) -> Option<String> {
+    let is_enforced = |profile: AppArmorProfile| profile.type_ != "Unconfined";
+    let mut all = pod.spec.iter().flat_map(containers).filter_map(|container| profile(pod, container));
+    let is_needed = facts.app_armor == Some(false) && all.any(is_enforced);
+    is_needed.then(|| "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(annotation: Option<&str>, of_pod: Value, own: Value) -> Pod {
+        let annotations = annotation.map(|text| json!({format!("{ANNOTATION}c"): text}));
+        serde_json::from_value(json!({
+            "metadata": {"annotations": annotations},
+            "spec": {
+                "securityContext": {"appArmorProfile": of_pod},
+                "containers": [{"name": "c", "securityContext": {"appArmorProfile": own}}],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_profile_is_the_containers_then_the_annotations_then_the_pods() {
+        let [none, open, default] =
+            [Value::Null, json!({"type": "Unconfined"}), json!({"type": "RuntimeDefault"})];
+        let mine = json!({"type": "Localhost", "localhostProfile": "mine"});
+        for (pod, expected, is_enforced) in [
+            (pod(None, none.clone(), none.clone()), "", false),
+            (pod(None, default.clone(), none.clone()), "RuntimeDefault", true),
+            (pod(None, default.clone(), open.clone()), "Unconfined", false),
+            (pod(Some("runtime/default"), none.clone(), none.clone()), "RuntimeDefault", true),
+            (pod(Some("localhost/a/b"), default, none.clone()), "Localhost a/b", true),
+            (pod(Some("unconfined"), mine.clone(), none.clone()), "Unconfined", false),
+            (pod(Some("unconfined"), none, mine), "Localhost mine", true),
+        ] {
+            let found = profile(&pod, &pod.spec.as_ref().unwrap().containers[0]);
+            let words = |profile: AppArmorProfile| {
+                [profile.type_, profile.localhost_profile.unwrap_or_default()].join(" ").trim().to_owned()
+            };
+            assert_eq!(found.map(words).unwrap_or_default(), expected);
+            for (host, is_refused) in [(None, false), (Some(true), false), (Some(false), is_enforced)] {
+                let facts = Facts { app_armor: host, ..Facts::default() };
+                assert_eq!(unenforceable(&pod, &facts).is_some(), is_refused, "{expected} {host:?}");
+            }
+        }
+    }
+}

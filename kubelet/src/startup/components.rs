@@ -1,0 +1,203 @@
+//! Creates and starts the components of a node, independent of the engine.
+
+use std::sync::Arc;
+
+use api::resources::ResourceList;
+use ipnet::IpNet;
+use tokio::sync::{mpsc, watch};
+
+use super::{node_status, pod_config};
+use crate::cgroups::{Cgroups, Slices};
+use crate::cluster;
+use crate::desired::{self, Desired, Snapshot};
+use crate::health::Health;
+use crate::identity;
+use crate::images::Images;
+use crate::metrics::Metrics;
+use crate::network::Members;
+use crate::node;
+use crate::observed::Timestamp;
+use crate::options::{Cluster, Options};
+use crate::plan::BackOff;
+use crate::pleg::Pleg;
+use crate::pod_workers::pool::PodWorkers;
+use crate::pod_workers::{Dependencies, FinishedPods};
+use crate::report::{Events, Outbox, Reports};
+use crate::runtime::Runtime;
+use crate::runtime::docker;
+use crate::server;
+use crate::spec::{CgroupDriver, Facts};
+use crate::stats::StatsProvider;
+use crate::status::{EventLog, StatusManager};
+use crate::tasks::TaskGroup;
+use crate::volumes::Volumes;
+
+/// Components for reporting; they exist before the runtime.
+pub(super) struct Reporting {
+    pub outbox: Arc<Outbox>,
+    pub status_manager: Arc<StatusManager>,
+    pub health: Arc<Health>,
+    pub metrics: Arc<Metrics>,
+    /// Pod reports and events for the cluster, if the node belongs to one.
+    cluster_reports: Option<(Arc<Reports>, Arc<Events>)>,
+}
+
+impl Reporting {
+    pub fn new(options: &Options) -> Self {
+        let (outbox, status_manager) = (Outbox::new(), StatusManager::new(&options.node_name));
+        // Created before anything is reported, so that the cluster receives everything.
+        let cluster_reports =
+            options.cluster.is_some().then(|| (outbox.copied(), status_manager.copied_events()));
+        let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+        Self { outbox, status_manager, health: Health::new(), metrics, cluster_reports }
+    }
+}
+
+/// The platform below the components.
+pub(super) struct Platform {
+    /// The runtime, which gives sandboxes their addresses.
+    pub runtime: Arc<dyn Runtime>,
+    /// Health of the pod network.
+    pub network: watch::Receiver<Result<(), String>>,
+    /// The pod CIDRs of a native network.
+    pub ranges: Vec<IpNet>,
+    /// Sender of the cluster's other nodes.
+    pub members_sender: watch::Sender<Option<Arc<Members>>>,
+    pub cgroups: Option<Arc<Cgroups>>,
+    pub slices: Option<Arc<Slices>>,
+}
+
+/// Components that the caller still uses after the start.
+pub(super) struct Components {
+    pub event_log: EventLog,
+    pub stats: Arc<StatsProvider>,
+}
+
+/// Starts all components.
+pub(super) fn start(
+    options: &Options,
+    reporting: &Reporting,
+    platform: Platform,
+    tasks: &mut TaskGroup,
+) -> Components {
+    let Reporting { outbox, status_manager, health, metrics, .. } = reporting;
+    let Platform { runtime, network, ranges, members_sender, cgroups, slices } = platform;
+    let pleg = Pleg::new(runtime.clone(), metrics.clone(), health.clone());
+    let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
+    let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
+    let facts = node_status::follow(options, drivers, &runtime, &pleg, network, outbox, tasks);
+    let event_log = EventLog::new(&options.root_dir);
+    event_log.restore(status_manager, Timestamp::now());
+    tasks.spawn("status manager", status_manager.clone().drain(outbox.clone()));
+    tasks.spawn("event log", event_log.clone().keep(status_manager.clone()));
+    let stats = stats(options, &pleg);
+    tasks.spawn("PLEG", pleg.clone().run());
+    let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
+    let (extended_sender, extended) = watch::channel(ResourceList::default());
+    let node = node(options, &facts.borrow());
+    let engine = Engine { runtime, pleg, cgroups, slices, facts };
+    let deps = dependencies(options, reporting, engine);
+    tasks.spawn("pod workers", PodWorkers::new(Arc::new(deps), node, extended).run(wanted));
+    let all = desired.subscribe();
+    let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
+    let pods = ClusterPods { snapshots, desired: all, extended: extended_sender };
+    join_cluster(options, reporting, ranges, members_sender, pods);
+    Components { event_log, stats }
+}
+
+/// The node as admission sees it.
+fn node(options: &Options, facts: &Arc<Facts>) -> desired::Node {
+    desired::Node {
+        labels: Some(node::labels(options)),
+        max_pods: Some(options.max_pods),
+        allocatable: node::allocatable(facts),
+        extended: ResourceList::default(),
+        facts: facts.clone(),
+    }
+}
+
+fn stats(options: &Options, pleg: &Arc<Pleg>) -> Arc<StatsProvider> {
+    let seen = pleg.clone();
+    let observe_pods = move || {
+        let known = seen.known().into_iter();
+        known.map(|known| (known.uid.clone(), seen.pod(&known.uid))).collect::<Vec<_>>()
+    };
+    StatsProvider::new(&options.node_name, &options.root_dir, Box::new(observe_pods))
+}
+
+/// The engine, and what is known about it.
+struct Engine {
+    runtime: Arc<dyn Runtime>,
+    pleg: Arc<Pleg>,
+    cgroups: Option<Arc<Cgroups>>,
+    slices: Option<Arc<Slices>>,
+    facts: watch::Receiver<Arc<Facts>>,
+}
+
+/// The dependencies of pod workers.
+fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dependencies {
+    let Reporting { outbox, metrics, .. } = reporting;
+    let Engine { runtime, pleg, cgroups, slices, facts } = engine;
+    let images =
+        Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir, metrics.clone());
+    Dependencies {
+        runtime,
+        pleg,
+        images: Arc::new(images),
+        metrics: metrics.clone(),
+        cgroups,
+        slices,
+        volumes: Arc::new(Volumes::new(&options.root_dir)),
+        outbox: outbox.clone(),
+        facts,
+        finished: FinishedPods::default(),
+        back_off: BackOff::default(),
+        root_dir: options.root_dir.clone(),
+        sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
+    }
+}
+
+/// The pods of the API server, and what it learns about those of the node.
+struct ClusterPods {
+    snapshots: mpsc::Sender<Arc<Snapshot>>,
+    desired: watch::Receiver<Arc<Desired>>,
+    extended: watch::Sender<ResourceList>,
+}
+
+/// Starts the node's part in its cluster, if it belongs to one.
+fn join_cluster(
+    options: &Options,
+    reporting: &Reporting,
+    ranges: Vec<IpNet>,
+    members_sender: watch::Sender<Option<Arc<Members>>>,
+    pods: ClusterPods,
+) {
+    let Reporting { outbox, status_manager, cluster_reports, .. } = reporting;
+    let Some((cluster, (reports, events))) = options.cluster.clone().zip(cluster_reports.clone()) else {
+        return;
+    };
+    // A node that has joined renews its certificates, whatever the flags of this start.
+    let serving = cluster.serving || identity::has_certificates(&options.cert_dir);
+    let given = options.node_ip;
+    let settings = identity::Settings {
+        node: options.node_name.clone(),
+        cluster: Cluster { serving, ..cluster },
+        cert_dir: options.cert_dir.clone(),
+        addresses: Box::new(move || node::addresses(given)),
+    };
+    let identity = identity::start(settings, outbox);
+    let settings = cluster::Settings {
+        node: options.node_name.clone(),
+        root_dir: options.root_dir.clone(),
+        wanted: options.pod_cidrs.clone(),
+        chosen: ranges,
+        access: identity.access,
+        shown: status_manager.node(),
+        snapshots: pods.snapshots,
+        reports,
+        extended: pods.extended,
+        desired: pods.desired,
+        events,
+    };
+    cluster::start(settings, members_sender, outbox);
+}

@@ -1,0 +1,223 @@
+//! Startup of the kubelet: creates components and channels, and starts their tasks.
+
+mod components;
+#[cfg(feature = "fake")]
+pub mod hollow;
+mod node_rename;
+mod node_status;
+mod pod_config;
+mod pod_network;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::components::{Components, Platform, Reporting};
+use crate::cgroups::{Cgroups, Slices};
+use crate::health::Health;
+use crate::identity;
+use crate::network::Members;
+use crate::node;
+use crate::options::{LOCAL_AUTHORITY, Options};
+use crate::runtime::docker::{self, Docker};
+use crate::runtime::instrumented::InstrumentedRuntime;
+use crate::server::{self, Context, RootDir};
+use crate::tasks::{TaskError, TaskGroup};
+
+/// Delay between attempts to bind the HTTPS port.
+const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Runs the kubelet until it receives a signal; containers keep running.
+///
+/// # Errors
+/// Root directory or node name are in use, or the engine endpoint is invalid. The root directory belongs to another node or is
+/// not writable.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    announce(&options);
+    let root_dir = RootDir::take(&options.root_dir)?;
+    let _node_lock =
+        node::NodeLock::acquire(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
+    let settings = docker::Settings {
+        log_max_bytes: options.container_log_max_bytes,
+        log_max_files: options.container_log_max_files,
+    };
+    node_rename::check_name(&options, &settings).await?;
+    let reporting = Reporting::new(&options);
+    let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
+    let runtime = InstrumentedRuntime::new(Arc::new(docker), reporting.metrics.clone());
+    let (stop, stopped) = watch::channel(false);
+    let mut tasks = TaskGroup::default();
+    // From here on, a stop has to release resources.
+    tasks.spawn("signals", wait_for_shutdown(stop));
+    let (members_sender, members) = watch::channel(None);
+    let members = options.cluster.is_some().then_some(members);
+    let network = pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped).await?;
+    let platform = platform(&options, &network, members_sender);
+    let components = components::start(&options, &reporting, platform, &mut tasks);
+    let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
+    network.close().await;
+    served
+}
+
+/// The platform on the engine and its network. Cgroups exist only on the engine's own machine.
+fn platform(
+    options: &Options,
+    network: &pod_network::Connected,
+    members_sender: watch::Sender<Option<Arc<Members>>>,
+) -> Platform {
+    let is_local = options.docker_endpoint.starts_with("unix:");
+    Platform {
+        runtime: network.runtime.clone(),
+        network: network.health.clone(),
+        ranges: network.ranges(),
+        members_sender,
+        cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
+        slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),
+    }
+}
+
+/// Serves the node's API until the kubelet stops, and saves the latest events.
+async fn serve(
+    options: &Options,
+    root_dir: &RootDir,
+    network: &pod_network::Connected,
+    reporting: Reporting,
+    components: Components,
+    tasks: &mut TaskGroup,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Reporting { status_manager, health, metrics, .. } = reporting;
+    if let Some(address) = options.healthz_address {
+        tasks.spawn("healthz server", serve_healthz(address, health.clone(), stopped.clone()));
+    }
+    let context = Context {
+        status_manager: status_manager.clone(),
+        runtime: network.runtime.clone(),
+        health,
+        metrics,
+        stats: components.stats,
+        configuration: Arc::new(options.kubelet_configuration()),
+        streaming_idle: options.streaming_idle,
+    };
+    if let Some(address) = options.api_address {
+        serve_nodes_api(options, address, &context, &stopped, tasks).await?;
+    }
+    let served = tokio::select! {
+        served = server::serve_socket(root_dir, &context, stopped.clone()) => {
+            served.context("cannot serve the node's API")
+        }
+        error = failure(tasks, &stopped) => Err(error.into()),
+    };
+    components.event_log.write_last(status_manager).await;
+    served
+}
+
+/// Waits until a task ends although the kubelet is not stopping.
+async fn failure(tasks: &mut TaskGroup, stopped: &watch::Receiver<bool>) -> TaskError {
+    loop {
+        let error = tasks.failure().await;
+        if !*stopped.borrow() {
+            return error;
+        }
+    }
+}
+
+/// Serves `/healthz` until the kubelet stops. A failure prevents no pod from running.
+async fn serve_healthz(address: SocketAddr, health: Arc<Health>, mut stopped: watch::Receiver<bool>) {
+    if let Err(error) = server::serve_health(address, &health, stopped.clone()).await {
+        tracing::error!(%address, %error, "cannot serve /healthz; see --healthz-port");
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+}
+
+/// Serves the node's API over HTTPS. A port in use is retried and does not prevent pods from running.
+async fn serve_nodes_api(
+    options: &Options,
+    address: SocketAddr,
+    context: &Context,
+    stopped: &watch::Receiver<bool>,
+    tasks: &mut TaskGroup,
+) -> anyhow::Result<()> {
+    let files = server::Files {
+        configured: options.tls_files.clone(),
+        current: options.cert_dir.join(identity::serving_file()),
+        client_authorities: options.client_ca_file.clone(),
+        cluster_authorities: options.cert_dir.join(identity::AUTHORITIES),
+        local_authority: options.cert_dir.join(LOCAL_AUTHORITY),
+    };
+    let addresses = node::facts(options).host_ips;
+    let (serving, config) = server::ServingCertificates::open(files, &options.node_name, &addresses).await?;
+    if options.client_ca_file.is_none() && options.cluster.is_none() {
+        tracing::info!(%address, "no client CA is configured, so the HTTPS server only answers health checks; `kubelet metrics-certificate FILE` creates a client certificate for metrics, --client-ca-file admits other clients");
+        let joined = options.root_dir.join("kubeconfig");
+        if joined.exists() {
+            let joined = joined.display();
+            tracing::warn!(
+                "this node has joined a cluster; give --kubeconfig {joined} to belong to it, or remove that file"
+            );
+        }
+    }
+    let (swap, config) = watch::channel(config);
+    tasks.spawn("certificate files", serving.follow(swap));
+    let (context, stopped) = (context.clone(), stopped.clone());
+    // If the port is free, it is bound before anything reports that the kubelet runs.
+    let first = TcpListener::bind(address).await;
+    tasks.spawn("HTTPS server", async move {
+        let listener = match first {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%address, %error, "cannot serve the node's API over HTTPS yet, retrying; see --address and --port");
+                bind_with_retry(address).await
+            }
+        };
+        server::serve_https(listener, &context, config, stopped).await;
+    });
+    Ok(())
+}
+
+/// Retries until the port can be bound.
+async fn bind_with_retry(address: SocketAddr) -> TcpListener {
+    loop {
+        tokio::time::sleep(BIND_RETRY_INTERVAL).await;
+        if let Ok(listener) = TcpListener::bind(address).await {
+            return listener;
+        }
+    }
+}
+
+/// Logs node name, engine and pod sources at startup.
+fn announce(options: &Options) {
+    let Options { node_name: node, docker_endpoint: engine, .. } = options;
+    let root_dir = options.root_dir.display();
+    let path = options.pod_manifest_path.as_ref().map(|path| path.display().to_string());
+    let cluster = options.cluster.as_ref().map(|_| "its cluster".to_owned());
+    let watched: Vec<String> = path.into_iter().chain(options.manifest_url.clone()).chain(cluster).collect();
+    if watched.is_empty() {
+        tracing::warn!(
+            node, engine, %root_dir,
+            "no pod source is configured (--pod-manifest-path, --manifest-url), so no pod is started or stopped"
+        );
+    } else {
+        tracing::info!(node, engine, %root_dir, "runs the pods of {}", watched.join(" and "));
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn wait_for_shutdown(stop: watch::Sender<bool>) {
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "cannot wait for signals; stop this process with SIGKILL");
+            return std::future::pending().await;
+        }
+    }
+    tracing::info!("stopping; containers are left running");
+    stop.send_replace(true);
+}

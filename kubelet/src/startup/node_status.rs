@@ -1,0 +1,159 @@
+//! Updates node facts and reports the node status: engine, addresses, pod network and pressure.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::node::{self, Addresses, EngineState, Moment, PressureStates};
+use crate::observed::Timestamp;
+use crate::options::Options;
+use crate::pleg::{EngineHealth, Pleg};
+use crate::report::{About, NodeCondition, Outbox, Severity};
+use crate::runtime::{Info, Runtime};
+use crate::server;
+use crate::spec::{CgroupDriver, Facts};
+use crate::tasks::TaskGroup;
+
+/// Interval of node status reports without changes: `nodeStatusReportFrequency` of KubeletConfiguration.
+const HEARTBEAT: Duration = Duration::from_secs(300);
+
+/// The node facts, updated whenever the engine becomes available.
+pub(super) fn follow(
+    options: &Options,
+    drivers: Vec<CgroupDriver>,
+    runtime: &Arc<dyn Runtime>,
+    pleg: &Arc<Pleg>,
+    network: watch::Receiver<Result<(), String>>,
+    outbox: &Arc<Outbox>,
+    tasks: &mut TaskGroup,
+) -> watch::Receiver<Arc<Facts>> {
+    // Subscribed before the addresses are read, so that no change is missed.
+    let addresses = Addresses::follow(options.node_ip);
+    let base_facts = node::facts(options);
+    let (facts, known) = watch::channel(Arc::new(base_facts.clone()));
+    let (data_root, its_root) = watch::channel(PathBuf::new());
+    let (pressures, monitor) = node::pressures(&options.root_dir, its_root);
+    tasks.spawn("node pressure monitor", monitor);
+    let follower = NodeStatusUpdater {
+        options: options.clone(),
+        drivers,
+        runtime: runtime.clone(),
+        engine: pleg.engine(),
+        network,
+        pressures,
+        addresses,
+        base_facts,
+        facts,
+        data_root,
+        outbox: outbox.clone(),
+        conditions: Vec::new(),
+    };
+    tasks.spawn("node status", follower.run());
+    known
+}
+
+/// Task that reports the node status.
+struct NodeStatusUpdater {
+    options: Options,
+    drivers: Vec<CgroupDriver>,
+    runtime: Arc<dyn Runtime>,
+    engine: watch::Receiver<EngineHealth>,
+    network: watch::Receiver<Result<(), String>>,
+    /// Resource pressure; `None` until it is known.
+    pressures: watch::Receiver<Option<PressureStates>>,
+    addresses: Addresses,
+    /// Facts that do not depend on the engine.
+    base_facts: Facts,
+    facts: watch::Sender<Arc<Facts>>,
+    /// The engine's data directory.
+    data_root: watch::Sender<PathBuf>,
+    outbox: Arc<Outbox>,
+    /// The conditions reported last.
+    conditions: Vec<NodeCondition>,
+}
+
+impl NodeStatusUpdater {
+    async fn run(mut self) {
+        let mut found = self.query_engine().await;
+        let mut was_up = false;
+        if self.pressures.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        loop {
+            let whole = self.report(&found);
+            if was_up != whole.is_ok() {
+                was_up = whole.is_ok();
+                report_transition(&self.outbox, &self.options.node_name, whole);
+            }
+            tokio::select! {
+                changed = self.engine.changed() => if changed.is_err() { return },
+                // The sender lives as long as this task, or has no more changes to report.
+                () = changed(&mut self.network) => {}
+                () = self.addresses.moved(&self.base_facts.host_ips) => self.base_facts = node::facts(&self.options),
+                // Pressure changes need no request to the engine.
+                () = changed(&mut self.pressures) => continue,
+                () = tokio::time::sleep(HEARTBEAT) => {}
+            }
+            found = self.query_engine().await;
+        }
+    }
+
+    /// Asks the engine for its facts and publishes them; the error says why they are unknown.
+    async fn query_engine(&mut self) -> Result<Info, String> {
+        let engine = self.engine.borrow_and_update().clone();
+        let found = match engine {
+            EngineHealth::Up => self.runtime.info().await.map_err(|error| error.to_string()),
+            EngineHealth::Down { message, .. } => Err(message),
+            EngineHealth::Unknown => Err("it has not answered yet".to_owned()),
+        };
+        if let Ok(info) = &found {
+            self.facts.send_replace(node::with_engine(&self.base_facts, info, &self.drivers));
+            let data_root = PathBuf::from(&info.data_root);
+            self.data_root.send_if_modified(|known| std::mem::replace(known, data_root.clone()) != data_root);
+        }
+        found
+    }
+
+    /// Reports the node status; returns the engine's facts if pods can run.
+    fn report<'a>(&mut self, found: &'a Result<Info, String>) -> Result<&'a Info, String> {
+        let facts = self.facts.borrow().clone();
+        let of_pods = self.network.borrow_and_update().clone();
+        let pressures = self.pressures.borrow_and_update().clone().unwrap_or_default();
+        let moment = Moment {
+            engine: found.as_ref().map_or_else(|why| EngineState::Down(why), EngineState::Up),
+            network: of_pods.as_ref().map(|_| ()).map_err(String::as_str),
+            pressures: &pressures,
+            now: Timestamp::now(),
+        };
+        let version = server::VERSION.git_version;
+        let report = node::report(&self.options, &facts, moment, version, &self.conditions);
+        self.conditions.clone_from(&report.conditions);
+        self.outbox.node(report);
+        let info = found.as_ref().map_err(String::clone)?;
+        of_pods.map(|()| info).map_err(|why| format!("its pods have no network: {why}"))
+    }
+}
+
+async fn changed<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn report_transition(outbox: &Outbox, node: &str, found: Result<&Info, String>) {
+    match found {
+        Ok(info) => {
+            let message = format!("Node {node} is ready: engine {} answers", info.version);
+            outbox.note(About::node(node), Severity::Normal, "NodeReady", message);
+        }
+        Err(why) => {
+            let message = format!("Node {node} is not ready: {why}");
+            outbox.note(About::node(node), Severity::Warning, "NodeNotReady", message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

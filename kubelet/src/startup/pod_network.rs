@@ -1,0 +1,148 @@
+//! Selects and starts the provider of the pod network: the kubelet (native) or the engine.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ipnet::IpNet;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::identity;
+use crate::network::{Native, Networked, native, obstacle, record_event};
+use crate::node;
+use crate::options::{Options, PodNetwork};
+use crate::report::{Outbox, Severity};
+use crate::runtime::Runtime;
+
+/// The runtime with its pod network.
+pub(super) struct Connected {
+    /// The runtime, which gives sandboxes their addresses.
+    pub runtime: Arc<dyn Runtime>,
+    /// Health of the pod network: the error if pods have none. No changes follow after the sender is dropped.
+    pub health: watch::Receiver<Result<(), String>>,
+    native: Option<(Arc<Native>, JoinHandle<()>)>,
+}
+
+impl Connected {
+    /// The pod CIDRs of a native network; empty if the engine provides addresses.
+    pub fn ranges(&self) -> Vec<IpNet> {
+        self.native.iter().flat_map(|(native, _)| native.current()).collect()
+    }
+
+    /// Closes the network; its bridge is removed if no pod uses it.
+    pub async fn close(self) {
+        let Some((native, keeper)) = self.native else { return };
+        keeper.abort();
+        if let Err(error) = native::close(native).await {
+            tracing::warn!(%error, "cannot remove the bridge of this node");
+        }
+    }
+}
+
+/// Opens the native network. Retries while another kubelet on this host uses it, until shutdown.
+async fn open(
+    settings: impl Fn() -> native::Settings,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<(Arc<Native>, Vec<String>)> {
+    loop {
+        match native::open(settings()).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !*stopped.borrow() => {
+                tracing::warn!(%error, "the pod network is not ready, retrying");
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Removes what remains of a native network that the node no longer uses.
+async fn give_back(directory: PathBuf, node: &str) {
+    if let Err(error) = native::remove_stale(directory, node.to_owned()).await {
+        tracing::warn!(%error, "cannot remove the remains of the native pod network");
+    }
+}
+
+/// Starts the pod network: native if requested or if it works here, otherwise the engine's. `members` are the other nodes of
+/// the cluster.
+///
+/// # Errors
+/// A native network is requested or in use, and cannot be opened.
+pub(super) async fn connect(
+    options: &Options,
+    engine: Arc<dyn Runtime>,
+    outbox: &Arc<Outbox>,
+    members: Option<native::Cluster>,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<Connected> {
+    let directory = native::directory(&options.root_dir);
+    // The engine is responsible for the health of its network.
+    let of_engine =
+        |runtime, standing| Connected { runtime, health: watch::channel(standing).1, native: None };
+    let provides_network = options.pod_network != Some(PodNetwork::Docker);
+    let is_in_use = Native::is_in_use(&directory);
+    if !provides_network && !is_in_use {
+        give_back(directory, &options.node_name).await;
+        return Ok(of_engine(engine, Ok(())));
+    }
+    let is_stopping = || *stopped.borrow();
+    let settings = || native::Settings {
+        node: options.node_name.clone(),
+        directory: directory.clone(),
+        ranges: options.pod_cidrs.clone(),
+        host_dns: Box::new(node::host_dns),
+        servers: {
+            let cluster = options.cluster.clone();
+            Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
+        },
+        is_of_cluster: options.cluster.is_some(),
+    };
+    let opened = match obstacle(&options.docker_endpoint).await {
+        Some(why) => Err(io::Error::other(why)),
+        None => open(settings, stopped).await,
+    };
+    let is_requested = options.pod_network == Some(PodNetwork::Native) || !options.pod_cidrs.is_empty();
+    let (native, notes) = match opened {
+        Ok(opened) => opened,
+        // The error about the address conflict has its own remedy, and the engine's network would have the same conflict.
+        Err(why) if is_requested && why.kind() == io::ErrorKind::AddrInUse => return Err(why.into()),
+        Err(why) if is_requested => {
+            anyhow::bail!("cannot set up the native pod network: {why}; see --pod-network docker");
+        }
+        // Without the network, these pods could neither be reached nor be removed properly.
+        Err(why) if is_in_use => {
+            return Err(why).context("pods of this node use the native pod network, and it cannot be opened");
+        }
+        // A stop while waiting for the native network must not switch to the engine's network.
+        Err(why) if is_stopping() => return Err(why.into()),
+        Err(why) => {
+            // Remains of an earlier kubelet no longer work.
+            give_back(directory, &options.node_name).await;
+            let text = format!(
+                "the engine provides the pod network, because the native one is not available: {why}"
+            );
+            record_event(outbox, &options.node_name, Severity::Normal, "PodNetworkFromEngine", text.clone());
+            // A standalone node needs no connection to other nodes.
+            let standing = match members {
+                None => Ok(()),
+                Some(_) => Err(format!(
+                    "{text}; pods of other nodes cannot reach them: fix that, or confirm it with --pod-network docker"
+                )),
+            };
+            return Ok(of_engine(engine, standing));
+        }
+    };
+    for note in notes {
+        record_event(outbox, &options.node_name, Severity::Warning, "PodNetworkBlocked", note);
+    }
+    let (health, healthy) = watch::channel(Ok(()));
+    let keeper = native::reconcile(native.clone(), outbox.clone(), members, provides_network, health);
+    let runtime = if provides_network {
+        let ranges: Vec<String> = native.current().iter().map(ToString::to_string).collect();
+        tracing::info!("pods get addresses of {}", ranges.join(" and "));
+        Networked::new(engine, native.clone())
+    } else {
+        Networked::for_existing_sandboxes(engine, native.clone())
+    };
+    Ok(Connected { runtime, health: healthy, native: Some((native, tokio::spawn(keeper))) })
+}

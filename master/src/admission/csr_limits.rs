@@ -1,0 +1,333 @@
+//! Limits on CertificateSigningRequests: number and bytes per class of requester, and the content of anonymous
+//! requests.
+//!
+//! Anonymous requesters, nodes and all other users have separate limits, so that a flood by one class leaves the others'
+//! capacity untouched: nodes can always renew their certificates.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use api::strategy::Json;
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
+use apiserver::watch_cache::{ChangeKind, Object, Scope, TooOld, WatchCache, Watcher};
+use apiserver::{Identity, Status};
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::pki::{Request, Signer, node};
+
+/// The resource in the store.
+const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
+/// Pending requests for one node or of one user: one for each of a node's two certificates, and some for interrupted retries.
+const PENDING_PER_SUBJECT: usize = 10;
+/// Requests of one class: two for each of 5,000 nodes.
+const REQUESTS_PER_CLASS: usize = 10_000;
+/// Stored bytes of the requests of one class: 10,000 requests with RSA keys take about 3 KB each.
+const BYTES_PER_CLASS: usize = 32 << 20;
+/// Stored requests of one node, decided ones included: the cleaner keeps these for an hour, and longer with a finalizer.
+/// A node renews two certificates, and retries a few times.
+const STORED_PER_NODE: Used = Used { requests: 100, bytes: 100 * OBJECT_BYTES };
+/// Stored requests of one other user, decided ones included: one bootstrap token may join 5,000 nodes within an hour.
+const STORED_PER_USER: Used = Used { requests: REQUESTS_PER_CLASS, bytes: BYTES_PER_CLASS };
+/// Largest `spec.request` of an anonymous client, decoded. A request with 256 names and an RSA key takes less than 12 KB.
+const ANONYMOUS_REQUEST_BYTES: usize = 16 << 10;
+/// Largest stored request of an anonymous client or a node, with `metadata.managedFields`: 16 KiB in base64, and 10 KiB for the rest.
+const OBJECT_BYTES: usize = 32 << 10;
+/// Metadata that an anonymous client may not set: it is stored without limit, or delays deletion.
+const RESERVED_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+/// The admission plugin that enforces the limits.
+#[derive(Debug)]
+pub struct CsrLimits {
+    usage: Mutex<Usage>,
+}
+
+/// The usage of all stored requests, updated from the cache before each decision.
+#[derive(Debug)]
+struct Usage {
+    cache: WatchCache,
+    watcher: Option<Watcher>,
+    requests: HashMap<String, Counts>,
+    pending: HashMap<Requester, usize>,
+    used: HashMap<Class, Used>,
+    /// Pending and decided requests by user, without those of anonymous clients.
+    stored: HashMap<String, Used>,
+}
+
+/// Classes of requesters, each with its own limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Class {
+    /// Clients without credentials. All their requests count: a policy may decide as fast as they are sent, and the cleaner
+    /// keeps decided requests for an hour.
+    Anonymous,
+    /// Nodes that have a certificate. Their pending requests count.
+    Node,
+    /// Everyone else, such as users of bootstrap tokens. Their pending requests count.
+    Other,
+}
+
+/// The subject that a request counts for: the node that it names, or its user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Requester {
+    class: Class,
+    subject: String,
+}
+
+/// The usage of one stored request.
+#[derive(Debug)]
+struct Counts {
+    requester: Requester,
+    user: String,
+    is_pending: bool,
+    bytes: usize,
+}
+
+/// The usage of one class or user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    requests: usize,
+    bytes: usize,
+}
+
+impl CsrLimits {
+    /// Counts the requests in `cache`.
+    pub fn new(cache: WatchCache) -> Self {
+        let (requests, pending, used, stored) = <_>::default();
+        Self { usage: Mutex::new(Usage { cache, watcher: None, requests, pending, used, stored }) }
+    }
+}
+
+impl Usage {
+    fn catch_up(&mut self) {
+        if self.read_changes().is_ok() {
+            return;
+        }
+        (self.requests, self.pending, self.used, self.stored) = <_>::default();
+        let listing = self.cache.list(REQUESTS, &Scope::All);
+        self.watcher = self.cache.watch(REQUESTS, Scope::All, listing.revision).ok();
+        for object in listing.objects {
+            self.put(&object);
+        }
+    }
+
+    fn read_changes(&mut self) -> Result<(), Option<TooOld>> {
+        loop {
+            let watcher = self.watcher.as_mut().ok_or(None)?;
+            let changes = watcher.ready().map_err(Some)?;
+            if changes.is_empty() {
+                return Ok(());
+            }
+            for change in changes {
+                match change.kind {
+                    ChangeKind::Put => self.put(&change.object),
+                    ChangeKind::Deleted => self.remove(change.object.name()),
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, object: &Object) {
+        self.remove(object.name());
+        let request = object.decode();
+        let requester = Requester::of(&request, read(&request).ok().as_ref());
+        let counts = Counts {
+            user: user_of(&request).to_owned(),
+            is_pending: is_pending(&request),
+            bytes: object.json().len(),
+            requester,
+        };
+        if counts.counts_for_class() {
+            self.used.entry(counts.requester.class).or_default().add(counts.bytes);
+        }
+        if counts.requester.class != Class::Anonymous {
+            self.stored.entry(counts.user.clone()).or_default().add(counts.bytes);
+        }
+        if counts.is_pending {
+            *self.pending.entry(counts.requester.clone()).or_default() += 1;
+        }
+        self.requests.insert(object.name().to_owned(), counts);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(counts) = self.requests.remove(name) else { return };
+        if counts.counts_for_class()
+            && let Some(used) = self.used.get_mut(&counts.requester.class)
+        {
+            used.remove(counts.bytes);
+        }
+        if let Some(stored) = self.stored.get_mut(&counts.user) {
+            stored.remove(counts.bytes);
+            if stored.requests == 0 {
+                self.stored.remove(&counts.user);
+            }
+        }
+        let Counts { requester, is_pending, .. } = counts;
+        if is_pending && let Some(count) = self.pending.get_mut(&requester) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.pending.remove(&requester);
+            }
+        }
+    }
+
+    /// The limit that one more request would exceed, if any.
+    fn exceeded(&self, requester: &Requester, user: &str, bytes: usize) -> Option<String> {
+        let stored = self.stored.get(user).copied().unwrap_or_default();
+        let most = match requester.class {
+            // The name of an anonymous request is chosen by its client, so only the limits of the class hold.
+            Class::Anonymous => Used { requests: usize::MAX, bytes: usize::MAX },
+            Class::Node => STORED_PER_NODE,
+            Class::Other => STORED_PER_USER,
+        };
+        let pending = self.pending.get(requester).copied().unwrap_or_default();
+        let used = self.used.get(&requester.class).copied().unwrap_or_default();
+        let class = match requester.class {
+            Class::Anonymous => "anonymous clients",
+            Class::Node => "nodes",
+            Class::Other => "users",
+        };
+        if pending >= PENDING_PER_SUBJECT {
+            Some(format!("{pending} requests of {} are undecided", requester.subject))
+        } else if used.requests >= REQUESTS_PER_CLASS {
+            Some(format!("there are {REQUESTS_PER_CLASS} requests of {class}"))
+        } else if used.bytes + bytes > BYTES_PER_CLASS {
+            Some(format!("the requests of {class} take {} of {BYTES_PER_CLASS} bytes", used.bytes))
+        } else if stored.requests >= most.requests || stored.bytes.saturating_add(bytes) > most.bytes {
+            Some(format!(
+                "{user} has {} requests of {} bytes, with decided ones",
+                stored.requests, stored.bytes
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+impl Counts {
+    /// Whether the request counts for its class: a pending one, or any of an anonymous client.
+    fn counts_for_class(&self) -> bool {
+        self.is_pending || self.requester.class == Class::Anonymous
+    }
+}
+
+impl Used {
+    fn add(&mut self, bytes: usize) {
+        self.requests += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.requests = self.requests.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl Requester {
+    fn of(request: &Json, read: Option<&Request>) -> Self {
+        let user = user_of(request);
+        let mut groups = spec(request, "groups").and_then(Value::as_array).into_iter().flatten();
+        let is_in_nodes = groups.any(|group| group == node::GROUP);
+        let class = if user == Identity::anonymous().user {
+            Class::Anonymous
+        } else if is_in_nodes && node::of_user(user).is_some() {
+            Class::Node
+        } else {
+            Class::Other
+        };
+        let node =
+            read.and_then(|read| node::of_user(&read.common_name)).map(|node| format!("the node {node}"));
+        Self { class, subject: node.unwrap_or_else(|| user.to_owned()) }
+    }
+}
+
+fn user_of(request: &Json) -> &str {
+    spec(request, "username").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_pending(request: &Json) -> bool {
+    let status = request.get("status");
+    let conditions = status.and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    conditions.is_none_or(Vec::is_empty)
+}
+
+fn spec<'a>(request: &'a Json, field: &str) -> Option<&'a Value> {
+    request.get("spec")?.get(field)
+}
+
+fn decoded(request: &Json) -> Result<Vec<u8>, String> {
+    let text = spec(request, "request").and_then(Value::as_str).unwrap_or_default();
+    STANDARD.decode(text).map_err(|error| error.to_string())
+}
+
+fn read(request: &Json) -> Result<Request, String> {
+    Request::read(&decoded(request)?)
+}
+
+/// Rejects anonymous requests for anything but a node's client certificate, and metadata other than a name.
+fn check_anonymous(request: &Json, read: &Result<Request, String>) -> Result<(), String> {
+    let metadata = request.get("metadata").and_then(Value::as_object);
+    let has = |field: &&&str| metadata.is_some_and(|metadata| metadata.contains_key(**field));
+    if let Some(field) = RESERVED_METADATA.iter().find(has) {
+        return Err(format!(
+            "anonymous requests may have a name and no other metadata: remove metadata.{field}"
+        ));
+    }
+    let bytes = decoded(request)?.len();
+    if bytes > ANONYMOUS_REQUEST_BYTES {
+        return Err(format!(
+            "spec.request has {bytes} bytes; anonymous requests may have {ANONYMOUS_REQUEST_BYTES}"
+        ));
+    }
+    let text = |field: &str| spec(request, field).and_then(Value::as_str).unwrap_or_default();
+    if Signer::of(text("signerName")) != Some(Signer::NodeClient) {
+        return Err(
+            "anonymous requests may name the signer kubernetes.io/kube-apiserver-client-kubelet only"
+                .to_owned(),
+        );
+    }
+    let usages = spec(request, "usages").and_then(Value::as_array).into_iter().flatten();
+    let usages: Vec<&str> = usages.filter_map(Value::as_str).collect();
+    Signer::NodeClient.check(read.as_ref().map_err(Clone::clone)?, &usages).map(drop)
+}
+
+/// Bytes of the object as it would be stored; `managed_fields` is its encoded `metadata.managedFields`.
+fn stored_bytes(object: &Json, managed_fields: &[u8]) -> usize {
+    serde_json::to_vec(object).map_or(0, |json| json.len()) + managed_fields.len()
+}
+
+#[async_trait]
+impl Admission for CsrLimits {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let is_new = attempt.operation == Operation::Create && attempt.subresource.is_none();
+        if !attempt.is_of(REQUESTS) || !is_new || attempt.user.is_master() {
+            return Ok(());
+        }
+        let forbidden = |why: String| Status::forbidden(REQUESTS, attempt.name, &why);
+        let read = read(&attempt.object);
+        if attempt.user.is_anonymous() {
+            check_anonymous(&attempt.object, &read).map_err(forbidden)?;
+        }
+        let requester = Requester::of(&attempt.object, read.as_ref().ok());
+        let bytes = stored_bytes(&attempt.object, attempt.managed_fields.0);
+        if requester.class != Class::Other && bytes > OBJECT_BYTES {
+            return Err(forbidden(format!(
+                "the object has {bytes} bytes; such a request may have {OBJECT_BYTES}"
+            )));
+        }
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.catch_up();
+        let Some(why) = usage.exceeded(&requester, user_of(&attempt.object), bytes) else { return Ok(()) };
+        Err(Status::new(
+            http::StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequests",
+            format!(
+                "{why}: approve, deny (`kubectl certificate approve|deny`) or delete some, then try again"
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

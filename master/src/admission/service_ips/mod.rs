@@ -1,0 +1,129 @@
+//! Allocates IP families, cluster IPs and node ports of Services on create and update.
+//!
+//! An address is taken if a Service has it or is being written with it. Nothing else is stored, so nothing can leak.
+//! Masters that share an etcd choose at random from a range that is mostly free.
+
+mod allocations;
+mod range;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::strategy::{Cause, Json, Part, addresses};
+use apiserver::Status;
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
+use apiserver::registry::Registry;
+use apiserver::watch_cache::{Object, Scope, WatchCache};
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::allocations::{Allocations, Owner, ServiceAllocation};
+use crate::options::{ServiceRange, is_within};
+
+/// The resource name of Services.
+const SERVICES: &str = "services";
+
+/// The service IP and node port allocator.
+pub struct ServiceIpAllocator {
+    registry: Arc<Registry>,
+    ranges: Vec<ServiceRange>,
+    taken: Mutex<Allocations>,
+}
+
+impl ServiceIpAllocator {
+    /// Allocates from these ranges, primary first.
+    pub fn new(registry: Arc<Registry>, ranges: Vec<ServiceRange>) -> Self {
+        Self { registry, ranges, taken: Mutex::default() }
+    }
+
+    /// The current allocations, refreshed from the cache.
+    fn refresh(&self, now: Instant) -> MutexGuard<'_, Allocations> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.registry.cache().list(SERVICES, &Scope::All).objects;
+        let owner = |it: &Object| (it.namespace().to_owned(), it.name().to_owned());
+        taken.refresh(all.iter().map(|it| (owner(it), it.revision(), || it.decode())), now);
+        taken
+    }
+
+    /// Sets the missing families, addresses and ports of a Service.
+    fn complete(
+        &self,
+        service: &mut Json,
+        before: Option<&Json>,
+        owner: &Owner,
+        dry_run: bool,
+    ) -> Result<(), (String, String)> {
+        let now = Instant::now();
+        let families: Vec<&str> = self.ranges.iter().map(range::family).collect();
+        let mut taken = self.refresh(now);
+        let mut allocation = ServiceAllocation::new(owner, &taken, &self.ranges, Uuid::new_v4().as_u128());
+        addresses::complete(service, before, &families, &mut allocation)?;
+        let given = allocation.given;
+        if !dry_run {
+            taken.hold(owner, given, now);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admission for ServiceIpAllocator {
+    async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        if !attempt.is_of(SERVICES) || attempt.subresource.is_some() {
+            return Ok(());
+        }
+        match attempt.operation {
+            Operation::Create | Operation::Update => {}
+            // A deleted Service is no longer being written.
+            Operation::Delete => {
+                drop(self.refresh(Instant::now()));
+                return Ok(());
+            }
+            Operation::Connect => return Ok(()),
+        }
+        let mut service = std::mem::take(&mut attempt.object);
+        // The strategy of the kind restores fields that the client omitted.
+        api::strategy::of("", "Service").prepare(&mut service, attempt.old, &Part::Main);
+        let completed = self.complete(&mut service, attempt.old, &owner(attempt), attempt.dry_run);
+        let refused = completed.map_err(|(field, why)| {
+            let pointer = format!("/{}", field.replace(['.', '['], "/").replace(']', ""));
+            let service = Value::Object(service.clone());
+            let value = service.pointer(&pointer).cloned().unwrap_or_default();
+            Status::invalid(attempt.resource, attempt.name, &[Cause::invalid(field, value, &why)])
+        });
+        attempt.object = service;
+        refused
+    }
+
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
+        if is_written && attempt.is_of(SERVICES) && attempt.subresource.is_none() && !attempt.dry_run {
+            // The object is valid: keep the allocation however long the write takes.
+            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            taken.reserve(&owner(attempt), Instant::now());
+        }
+        Ok(())
+    }
+}
+
+/// The Services with an address outside these ranges; they were created with another service CIDR.
+pub fn services_outside_ranges(cache: &WatchCache, ranges: &[ServiceRange]) -> Vec<(String, IpAddr)> {
+    let all = cache.list(SERVICES, &Scope::All).objects;
+    let stranger = |it: &Object| {
+        let held = allocations::addresses(&it.decode());
+        let is_inside = |ip: IpAddr| ranges.iter().any(|range| is_within(ip, range.network, range.bits));
+        let ip = held.into_iter().find(|ip| !is_inside(*ip))?;
+        Some((format!("{}/{}", it.namespace(), it.name()), ip))
+    };
+    all.iter().filter_map(stranger).collect()
+}
+
+/// The Service of a request.
+fn owner(attempt: &AdmissionRequest<'_>) -> Owner {
+    (attempt.namespace.unwrap_or_default().to_owned(), attempt.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Selects addresses and node ports from their ranges. Pure.
+
+use std::net::IpAddr;
+
+use crate::options::ServiceRange;
+
+/// The node port range; the default of the stock `--service-node-port-range`.
+const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+/// The number of first ports that are kept for explicit requests while others are free.
+const STATIC_PORTS: u16 = 86;
+
+/// The IP family of a range, in the notation of Services.
+pub fn family(range: &ServiceRange) -> &'static str {
+    if range.network.is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+/// Whether a Service may have this address: not the network or broadcast address.
+pub fn holds(range: &ServiceRange, ip: IpAddr) -> bool {
+    if ip.is_ipv4() != range.network.is_ipv4() {
+        return false;
+    }
+    let offset = number(ip).wrapping_sub(number(range.nth(0)));
+    (1..=last(range)).contains(&offset)
+}
+
+/// A free address, chosen by `seed`. The lower part of the range is kept for explicit requests while others are free.
+/// `taken` is an upper bound of used addresses.
+pub fn choose_address(
+    range: &ServiceRange,
+    seed: u128,
+    taken: usize,
+    is_free: impl Fn(IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let last = last(range);
+    let asked = (last / 16).clamp(16, 256).min(last);
+    choose(asked + 1, last, seed, taken, |offset| is_free(range.nth(offset)))
+        .or_else(|| choose(1, asked, seed, taken, |offset| is_free(range.nth(offset))))
+        .map(|offset| range.nth(offset))
+}
+
+/// Whether the port is in the node port range.
+pub fn holds_port(port: u16) -> bool {
+    PORTS.contains(&port)
+}
+
+/// The node port range as text.
+pub fn shown_ports() -> String {
+    format!("{}-{}", PORTS.start(), PORTS.end())
+}
+
+/// A free node port, like [`choose_address`].
+pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    let port = |number: u128| u16::try_from(number).unwrap_or(*PORTS.start());
+    let (first, last) = (u128::from(*PORTS.start()), u128::from(*PORTS.end()));
+    let asked = first + u128::from(STATIC_PORTS);
+    let chosen = choose(asked, last, seed, taken, |number| is_free(port(number)))
+        .or_else(|| choose(first, asked - 1, seed, taken, |number| is_free(port(number))));
+    chosen.map(port)
+}
+
+/// A free number from `first` to `last`, searched from a random start; one of `taken + 1` candidates is free if any
+/// is.
+fn choose(first: u128, last: u128, seed: u128, taken: usize, is_free: impl Fn(u128) -> bool) -> Option<u128> {
+    let count = last.checked_sub(first)? + 1;
+    let tries = count.min(taken as u128 + 1);
+    (0..tries).map(|step| first + (seed % count + step) % count).find(|number| is_free(*number))
+}
+
+/// The last offset that a Service may have.
+fn last(range: &ServiceRange) -> u128 {
+    match range.network {
+        IpAddr::V4(_) => (1 << 32_u8.saturating_sub(range.bits)) - 2,
+        // The size of IPv6 ranges is capped.
+        IpAddr::V6(_) => (1 << 128_u8.saturating_sub(range.bits).min(120)) - 1,
+    }
+}
+
+fn number(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! First, last and reserved addresses of a range.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(text: &str) -> ServiceRange {
+        let (network, bits) = text.split_once('/').unwrap();
+        ServiceRange { network: network.parse().unwrap(), bits: bits.parse().unwrap() }
+    }
+
+    #[test]
+    fn what_a_range_holds() {
+        for (text, ip, expected) in [
+            ("10.96.0.0/12", "10.96.0.0", false),
+            ("10.96.0.0/12", "10.96.0.1", true),
+            ("10.96.0.9/12", "10.111.255.254", true),
+            ("10.96.0.0/12", "10.111.255.255", false),
+            ("10.96.0.0/12", "10.112.0.1", false),
+            ("10.96.0.0/12", "10.95.255.255", false),
+            ("10.96.0.0/12", "fd00::1", false),
+            ("10.0.0.0/30", "10.0.0.2", true),
+            ("10.0.0.0/30", "10.0.0.3", false),
+            ("0.0.0.0/0", "1.2.3.4", true),
+            ("fd00::/112", "fd00::", false),
+            ("fd00::/112", "fd00::ffff", true),
+            ("fd00::/112", "fd00::1:0", false),
+            ("::/0", "::1", true),
+        ] {
+            assert_eq!(holds(&range(text), ip.parse().unwrap()), expected, "{text} {ip}");
+        }
+        assert_eq!(
+            (range("10.96.0.9/12").to_string(), shown_ports()),
+            ("10.96.0.0/12".into(), "30000-32767".into())
+        );
+    }
+
+    #[test]
+    fn all_of_a_range_are_given_once_and_the_first_ones_last() {
+        let small = range("10.0.0.0/26");
+        let mut given = BTreeSet::new();
+        while let Some(ip) = choose_address(&small, 0x1234_5678_9abc, given.len(), |ip| !given.contains(&ip))
+        {
+            let is_first = number(ip) - number(small.network) <= 16;
+            assert_eq!(is_first, given.len() >= 46, "{ip}");
+            assert!(holds(&small, ip) && given.insert(ip));
+        }
+        assert_eq!(given.len(), 62);
+        let mut ports = BTreeSet::new();
+        while let Some(port) = choose_port(7, ports.len(), |port| !ports.contains(&port)) {
+            assert!(holds_port(port) && ports.insert(port));
+        }
+        assert_eq!(ports.len(), 2768);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_given_is_of_the_range(v4 in any::<u32>(), v6 in any::<u128>(), bits in 0_u8..=126, seed in any::<u128>()) {
+            for range in [
+                ServiceRange { network: IpAddr::V4(v4.into()), bits: bits.min(30) },
+                ServiceRange { network: IpAddr::V6(v6.into()), bits },
+            ] {
+                let ip = choose_address(&range, seed, 0, |_| true).unwrap();
+                prop_assert!(holds(&range, ip), "{:?} {}", range, ip);
+            }
+        }
+    }
+}

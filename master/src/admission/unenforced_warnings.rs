@@ -1,0 +1,99 @@
+//! Warns about protective settings that this master stores but does not enforce.
+
+use api::strategy::Json;
+use apiserver::Status;
+use apiserver::admission::{Admission, AdmissionRequest, Operation};
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// The label that sets the enforced Pod Security level of a namespace.
+pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+/// The level without restrictions.
+const PRIVILEGED: &str = "privileged";
+/// The webhook configuration resources.
+const WEBHOOKS: [&str; 2] = [
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+];
+
+/// The plugin that adds the warnings; it rejects nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct UnenforcedWarnings;
+
+/// The enforced level of a namespace, unless it is `privileged`.
+fn level(namespace: &Json) -> Option<&str> {
+    let level = namespace.get("metadata")?.get("labels")?.get(ENFORCE)?.as_str()?;
+    (level != PRIVILEGED).then_some(level)
+}
+
+fn has_webhooks(configuration: &Json) -> bool {
+    configuration.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty())
+}
+
+/// The warning for a namespace whose level was set or changed.
+fn namespace_warning(namespace: &Json, old: Option<&Json>) -> Option<String> {
+    let level = level(namespace)?;
+    // An unchanged level was warned about before.
+    (old.and_then(self::level) != Some(level)).then(|| {
+        format!(
+            "metadata.labels[{ENFORCE}]: this master does not enforce pod security yet: pods that are not {level} are \
+             taken; refuse them by a ValidatingAdmissionPolicy, and give the right to make pods to few"
+        )
+    })
+}
+
+#[async_trait]
+impl Admission for UnenforcedWarnings {
+    async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
+        if !matches!(attempt.operation, Operation::Create | Operation::Update)
+            || attempt.subresource.is_some()
+        {
+            return Ok(());
+        }
+        if attempt.is_of("namespaces") {
+            namespace_warning(&attempt.object, attempt.old)
+                .into_iter()
+                .for_each(|told| attempt.warnings.push(told));
+        } else if WEBHOOKS.iter().any(|kind| attempt.is_of(kind)) && has_webhooks(&attempt.object) {
+            attempt.warnings.push(
+                "webhooks: this master does not call webhooks yet: what these would refuse or change is written as it \
+                 comes; a ValidatingAdmissionPolicy or MutatingAdmissionPolicy is carried out"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Warnings for namespaces.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whoever_sets_a_level_is_told_once() {
+        let namespace = |level: &str| {
+            let labels = if level.is_empty() { json!({"a": "b"}) } else { json!({"a": "b", ENFORCE: level}) };
+            json!({"metadata": {"name": "shop", "labels": labels}}).as_object().unwrap().clone()
+        };
+        for (old, new, is_told) in [
+            (None, "", false),
+            (None, PRIVILEGED, false),
+            (None, "baseline", true),
+            (Some(""), "restricted", true),
+            (Some("baseline"), "restricted", true),
+            (Some("restricted"), "restricted", false),
+            (Some("restricted"), "", false),
+        ] {
+            let told = namespace_warning(&namespace(new), old.map(namespace).as_ref());
+            assert_eq!(told.is_some(), is_told, "{old:?} {new}: {told:?}");
+            assert!(told.is_none_or(|told| told.contains(new)));
+        }
+        for odd in [json!({}), json!({"metadata": 5}), json!({"metadata": {"labels": {ENFORCE: 7}}})] {
+            assert_eq!(namespace_warning(odd.as_object().unwrap(), None), None, "{odd}");
+        }
+    }
+}

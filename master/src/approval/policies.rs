@@ -1,0 +1,169 @@
+//! The approval policies of `--csr-approval-policy`. Pure.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::{JoinRequest, Policy, Verdict};
+use crate::options::{Allowed, is_within};
+
+/// The group of bootstrap token users. Authentication has checked that the token is valid.
+const GROUP: &str = "system:bootstrappers";
+/// Prefix of bootstrap token users.
+const USER: &str = "system:bootstrap:";
+/// Prefix of groups that bind a token to a node.
+const NODE: &str = "system:bootstrappers:node:";
+/// Maximum length of a message, in characters.
+const LONGEST: usize = 1024;
+
+/// `always-reject`: denies all new nodes.
+pub(super) struct AlwaysReject;
+
+impl Policy for AlwaysReject {
+    fn evaluate(&self, _: &JoinRequest) -> Verdict {
+        Verdict::Deny("this cluster takes no new nodes (--csr-approval-policy always-reject)".to_owned())
+    }
+
+    fn admits_nodes(&self) -> bool {
+        false
+    }
+}
+
+/// `queue`: leaves each request to an administrator.
+pub(super) struct Queue;
+
+impl Policy for Queue {
+    fn evaluate(&self, join: &JoinRequest) -> Verdict {
+        Verdict::Wait(format!("{} requests to become the node {}", join.username, join.node))
+    }
+}
+
+/// `insecure-always-approve`: admits every machine under any name, for experiments only.
+pub(super) struct InsecureAlwaysApprove;
+
+impl Policy for InsecureAlwaysApprove {
+    fn evaluate(&self, _: &JoinRequest) -> Verdict {
+        Verdict::Approve(
+            "approved without a check (--csr-approval-policy insecure-always-approve)".to_owned(),
+        )
+    }
+
+    fn protects_names(&self) -> bool {
+        false
+    }
+}
+
+/// `allowlist`: admits machines by network and node name; if both are listed, both must match.
+pub(super) struct Allowlist {
+    networks: Vec<(IpAddr, u8)>,
+    names: Vec<String>,
+}
+
+impl Allowlist {
+    /// A policy for these entries.
+    pub(super) fn of(listed: &[Allowed]) -> Self {
+        let (mut networks, mut names) = (Vec::new(), Vec::new());
+        for one in listed {
+            match one {
+                Allowed::Network(address, bits) => networks.push((*address, *bits)),
+                Allowed::Name(name) => names.push(name.clone()),
+            }
+        }
+        Self { networks, names }
+    }
+
+    fn matches_network(&self, peer: Option<IpAddr>) -> bool {
+        let holds =
+            |peer: IpAddr| self.networks.iter().any(|(network, bits)| is_within(peer, *network, *bits));
+        self.networks.is_empty() || peer.is_some_and(holds)
+    }
+
+    fn matches_name(&self, node: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| fits(name, node))
+    }
+}
+
+impl Policy for Allowlist {
+    fn evaluate(&self, join: &JoinRequest) -> Verdict {
+        if self.networks.is_empty() && self.names.is_empty() {
+            return Verdict::Deny("the allowlist is empty (--csr-approval-allowlist)".to_owned());
+        }
+        if !self.matches_name(&join.node) {
+            return Verdict::Deny(format!("the name {} is not on the allowlist", join.node));
+        }
+        if !self.matches_network(join.peer) {
+            let peer = join.peer.map_or_else(|| "an unknown address".to_owned(), |peer| peer.to_string());
+            return Verdict::Deny(format!("{peer} is in no network on the allowlist"));
+        }
+        Verdict::Approve("the machine is on the allowlist".to_owned())
+    }
+}
+
+/// Whether a name matches a pattern; `*` matches any characters, including dots.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
+            (0..=left.len()).any(|at| left.get(at..).is_some_and(|left| fits(rest, left)))
+        }),
+    }
+}
+
+/// `token`: admits requests with a valid bootstrap token, for any free name or for the names that the token is bound to.
+/// `auth-extra-groups` of the token's Secret binds it: `system:bootstrappers:node:<name>`.
+pub(super) struct Token;
+
+impl Policy for Token {
+    fn evaluate(&self, join: &JoinRequest) -> Verdict {
+        if !join.username.starts_with(USER) || !join.is_in(GROUP) {
+            return Verdict::Deny(format!(
+                "{} has no bootstrap token (--csr-approval-policy token): create one, see docs/joining.md",
+                join.username
+            ));
+        }
+        let mut bound = join.groups.iter().filter_map(|group| group.strip_prefix(NODE)).peekable();
+        if bound.peek().is_none() || bound.any(|name| name == join.node) {
+            Verdict::Approve(format!("{} may add nodes", join.username))
+        } else {
+            Verdict::Deny(format!("the token of {} is for other nodes than {}", join.username, join.node))
+        }
+    }
+}
+
+/// `webhook`: asks the approval webhook.
+pub(super) struct Webhook;
+
+impl Policy for Webhook {
+    fn evaluate(&self, _: &JoinRequest) -> Verdict {
+        Verdict::Ask
+    }
+}
+
+/// The JoinReview; `request` is the base64 request from the object.
+pub fn webhook_review(join: &JoinRequest, request: &str) -> Value {
+    json!({
+        "apiVersion": "bootstrap/v1",
+        "kind": "JoinReview",
+        "node": join.node,
+        "username": join.username,
+        "groups": join.groups,
+        "peerAddress": join.peer.map(|peer| peer.to_string()),
+        "request": request,
+    })
+}
+
+/// The verdict in a response; an invalid response leaves the request to administrators.
+pub fn webhook_verdict(answer: &Value) -> Verdict {
+    let text = |field: &str| answer.get(field).and_then(Value::as_str).unwrap_or_default();
+    let message: String = text("message").chars().take(LONGEST).collect();
+    let message = if message.is_empty() { "decided by the webhook".to_owned() } else { message };
+    match text("decision") {
+        "Approve" => Verdict::Approve(message),
+        "Deny" => Verdict::Deny(message),
+        "Wait" => Verdict::Wait(message),
+        other => Verdict::Wait(format!(
+            "the webhook's decision is not Approve, Deny or Wait: {:?}",
+            other.chars().take(LONGEST).collect::<String>()
+        )),
+    }
+}

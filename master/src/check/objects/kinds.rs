@@ -1,0 +1,291 @@
+//! The objects that are checked, with the fields that the checks read. Up to 100,000 of a kind are kept in memory.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::objects::node::{NodeAddress, NodeSpec, NodeSystemInfo};
+use crate::objects::pod::SchedulingGate;
+use crate::objects::{Condition, List, ObjectMeta, StringMap, time};
+use crate::trust::SIGNED_BY;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    pub metadata: ObjectMeta<NodeAnnotations>,
+    pub spec: NodeSpec,
+    pub status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct NodeAnnotations {
+    /// The CA that signed the client certificate of the node; empty if it is unknown.
+    pub signed_by: Box<str>,
+}
+
+impl<'de> Deserialize<'de> for NodeAnnotations {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let all = StringMap::deserialize(input)?;
+        Ok(Self { signed_by: all.get(SIGNED_BY).unwrap_or_default().into() })
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeStatus {
+    pub addresses: List<NodeAddress>,
+    pub conditions: List<Condition>,
+    pub node_info: NodeSystemInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: ObjectMeta,
+    pub spec: PodSpec,
+    pub status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    pub node_name: Box<str>,
+    pub scheduling_gates: List<SchedulingGate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    pub phase: Box<str>,
+    pub reason: Box<str>,
+    pub message: Box<str>,
+    pub conditions: List<Condition>,
+    pub container_statuses: List<ContainerStatus>,
+    pub init_container_statuses: List<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    pub name: Box<str>,
+    pub restart_count: i64,
+    pub state: ContainerState,
+    pub last_state: ContainerState,
+}
+
+/// A container is waiting, or it has ended.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    pub waiting: Option<Waiting>,
+    pub terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    pub reason: Box<str>,
+    pub message: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Terminated {
+    pub exit_code: i64,
+    pub reason: Box<str>,
+    pub message: Box<str>,
+    #[serde(deserialize_with = "time")]
+    pub finished_at: Option<Timestamp>,
+}
+
+/// An object with conditions: a CustomResourceDefinition or a Job.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Conditioned {
+    pub metadata: ObjectMeta,
+    pub status: ConditionedStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConditionedStatus {
+    pub conditions: List<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    pub metadata: ObjectMeta,
+    pub spec: NamespaceSpec,
+    pub status: ConditionedStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NamespaceSpec {
+    pub finalizers: List<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CertificateSigningRequest {
+    pub metadata: ObjectMeta,
+    pub spec: CertificateSigningRequestSpec,
+    pub status: CertificateSigningRequestStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateSigningRequestSpec {
+    pub signer_name: Box<str>,
+    pub username: Box<str>,
+    /// PEM in base64.
+    pub request: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CertificateSigningRequestStatus {
+    pub conditions: List<Condition>,
+    /// PEM in base64; empty until the request is signed.
+    pub certificate: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuota {
+    pub metadata: ObjectMeta,
+    pub status: ResourceQuotaStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuotaStatus {
+    pub hard: StringMap,
+    pub used: StringMap,
+}
+
+/// A ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WebhookConfiguration {
+    pub metadata: ObjectMeta,
+    pub webhooks: List<Webhook>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Webhook {
+    pub name: Box<str>,
+    pub failure_policy: Box<str>,
+    pub client_config: WebhookClientConfig,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WebhookClientConfig {
+    pub service: Option<ServiceReference>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceReference {
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    pub metadata: ObjectMeta,
+    pub spec: ServiceSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    pub r#type: Box<str>,
+    pub selector: StringMap,
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: List<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidr {
+    pub metadata: ObjectMeta,
+    pub spec: ServiceCidrSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidrSpec {
+    pub cidrs: List<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct EndpointSlice {
+    pub metadata: ObjectMeta,
+    pub endpoints: List<Endpoint>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Endpoint {
+    pub conditions: EndpointConditions,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct EndpointConditions {
+    /// `None` means ready.
+    pub ready: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Event {
+    pub metadata: ObjectMeta,
+    pub r#type: Box<str>,
+    pub reason: Box<str>,
+    pub message: Box<str>,
+    pub count: Option<i64>,
+    pub series: Option<EventSeries>,
+    #[serde(deserialize_with = "time")]
+    pub last_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "time")]
+    pub event_time: Option<Timestamp>,
+    pub involved_object: ObjectReference,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EventSeries {
+    pub count: Option<i64>,
+    #[serde(deserialize_with = "time")]
+    pub last_observed_time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ObjectReference {
+    pub kind: Box<str>,
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+}
+
+impl Event {
+    /// The time of the last occurrence.
+    pub fn last_occurrence(&self) -> Option<Timestamp> {
+        let observed = self.series.as_ref().and_then(|series| series.last_observed_time);
+        let times = [observed, self.last_timestamp, self.event_time];
+        times.into_iter().flatten().max().or(self.metadata.creation_timestamp)
+    }
+
+    /// Number of occurrences, including series.
+    pub fn occurrences(&self) -> usize {
+        let number = |count: Option<i64>| count.and_then(|count| usize::try_from(count).ok());
+        let series = self.series.as_ref().and_then(|series| number(series.count));
+        series.or_else(|| number(self.count)).unwrap_or(1).max(1)
+    }
+}

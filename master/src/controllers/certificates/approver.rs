@@ -1,0 +1,168 @@
+//! The CSR approving controller: decides node requests by policy, and leaves all others to administrators.
+
+use std::net::IpAddr;
+
+use apiserver::identity::{MASTERS, PEER};
+use async_trait::async_trait;
+use client::{Client, Error, Json, Kind};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::webhook::Webhook;
+use super::{APPROVING, KIND, has, is_decided, is_signed, pem, texts, with_condition};
+use crate::approval::{self, JoinRequest, NodeFacts, Policy, Verdict};
+use crate::controllers::Authority;
+use crate::controllers::informers::{Change, SharedInformers};
+use crate::controllers::object::{Object, at, text};
+use crate::controllers::rate_limited_queue::Action;
+use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::pki::{Names, Request, node};
+
+/// Concurrent reconciliations: enough for the store to batch commits when a thousand nodes join.
+const WORKERS: usize = 4;
+/// Condition reasons for approval and denial, those of the stock approver and of kubectl.
+const APPROVED: &str = "AutoApproved";
+const DENIED: &str = "AutoDenied";
+/// The kind of authorization checks.
+const REVIEWS: Kind = Kind::of("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false);
+
+pub struct CsrApprovingController {
+    client: Client,
+    informers: SharedInformers,
+    policy: Box<dyn Policy>,
+    webhook: Option<Webhook>,
+    masters: Names,
+}
+
+impl CsrApprovingController {
+    /// Uses the approval policy of `authority`.
+    pub fn new(client: Client, informers: SharedInformers, authority: &Authority) -> Self {
+        let Authority { approval, webhook, masters, .. } = authority;
+        let policy = approval::policy(approval);
+        Self { client, informers, policy, webhook: webhook.clone(), masters: masters.clone() }
+    }
+
+    async fn evaluate(&self, request: &Json, join: &JoinRequest) -> Result<Verdict, Error> {
+        let node = self.informers.get(&Kind::NODE, "", &join.node);
+        let names = node.as_deref().map(addresses).unwrap_or_default();
+        let known = NodeFacts { exists: node.is_some(), names, masters: self.masters.clone() };
+        let mut verdict = approval::decide(&*self.policy, join, &known);
+        if verdict == Verdict::Ask {
+            let question = approval::webhook_review(join, &text(at(request, "/spec/request")));
+            let answer = match &self.webhook {
+                Some(webhook) => approval::webhook_verdict(&webhook.ask(&question).await?),
+                None => Verdict::Wait("no approval webhook is configured".to_owned()),
+            };
+            verdict = approval::apply_rules(&*self.policy, answer, join, &known);
+        }
+        // As in a stock cluster, users with the `nodeclient` permission are approved. `system:masters` has every
+        // permission, so it does not count.
+        let is_first = join.serving.is_none() && !join.is_own() && !join.is_in(MASTERS);
+        if matches!(verdict, Verdict::Wait(_)) && is_first && self.may_create_node_client(request).await? {
+            let why = "Auto approving kubelet client certificate after SubjectAccessReview.";
+            verdict = Verdict::Approve(why.to_owned());
+        }
+        Ok(verdict)
+    }
+
+    /// Whether RBAC lets the requester create `certificatesigningrequests/nodeclient`.
+    async fn may_create_node_client(&self, request: &Json) -> Result<bool, Error> {
+        let field = |name: &str| at(request, &format!("/spec/{name}")).cloned().unwrap_or_default();
+        let on = json!({
+            "group": KIND.group, "resource": KIND.plural, "version": "*", "subresource": "nodeclient", "verb": "create",
+        });
+        let review = json!({
+            "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
+            "spec": {
+                "user": field("username"), "uid": field("uid"), "groups": field("groups"), "extra": field("extra"),
+                "resourceAttributes": on,
+            },
+        });
+        match self.client.create(&REVIEWS, "", review).await {
+            Ok(answer) => Ok(at(&answer, "/status/allowed").and_then(Value::as_bool).unwrap_or_default()),
+            // The server does not serve SubjectAccessReviews.
+            Err(error) if error.is_unknown_resource() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Parses a request for a node certificate; `None` for requests that no signer here would sign.
+fn join(request: &Json) -> Option<JoinRequest> {
+    let usages = texts(request, "/spec/usages");
+    let usages: Vec<&str> = usages.iter().map(String::as_str).collect();
+    let (username, groups) = (text(at(request, "/spec/username")), texts(request, "/spec/groups"));
+    let peer = at(request, "/spec/extra").and_then(|extra| extra.get(PEER)?.get(0)?.as_str()?.parse().ok());
+    let read = Request::read(&pem(request, "/spec/request")).ok()?;
+    JoinRequest::of(&text(at(request, "/spec/signerName")), &read, &usages, (&username, &groups), peer)
+}
+
+/// The addresses in a Node's status.
+fn addresses(node: &Object) -> Names {
+    let mut names = Names::default();
+    let all = node.field("/status/addresses").and_then(Value::as_array).into_iter().flatten();
+    for address in all {
+        names.add(&text(address.get("address")));
+    }
+    names.addresses = names.addresses.iter().map(IpAddr::to_canonical).collect();
+    names
+}
+
+#[async_trait]
+impl Controller for CsrApprovingController {
+    fn name(&self) -> &'static str {
+        APPROVING
+    }
+
+    fn workers(&self) -> usize {
+        WORKERS
+    }
+
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
+        let Some(now) = &change.now else { return };
+        if change.kind.is(&KIND) {
+            queue.add(&now.name);
+        } else if change.kind.is(&Kind::NODE) {
+            let addresses = |node: &Object| node.field("/status/addresses").cloned();
+            if change.before.as_deref().and_then(addresses) == addresses(now) {
+                return;
+            }
+            // A request of this node may have waited for its addresses.
+            let is_waiting = |request: &Object| {
+                let user = request.field("/spec/username").and_then(Value::as_str).unwrap_or_default();
+                request.field("/status/conditions").is_none()
+                    && node::of_user(user) == Some(now.name.as_str())
+            };
+            for request in self.informers.list(&KIND, "").iter().filter(|request| is_waiting(request)) {
+                queue.add(&request.name);
+            }
+        }
+    }
+
+    async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
+        let Some(request) = self.client.find(&KIND, "", name).await? else { return Ok(Action::AwaitChange) };
+        if is_decided(&request) || is_signed(&request) || has(&request, "Failed") {
+            return Ok(Action::AwaitChange);
+        }
+        let Some(join) = join(&request) else { return Ok(Action::AwaitChange) };
+        let (kind, reason, why) = match self.evaluate(&request, &join).await? {
+            Verdict::Approve(why) => ("Approved", APPROVED, why),
+            Verdict::Deny(why) => ("Denied", DENIED, why),
+            Verdict::Wait(why) => {
+                let node = join.node;
+                tracing::info!(
+                    request = name,
+                    node,
+                    why,
+                    "a certificate request needs `kubectl certificate approve` or `kubectl certificate deny`"
+                );
+                return Ok(Action::AwaitChange);
+            }
+            Verdict::Ask => return Ok(Action::AwaitChange),
+        };
+        tracing::info!(request = name, node = join.node, user = join.username, why, "{kind} by policy");
+        let decided = with_condition(request, kind, reason, &why, Timestamp::now());
+        self.client.update(&KIND, "approval", decided).await?;
+        Ok(Action::AwaitChange)
+    }
+}

@@ -1,0 +1,78 @@
+//! The CSR cleaner: deletes requests one hour after the decision, and undecided ones after a day.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use client::{Client, DeleteOptions, Error, Json};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{CLEANING, KIND, condition, is_signed, pem};
+use crate::controllers::informers::Change;
+use crate::controllers::object::{at, text};
+use crate::controllers::rate_limited_queue::Action;
+use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::pki;
+
+/// How long decided requests are kept; that of the stock cleaner.
+const DECIDED_TTL: Duration = Duration::from_secs(60 * 60);
+/// How long undecided requests are kept.
+const PENDING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug)]
+pub struct CsrCleanerController {
+    client: Client,
+}
+
+impl CsrCleanerController {
+    /// Deletes requests with this client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+/// When a request is to be deleted; `None` if it has no usable times.
+pub(super) fn due(request: &Json) -> Option<Timestamp> {
+    let created: Option<Timestamp> = text(at(request, "/metadata/creationTimestamp")).parse().ok();
+    let after = |from: Option<Timestamp>, kept: Duration| {
+        let kept = SignedDuration::try_from(kept).ok()?;
+        from.or(created)?.checked_add(kept).ok()
+    };
+    // The earliest decision counts.
+    let decided = ["Approved", "Denied", "Failed"].into_iter().filter_map(|kind| condition(request, kind));
+    let decided = decided.filter_map(|at| after(at, DECIDED_TTL)).min();
+    let ended =
+        is_signed(request).then(|| pki::validities(&pem(request, "/status/certificate")).ok()).flatten();
+    let ended = ended.and_then(|lives| lives.first().map(|life| life.until));
+    decided.into_iter().chain(ended).min().or_else(|| after(None, PENDING_TTL))
+}
+
+#[async_trait]
+impl Controller for CsrCleanerController {
+    fn name(&self) -> &'static str {
+        CLEANING
+    }
+
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
+        if let (true, Some(request)) = (change.kind.is(&KIND), &change.now) {
+            queue.add(&request.name);
+        }
+    }
+
+    async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
+        let Some(request) = self.client.find(&KIND, "", name).await? else { return Ok(Action::AwaitChange) };
+        let Some(due) = due(&request) else { return Ok(Action::AwaitChange) };
+        let left = due.duration_since(Timestamp::now());
+        if let Some(left) = Duration::try_from(left).ok().filter(|left| !left.is_zero()) {
+            return Ok(Action::RequeueAfter(left));
+        }
+        let (uid, resource_version) =
+            (text(at(&request, "/metadata/uid")), text(at(&request, "/metadata/resourceVersion")));
+        let how = DeleteOptions {
+            uid: Some(&uid),
+            resource_version: Some(&resource_version),
+            ..DeleteOptions::default()
+        };
+        self.client.delete(&KIND, "", name, &how).await?;
+        Ok(Action::AwaitChange)
+    }
+}

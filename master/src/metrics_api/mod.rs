@@ -1,0 +1,200 @@
+//! Metrics API (`metrics.k8s.io`): resource usage of nodes and pods, for `kubectl top` and autoscalers.
+//!
+//! Kubelets are queried on demand only. `sampler` reads the stats of a node twice if it has no recent sample, and
+//! `summary` computes the usage between two samples. The results are put into a store that lives for one request, so
+//! lists, selectors and tables work as for all other resources.
+
+mod resources;
+mod sampler;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use apiserver::watch_cache::{Draft, Object, Scope, WatchCache};
+use apiserver::{Api, Catalog, Identity, Resource, Status};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::Request;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+pub use self::resources::resources;
+use self::sampler::NodeSampler;
+use self::summary::{Counts, Json, Window};
+use crate::node_proxy::NodeProxy;
+use crate::server::VERSION;
+
+/// Concurrent requests to kubelets; each is a connection.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+/// Timeout per kubelet.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Stats endpoint of the kubelet.
+const SUMMARY_PATH: &str = "/stats/summary?only_cpu_and_memory=true";
+/// Ignored query parameters: the snapshot of a request is always returned whole.
+const PAGING_PARAMETERS: &[&str] = &["limit", "continue", "resourceVersion", "resourceVersionMatch"];
+
+/// Serves the metrics API.
+pub struct MetricsApi {
+    nodes: Arc<NodeProxy>,
+    objects: WatchCache,
+    catalog: Catalog,
+    /// Samplers of the nodes that were queried recently.
+    asked: Mutex<HashMap<String, Arc<NodeSampler>>>,
+    permits: Semaphore,
+}
+
+impl MetricsApi {
+    /// Reads nodes and pods from `objects`, and queries kubelets through `nodes`.
+    pub fn new(nodes: Arc<NodeProxy>, objects: WatchCache) -> Arc<Self> {
+        Arc::new(Self {
+            nodes,
+            objects,
+            catalog: Catalog::new(resources()),
+            asked: Mutex::default(),
+            permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
+        })
+    }
+
+    /// The routes of `metrics.k8s.io`.
+    pub fn router(self: Arc<Self>) -> Router {
+        let path = |rest: &str| format!("/apis/{}/{}/{rest}", resources::GROUP, resources::VERSION);
+        Router::new()
+            .route(&path("nodes"), get(node_metrics))
+            .route(&path("nodes/{name}"), get(node_metrics))
+            .route(&path("pods"), get(pod_metrics))
+            .route(&path("namespaces/{namespace}/pods"), get(pod_metrics))
+            .route(&path("namespaces/{namespace}/pods/{name}"), get(pod_metrics))
+            .method_not_allowed_fallback(|| async { Status::no_such_method() })
+            .with_state(self)
+    }
+
+    /// The recent usage of the nodes. Nodes that are unreachable or do not respond are left out.
+    async fn windows(
+        self: &Arc<Self>,
+        nodes: BTreeSet<String>,
+        identity: Identity,
+    ) -> HashMap<String, Window> {
+        let asked: Vec<_> = {
+            let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            // Drops samplers that are not in use and have no usable sample.
+            all.retain(|_, asked| Arc::strong_count(asked) > 1 || asked.is_usable());
+            nodes.into_iter().map(|node| (all.entry(node.clone()).or_default().clone(), node)).collect()
+        };
+        let windows =
+            asked.into_iter().map(|(asked, node)| self.clone().window(asked, node, identity.clone()));
+        let windows: FuturesUnordered<_> = windows.collect();
+        windows.filter_map(std::future::ready).collect().await
+    }
+
+    async fn window(
+        self: Arc<Self>,
+        asked: Arc<NodeSampler>,
+        node: String,
+        identity: Identity,
+    ) -> Option<(String, Window)> {
+        let object = self.objects.get("nodes", "", &node)?;
+        if summary::is_unreachable(&object.decode()) {
+            return None;
+        }
+        let window = asked.window(|| self.counts(&node, &identity)).await.ok()?;
+        Some((node, window))
+    }
+
+    /// Queries a kubelet, limited by the semaphore.
+    async fn counts(&self, node: &str, identity: &Identity) -> Result<Counts, String> {
+        let _place = self.permits.acquire().await.map_err(|closed| closed.to_string())?;
+        let late = |_| Err(format!("no answer within {} s", NODE_TIMEOUT.as_secs()));
+        let result =
+            timeout(NODE_TIMEOUT, self.nodes.ask(node, SUMMARY_PATH, identity)).await.unwrap_or_else(late);
+        let counts = result.and_then(|result| {
+            serde_json::from_slice(&result).map_err(|error| format!("{SUMMARY_PATH} makes no sense: {error}"))
+        });
+        if let Err(why) = &counts {
+            tracing::info!(%node, why, "cannot read the resource usage of a node");
+        }
+        counts
+    }
+
+    /// Answers a request from these objects.
+    async fn answer(
+        &self,
+        row: &Resource,
+        objects: impl Iterator<Item = Json>,
+        request: Request<Body>,
+    ) -> Response {
+        let snapshot = WatchCache::new(self.objects.revision());
+        for object in objects {
+            snapshot.put(row.stored(), &Draft::new(&object, &row.fields));
+        }
+        let api = Api::new(snapshot, self.catalog.clone(), VERSION);
+        match api.router().oneshot(without_paging(request)).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// Removes the paging parameters of a request.
+fn without_paging(mut request: Request<Body>) -> Request<Body> {
+    let asked = request.uri().query().unwrap_or_default().split('&');
+    let is_of_pages = |part: &&str| PAGING_PARAMETERS.contains(&part.split('=').next().unwrap_or_default());
+    let asked: Vec<&str> = asked.filter(|part| !is_of_pages(part)).collect();
+    let target = format!("{}?{}", request.uri().path(), asked.join("&"));
+    if let Ok(uri) = target.parse() {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// Parameters of a matched route.
+type Names = Path<HashMap<String, String>>;
+
+fn identity(request: &Request<Body>) -> Identity {
+    request.extensions().get().cloned().unwrap_or_else(Identity::anonymous)
+}
+
+async fn node_metrics(
+    State(usage): State<Arc<MetricsApi>>,
+    Path(names): Names,
+    request: Request<Body>,
+) -> Response {
+    let nodes = usage.objects.list("nodes", &Scope::All).objects;
+    let named = |node: &&Object| names.get("name").is_none_or(|name| name == node.name());
+    let nodes = nodes.iter().filter(named).map(Object::decode);
+    let nodes: BTreeMap<String, Json> = nodes.map(|node| (summary::name(&node).to_owned(), node)).collect();
+    let windows = usage.windows(nodes.keys().cloned().collect(), identity(&request)).await;
+    let now = Timestamp::now();
+    let objects = nodes
+        .iter()
+        .filter_map(|(name, node)| Some(summary::node_metrics_object(node, windows.get(name)?, now)));
+    usage.answer(&resources::nodes(), objects, request).await
+}
+
+async fn pod_metrics(
+    State(usage): State<Arc<MetricsApi>>,
+    Path(names): Names,
+    request: Request<Body>,
+) -> Response {
+    let scope = names.get("namespace").cloned().map_or(Scope::All, Scope::Namespace);
+    let is_named = |pod: &Object| names.get("name").is_none_or(|name| name == pod.name());
+    let mut pods = usage.objects.list("pods", &scope).objects;
+    pods.retain(|pod| is_named(pod) && pod.field("status.phase") == Some("Running"));
+    let node = |pod: &Object| pod.field("spec.nodeName").unwrap_or_default().to_owned();
+    let windows = usage.windows(pods.iter().map(node).collect(), identity(&request)).await;
+    let now = Timestamp::now();
+    let objects = pods
+        .iter()
+        .filter_map(|pod| summary::pod_metrics_object(&pod.decode(), windows.get(&node(pod))?, now));
+    usage.answer(&resources::pods(), objects, request).await
+}

@@ -1,0 +1,76 @@
+//! The resources of the metrics API, which are computed and not stored.
+
+use std::sync::Arc;
+
+use api::shape::Shape;
+use api::table;
+use apiserver::Resource;
+use apiserver::resource::Schema;
+use serde_json::{Map, Value, json};
+
+/// API group.
+pub const GROUP: &str = "metrics.k8s.io";
+/// API version.
+pub const VERSION: &str = "v1beta1";
+/// Supported verbs.
+const VERBS: &[&str] = &["get", "list"];
+
+/// NodeMetrics and PodMetrics.
+pub fn resources() -> Vec<Resource> {
+    vec![nodes(), pods()]
+}
+
+/// NodeMetrics.
+pub fn nodes() -> Resource {
+    let usage = json!({"type": "object", "additionalProperties": {"type": "string"}, "description": USAGE});
+    row("NodeMetrics", "nodes", table::NODE_METRICS, ("usage", usage)).cluster()
+}
+
+/// PodMetrics.
+pub fn pods() -> Resource {
+    let containers = json!({
+        "type": "array",
+        "description": "Each container that runs.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "Its name in the pod."},
+                "usage": {"type": "object", "additionalProperties": {"type": "string"}, "description": USAGE},
+            },
+        },
+    });
+    row("PodMetrics", "pods", table::POD_METRICS, ("containers", containers))
+}
+
+const USAGE: &str = "Processors (cpu) on average over the window, and bytes of memory at its end.";
+
+fn row(kind: &'static str, plural: &'static str, columns: table::Columns, own: (&str, Value)) -> Resource {
+    let mut properties = json!({
+        "timestamp": {"type": "string", "format": "date-time", "description": "When the window ended."},
+        "window": {"type": "string", "description": "How long it was."},
+    });
+    properties[own.0] = own.1;
+    let schema = Fields { kind, json: Arc::new(json!({"type": "object", "properties": properties})) };
+    // The singular name is empty, as in metrics-server.
+    Resource::new(GROUP, VERSION, kind, plural, "").verbs(VERBS).columns(columns).schema(Arc::new(schema))
+}
+
+/// Schema of a read-only resource.
+struct Fields {
+    kind: &'static str,
+    json: Arc<Value>,
+}
+
+impl Schema for Fields {
+    fn shape(&self) -> Shape<'_> {
+        api::schema::shape("metrics.k8s.io/v1beta1", self.kind)
+    }
+
+    fn prune(&self, _object: &mut Map<String, Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn json(&self) -> Option<Arc<Value>> {
+        Some(self.json.clone())
+    }
+}

@@ -1,0 +1,152 @@
+//! Parses the kubelet's stats summary and computes NodeMetrics and PodMetrics. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use super::resources::{GROUP, VERSION};
+
+/// A JSON object.
+pub type Json = Map<String, Value>;
+
+/// The parts of the kubelet's stats summary that are used.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Counts {
+    node: StatsEntry,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pods: Vec<Pod>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pod {
+    pod_ref: Reference,
+    #[serde(default, deserialize_with = "null_as_default")]
+    containers: Vec<StatsEntry>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Reference {
+    name: String,
+    namespace: String,
+}
+
+/// Stats of the node or of a container.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatsEntry {
+    #[serde(default, deserialize_with = "null_as_default")]
+    name: String,
+    /// The counters restart with it.
+    #[serde(default, deserialize_with = "null_as_default")]
+    start_time: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    cpu: CpuStats,
+    #[serde(default, deserialize_with = "null_as_default")]
+    memory: Memory,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CpuStats {
+    usage_core_nano_seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Memory {
+    working_set_bytes: u64,
+}
+
+/// The stock kubelet reports `null` for unknown values.
+fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    value: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
+}
+
+/// Two samples of a node.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The earlier sample.
+    pub before: Arc<Counts>,
+    /// The later sample.
+    pub now: Arc<Counts>,
+    /// Time between the samples.
+    pub duration: Duration,
+}
+
+pub fn node_metrics_object(node: &Json, window: &Window, at_end: Timestamp) -> Json {
+    let usage = window.usage(Some(&window.before.node), &window.now.node);
+    window.object("NodeMetrics", node, at_end, ("usage", usage))
+}
+
+/// The PodMetrics of a pod; `None` if no container is running.
+pub fn pod_metrics_object(pod: &Json, window: &Window, at_end: Timestamp) -> Option<Json> {
+    let before = window.before.containers(pod).unwrap_or_default();
+    let usage = |now: &StatsEntry| window.usage(before.iter().find(|before| before.name == now.name), now);
+    let containers = window.now.containers(pod)?.iter();
+    let containers: Vec<_> = containers.map(|now| json!({"name": now.name, "usage": usage(now)})).collect();
+    (!containers.is_empty())
+        .then(|| window.object("PodMetrics", pod, at_end, ("containers", containers.into())))
+}
+
+/// True if the Ready condition is Unknown: the node sends no heartbeats.
+pub fn is_unreachable(node: &Json) -> bool {
+    let conditions = node.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    ready.is_some_and(|ready| ready["status"] == "Unknown")
+}
+
+/// `metadata.name`.
+pub fn name(object: &Json) -> &str {
+    metadata(object, "name")
+}
+
+fn metadata<'a>(object: &'a Json, field: &str) -> &'a str {
+    object.get("metadata").and_then(|of| of.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Counts {
+    /// The running containers of a pod.
+    fn containers(&self, pod: &Json) -> Option<&[StatsEntry]> {
+        let (namespace, name) = (metadata(pod, "namespace"), metadata(pod, "name"));
+        let is_it = |of: &&Pod| of.pod_ref.name == name && of.pod_ref.namespace == namespace;
+        Some(&self.pods.iter().find(is_it)?.containers)
+    }
+}
+
+impl Window {
+    /// CPU usage per second, and memory at the end of the window.
+    fn usage(&self, before: Option<&StatsEntry>, now: &StatsEntry) -> Value {
+        // A container that started within the window has accumulated all of its CPU time in it.
+        let before = before.filter(|before| before.start_time == now.start_time);
+        let before = before.map_or(0, |before| before.cpu.usage_core_nano_seconds);
+        let used = now.cpu.usage_core_nano_seconds.saturating_sub(before);
+        let duration = self.duration.as_millis().max(1);
+        let nanocores = u128::from(used) * 1000 / duration;
+        json!({"cpu": format!("{nanocores}n"), "memory": format!("{}Ki", now.memory.working_set_bytes / 1024)})
+    }
+
+    fn object(&self, kind: &str, of: &Json, at_end: Timestamp, own: (&str, Value)) -> Json {
+        let time = api::time::seconds(at_end);
+        let mut metadata = Map::new();
+        for field in ["name", "namespace", "labels"] {
+            if let Some(value) = of.get("metadata").and_then(|of| of.get(field)) {
+                metadata.insert(field.to_owned(), value.clone());
+            }
+        }
+        metadata.insert("creationTimestamp".to_owned(), time.as_str().into());
+        Map::from_iter([
+            ("kind".to_owned(), kind.into()),
+            ("apiVersion".to_owned(), format!("{GROUP}/{VERSION}").into()),
+            ("metadata".to_owned(), metadata.into()),
+            ("timestamp".to_owned(), time.into()),
+            ("window".to_owned(), format!("{:.3}s", self.duration.as_secs_f64()).into()),
+            (own.0.to_owned(), own.1),
+        ])
+    }
+}

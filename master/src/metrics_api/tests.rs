@@ -1,0 +1,118 @@
+//! Tests of the usage between two samples.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::sampler::NodeSampler;
+use super::summary::{Counts, Json, Window, is_unreachable, node_metrics_object, pod_metrics_object};
+
+fn part(name: &str, since: &str, seconds: f64, mib: u64) -> Value {
+    json!({
+        "name": name, "startTime": since, "cpu": {"usageCoreNanoSeconds": (seconds * 1e9) as u64, "time": "t"},
+        "memory": {"workingSetBytes": mib << 20, "rssBytes": 1},
+    })
+}
+
+fn counts(node: Value, containers: &[Value]) -> Counts {
+    let pod = json!({"podRef": {"name": "p", "namespace": "shop", "uid": "u"}, "containers": containers});
+    serde_json::from_value(json!({"node": node, "pods": [pod]})).unwrap()
+}
+
+fn object(name: &str, more: Value) -> Json {
+    let mut object =
+        json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "x"}, "uid": "u"}});
+    object["status"] = more;
+    object.as_object().unwrap().clone()
+}
+
+fn window() -> Window {
+    let before =
+        counts(part("", "boot", 100.0, 100), &[part("old", "then", 5.0, 8), part("same", "then", 1.0, 8)]);
+    let now = counts(
+        part("", "boot", 103.0, 120),
+        &[part("old", "later", 0.2, 9), part("same", "then", 2.0, 10), part("new", "later", 0.02, 3)],
+    );
+    Window { before: Arc::new(before), now: Arc::new(now), duration: Duration::from_millis(2000) }
+}
+
+#[test]
+fn what_is_used_is_what_was_counted_between_two_answers() {
+    let at = Timestamp::from_second(1_000_000_000).unwrap();
+    let node = node_metrics_object(&object("n", Value::Null), &window(), at);
+    assert_eq!(node["usage"], json!({"cpu": "1500000000n", "memory": "122880Ki"}));
+    assert_eq!((&node["timestamp"], &node["window"]), (&json!("2001-09-09T01:46:40Z"), &json!("2.000s")));
+    let pod = pod_metrics_object(&object("p", Value::Null), &window(), at).unwrap();
+    assert_eq!(pod["metadata"]["labels"], json!({"app": "x"}));
+    assert_eq!(pod["metadata"].get("uid"), None, "it is no object of the store");
+    let of =
+        |name: &str, cpu: &str, memory: &str| json!({"name": name, "usage": {"cpu": cpu, "memory": memory}});
+    let expected = json!([
+        // Counters of before a restart are not subtracted.
+        of("old", "100000000n", "9216Ki"),
+        of("same", "500000000n", "10240Ki"),
+        of("new", "10000000n", "3072Ki"),
+    ]);
+    assert_eq!(pod["containers"], expected);
+    assert_eq!(pod_metrics_object(&object("q", Value::Null), &window(), at), None);
+}
+
+#[test]
+fn a_node_is_silent_when_nothing_is_heard_of_it() {
+    for (status, expected) in [("True", false), ("False", false), ("Unknown", true)] {
+        let conditions =
+            json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
+        assert_eq!(is_unreachable(&object("n", json!({"conditions": conditions}))), expected, "{status}");
+    }
+    assert!(!is_unreachable(&object("n", Value::Null)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_asked_twice_then_once_and_not_again_for_a_while() {
+    let (asked, times) = (NodeSampler::default(), Cell::new(0));
+    let ask = || async {
+        times.set(times.get() + 1);
+        Ok(counts(part("", "boot", f64::from(times.get()), 1), &[]))
+    };
+    let sample = async |after: u64, expected: i32, duration: u64| {
+        tokio::time::advance(Duration::from_secs(after)).await;
+        let window = asked.window(ask).await.unwrap();
+        assert_eq!((times.get(), window.duration.as_secs()), (expected, duration), "after {after} s");
+    };
+    sample(0, 2, 1).await;
+    sample(9, 2, 1).await;
+    sample(11, 3, 20).await;
+    sample(30, 4, 30).await;
+    assert!(asked.is_usable());
+    sample(61, 6, 1).await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(!asked.is_usable());
+    // Errors are cached too.
+    let refuse = || async {
+        times.set(times.get() + 1);
+        Err("no".to_owned())
+    };
+    for expected in [7, 7] {
+        assert_eq!(asked.window(refuse).await.unwrap_err(), "no");
+        assert_eq!(times.get(), expected);
+    }
+    tokio::time::advance(Duration::from_secs(10)).await;
+    sample(0, 9, 1).await;
+}
+
+#[test]
+fn a_stock_kubelet_says_null_of_what_it_knows_nothing_of() {
+    let result = json!({
+        "node": {"cpu": null, "startTime": null},
+        "pods": [{"podRef": {"name": "p", "namespace": "shop"}, "containers": null}],
+    });
+    let counts: Arc<Counts> = Arc::new(serde_json::from_value(result).unwrap());
+    let window = Window { before: counts.clone(), now: counts, duration: Duration::from_secs(1) };
+    let node = node_metrics_object(&object("n", Value::Null), &window, Timestamp::UNIX_EPOCH);
+    assert_eq!(node["usage"], json!({"cpu": "0n", "memory": "0Ki"}));
+    assert_eq!(pod_metrics_object(&object("p", Value::Null), &window, Timestamp::UNIX_EPOCH), None);
+}

@@ -1,0 +1,256 @@
+//! Pods.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::meta::{Condition, ObjectMeta};
+use super::node::Toleration;
+use super::resources::ResourceRequirements;
+use super::selector::{LabelSelector, NodeSelector, NodeSelectorTerm};
+use super::values::{List, StringMap, time};
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: ObjectMeta<PodAnnotations>,
+    /// Specification.
+    pub spec: PodSpec,
+    pub status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodAnnotations {
+    /// Set in mirror pods of static pods.
+    #[serde(rename = "kubernetes.io/config.mirror")]
+    pub mirror: Option<Box<str>>,
+}
+
+/// `spec` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    /// Node that runs the pod; empty for a pending pod.
+    pub node_name: Box<str>,
+    /// Scheduler that is responsible for the pod.
+    pub scheduler_name: Box<str>,
+    pub priority_class_name: Box<str>,
+    /// Priority; a higher one is scheduled first.
+    pub priority: i64,
+    /// `Never` or `PreemptLowerPriority`.
+    pub preemption_policy: Box<str>,
+    /// Gates that keep the pod from being scheduled.
+    pub scheduling_gates: List<SchedulingGate>,
+    /// Labels that the node must have.
+    pub node_selector: StringMap,
+    pub affinity: Option<Box<Affinity>>,
+    pub tolerations: List<Toleration>,
+    pub topology_spread_constraints: List<TopologySpreadConstraint>,
+    /// How long the pod may run.
+    pub active_deadline_seconds: Option<i64>,
+    /// Quantities that the runtime class adds.
+    pub overhead: StringMap,
+    pub volumes: List<Volume>,
+    /// Resources of the whole pod.
+    pub resources: ResourceRequirements,
+    /// App containers.
+    pub containers: List<Container>,
+    /// Init containers and sidecars.
+    pub init_containers: List<Container>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct SchedulingGate {
+    pub name: Box<str>,
+}
+
+/// Affinity of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    pub node_affinity: NodeAffinity,
+    pub pod_affinity: PodAffinity,
+    pub pod_anti_affinity: PodAffinity,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct NodeAffinity {
+    /// Required; one of the terms must match.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeSelector>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub preferred: List<PreferredSchedulingTerm>,
+}
+
+/// A preferred node selector term.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct PreferredSchedulingTerm {
+    /// Weight, 1 to 100.
+    pub weight: i64,
+    pub preference: NodeSelectorTerm,
+}
+
+/// Affinity or anti-affinity to pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct PodAffinity {
+    /// Required; all terms must match.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: List<PodAffinityTerm>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub preferred: List<WeightedPodAffinityTerm>,
+}
+
+/// A preferred pod affinity term.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WeightedPodAffinityTerm {
+    /// Weight, 1 to 100.
+    pub weight: i64,
+    pub pod_affinity_term: PodAffinityTerm,
+}
+
+/// Pods in the same topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodAffinityTerm {
+    /// Selects pods; `None` selects none.
+    pub label_selector: Option<LabelSelector>,
+    /// Labels whose values are those of the pod itself.
+    pub match_label_keys: List<Box<str>>,
+    /// Labels whose values are not those of the pod itself.
+    pub mismatch_label_keys: List<Box<str>>,
+    /// Selects namespaces.
+    pub namespace_selector: Option<LabelSelector>,
+    /// Namespaces; without any, the pod's own if there is no selector.
+    pub namespaces: List<Box<str>>,
+    /// Node label whose values are the topology values.
+    pub topology_key: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TopologySpreadConstraint {
+    /// Largest difference of the counts.
+    pub max_skew: Option<i64>,
+    /// With fewer topology values, the smallest count is taken as 0.
+    pub min_domains: Option<i64>,
+    /// Node label whose values are the topology values.
+    pub topology_key: Box<str>,
+    /// `DoNotSchedule` or `ScheduleAnyway`.
+    pub when_unsatisfiable: Box<str>,
+    /// Selects pods; `None` selects none.
+    pub label_selector: Option<LabelSelector>,
+    /// Labels whose values are those of the pod itself.
+    pub match_label_keys: List<Box<str>>,
+    /// `Honor` or `Ignore` the node affinity of the pod.
+    pub node_affinity_policy: Box<str>,
+    /// `Honor` or `Ignore` the taints of nodes.
+    pub node_taints_policy: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Volume {
+    pub name: Box<str>,
+    pub persistent_volume_claim: Option<ClaimVolumeSource>,
+    /// A claim that is created for the pod.
+    pub ephemeral: Option<EphemeralVolumeSource>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimVolumeSource {
+    /// Name of the claim, in the namespace of the pod.
+    pub claim_name: Box<str>,
+}
+
+/// A generic ephemeral volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct EphemeralVolumeSource {}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    pub name: Box<str>,
+    pub image: Box<str>,
+    /// `Always` makes an init container a sidecar.
+    pub restart_policy: Box<str>,
+    pub ports: List<ContainerPort>,
+    pub resources: ResourceRequirements,
+}
+
+impl Container {
+    /// True for a restartable init container.
+    pub fn is_sidecar(&self) -> bool {
+        &*self.restart_policy == "Always"
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerPort {
+    pub name: Box<str>,
+    pub container_port: i64,
+    /// Port on the node; 0 for none.
+    pub host_port: i64,
+    /// Address on the node; empty for all.
+    #[serde(rename = "hostIP")]
+    pub host_ip: Box<str>,
+    /// `TCP`, `UDP` or `SCTP`; empty is `TCP`.
+    pub protocol: Box<str>,
+}
+
+/// `status` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: Box<str>,
+    pub conditions: List<Condition>,
+    /// Node on which preemption makes room for the pod.
+    pub nominated_node_name: Box<str>,
+    /// Primary IP address; empty without one.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Box<str>,
+    /// All IP addresses.
+    #[serde(rename = "podIPs")]
+    pub pod_ips: List<PodIp>,
+    /// When the kubelet accepted the pod.
+    #[serde(deserialize_with = "time")]
+    pub start_time: Option<Timestamp>,
+    /// Statuses of app containers.
+    pub container_statuses: List<ContainerStatus>,
+    pub init_container_statuses: List<ContainerStatus>,
+}
+
+impl PodStatus {
+    /// True for a pod that runs no more.
+    pub fn is_terminal(&self) -> bool {
+        matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+}
+
+/// An IP address of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// Address.
+    pub ip: Box<str>,
+}
+
+/// Actual resources of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Name of the container.
+    pub name: Box<str>,
+    /// Resources in effect; `None` if the kubelet does not report them.
+    pub resources: Option<ResourceRequirements>,
+    /// Resources that the kubelet has set aside.
+    pub allocated_resources: StringMap,
+}

@@ -1,0 +1,89 @@
+//! Services and EndpointSlices.
+
+use serde::Deserialize;
+
+use super::meta::ObjectMeta;
+use super::values::{IntOrString, List, StringMap};
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    pub metadata: ObjectMeta,
+    /// Specification.
+    pub spec: ServiceSpec,
+}
+
+/// `spec` of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
+    pub r#type: Box<str>,
+    /// Labels of its pods.
+    pub selector: StringMap,
+    /// The first cluster IP; `None` for a headless service.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: Box<str>,
+    /// All cluster IPs, one per IP family.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: List<Box<str>>,
+    pub ports: List<ServicePort>,
+    /// Whether a load balancer gets node ports; by default it does.
+    pub allocate_load_balancer_node_ports: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServicePort {
+    /// Name; empty for an only port.
+    pub name: Box<str>,
+    /// Port number.
+    pub port: i64,
+    /// Port of the pods, as a number or a name.
+    pub target_port: Option<IntOrString>,
+    /// Port on the nodes; 0 without one.
+    pub node_port: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct EndpointSlice {
+    pub metadata: ObjectMeta,
+    pub endpoints: List<Endpoint>,
+    pub ports: List<EndpointPort>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Addresses of the same pod.
+    pub addresses: List<Box<str>>,
+    pub conditions: EndpointConditions,
+    /// The pod.
+    pub target_ref: ObjectReference,
+}
+
+/// A reference to an object of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ObjectReference {
+    pub kind: Box<str>,
+    pub name: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EndpointConditions {
+    /// Ready; `None` means ready.
+    pub ready: Option<bool>,
+}
+
+/// A port of an EndpointSlice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EndpointPort {
+    /// Name of the service port.
+    pub name: Box<str>,
+    /// Port number; `None` means all ports.
+    pub port: Option<i64>,
+}

@@ -1,0 +1,66 @@
+//! Objects that select pods: Services, workloads and PodDisruptionBudgets.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::meta::{Condition, ObjectMeta};
+use super::selector::LabelSelector;
+use super::values::{IntOrString, List};
+
+/// An object that selects pods. `Selector` is a label map in Services and ReplicationControllers, and a label selector
+/// in the workloads of `apps`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, bound(deserialize = "Selector: Default + Deserialize<'de>"))]
+pub struct PodSelecting<Selector> {
+    pub metadata: ObjectMeta,
+    /// Specification.
+    pub spec: PodSelectingSpec<Selector>,
+}
+
+/// `spec` of an object that selects pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, bound(deserialize = "Selector: Default + Deserialize<'de>"))]
+pub struct PodSelectingSpec<Selector> {
+    /// Selects pods.
+    pub selector: Selector,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodDisruptionBudget {
+    pub metadata: ObjectMeta,
+    /// Specification.
+    pub spec: PodDisruptionBudgetSpec,
+    pub status: PodDisruptionBudgetStatus,
+}
+
+/// `spec` of a PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetSpec {
+    /// Selects pods; `None` selects none.
+    pub selector: Option<LabelSelector>,
+    /// How many pods must stay available, as a number or percentage.
+    pub min_available: Option<IntOrString>,
+    /// How many pods may be unavailable, as a number or percentage.
+    pub max_unavailable: Option<IntOrString>,
+}
+
+/// `status` of a PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetStatus {
+    /// Disruptions that are allowed now.
+    pub disruptions_allowed: i64,
+    /// Names of pods whose disruption is counted already.
+    pub disrupted_pods: BTreeMap<Box<str>, IgnoredAny>,
+    /// Pods that the budget counts.
+    pub expected_pods: i64,
+    /// Healthy pods.
+    pub current_healthy: i64,
+    /// Pods that must be healthy.
+    pub desired_healthy: i64,
+    pub conditions: List<Condition>,
+}

@@ -1,0 +1,193 @@
+//! Informers of the scheduler: which resources it watches, which fields it reads, and the event handlers that update
+//! the state.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::SharedState;
+use super::labels::Labels;
+use super::node::{self, Node};
+use super::pod::{self, Pod};
+use super::preempt::{self, Budget};
+use super::selector_sources::{self, SelectorSource};
+use super::spec_cache::SpecCache;
+use super::state::{InformerKind, State};
+use super::store::{self, Keyed};
+use super::volumes::{self, Claim, Class, Volume};
+use crate::controllers::{Client, Json, Kind, ProblemReporter, Projection, Store, run_reflector};
+use crate::objects::workload::PodSelecting;
+use crate::objects::{self, PartialObject};
+
+const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
+const CLAIM: Kind = Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true);
+const VOLUME: Kind = Kind::of("", "PersistentVolume", "persistentvolumes", false);
+const CLASS: Kind = Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false);
+const CONTROLLER: Kind = Kind::of("", "ReplicationController", "replicationcontrollers", true);
+const REPLICA_SET: Kind = Kind::of("apps", "ReplicaSet", "replicasets", true);
+const STATEFUL_SET: Kind = Kind::of("apps", "StatefulSet", "statefulsets", true);
+
+/// Event handlers of one informer.
+struct ResourceHandler<T> {
+    state: Arc<SharedState>,
+    informer: InformerKind,
+    fields: &'static [&'static str],
+    parse: Parse<T>,
+    handlers: Handlers<T>,
+}
+
+/// Converts an object to the compact type that the state keeps.
+type Parse<T> = Box<dyn Fn(&Json) -> T + Send + Sync>;
+
+/// What the initial list and later events do to the state.
+struct Handlers<T> {
+    replace: Handler<Vec<T>>,
+    put: Handler<T>,
+    remove: Handler<T>,
+}
+
+type Handler<T> = Box<dyn Fn(&mut State, T, Instant) + Send + Sync>;
+
+impl<T: 'static> Handlers<T> {
+    fn of(
+        replace: impl Fn(&mut State, Vec<T>, Instant) + Send + Sync + 'static,
+        put: impl Fn(&mut State, T, Instant) + Send + Sync + 'static,
+        remove: impl Fn(&mut State, T, Instant) + Send + Sync + 'static,
+    ) -> Self {
+        Self { replace: Box::new(replace), put: Box::new(put), remove: Box::new(remove) }
+    }
+}
+
+impl<T: Keyed + 'static> Handlers<T> {
+    /// Keeps the objects in a store of the state.
+    fn into(table: fn(&mut State, Instant) -> &mut store::Store<T>) -> Self {
+        Self::of(
+            move |state, all, now| table(state, now).replace(all),
+            move |state, one, now| table(state, now).put(one),
+            move |state, one, now| table(state, now).remove(&one),
+        )
+    }
+}
+
+impl<T: Send + 'static> Store for ResourceHandler<T> {
+    type Item = T;
+
+    fn projection(&self) -> Projection {
+        self.fields.iter().copied().fold(Projection::empty(), Projection::with)
+    }
+
+    fn project(&self, object: &Json) -> T {
+        (self.parse)(object)
+    }
+
+    fn replace(&self, all: Vec<T>) {
+        self.state.update(|state, now| {
+            (self.handlers.replace)(state, all, now);
+            state.mark_synced(self.informer);
+        });
+    }
+
+    fn put(&self, one: T) {
+        self.state.update(|state, now| (self.handlers.put)(state, one, now));
+    }
+
+    fn remove(&self, one: T) {
+        self.state.update(|state, now| (self.handlers.remove)(state, one, now));
+    }
+}
+
+/// Starts one informer per resource. Dropping the returned tasks stops them.
+pub fn start_informers(client: &Client, state: &Arc<SharedState>) -> JoinSet<()> {
+    let (mut tasks, problems) = (JoinSet::new(), ProblemReporter::default());
+    let mut informers = Informers { client, state, tasks: &mut tasks, problems };
+    let handlers = Handlers::of(
+        |state, all, now| state.replace_namespaces(all, now),
+        |state, (name, labels): (String, Labels), now| state.put_namespace(&name, Some(labels), now),
+        |state, (name, _), now| state.put_namespace(&name, None, now),
+    );
+    informers.start(Kind::NAMESPACE, InformerKind::Namespaces, NAMESPACE_FIELDS, namespace, handlers);
+    let handlers = Handlers::of(
+        |state, all, now| state.replace_nodes(all, now),
+        |state, node, now| state.put_node(node, now),
+        |state, node: Node, now| state.remove_node(&node.name, now),
+    );
+    informers.start(Kind::NODE, InformerKind::Nodes, node::FIELDS, Node::of, handlers);
+    let cache = Arc::new(SpecCache::default());
+    let (listed, terminal, deleted) = (cache.clone(), cache.clone(), cache.clone());
+    let handlers = Handlers::of(
+        move |state, all: Vec<Pod>, now| {
+            listed.retain(&all);
+            state.replace_pods(all, now);
+        },
+        move |state, pod: Pod, now| {
+            if pod.is_terminal {
+                terminal.forget(&pod);
+            }
+            state.put_pod(pod, now);
+        },
+        move |state, pod: Pod, now| {
+            deleted.forget(&pod);
+            state.remove_pod(&pod.uid, now);
+        },
+    );
+    informers.start(Kind::POD, InformerKind::Pods, pod::FIELDS, move |object| cache.pod(object), handlers);
+    let handlers = Handlers::into(|state, _| state.budgets());
+    informers.start(BUDGET, InformerKind::Budgets, preempt::FIELDS, Budget::of, handlers);
+    let handlers = Handlers::into(|state, now| &mut state.volumes(now).claims);
+    informers.start(CLAIM, InformerKind::Claims, volumes::CLAIM_FIELDS, Claim::of, handlers);
+    let handlers = Handlers::into(|state, now| &mut state.volumes(now).volumes);
+    informers.start(VOLUME, InformerKind::Volumes, volumes::VOLUME_FIELDS, Volume::of, handlers);
+    let handlers = Handlers::into(|state, now| &mut state.volumes(now).classes);
+    informers.start(CLASS, InformerKind::Classes, volumes::CLASS_FIELDS, Class::of, handlers);
+    informers.start_selector_source(Kind::SERVICE, InformerKind::Services, SelectorSource::of_labels);
+    informers.start_selector_source(CONTROLLER, InformerKind::Controllers, SelectorSource::of_labels);
+    informers.start_selector_source(REPLICA_SET, InformerKind::ReplicaSets, SelectorSource::of_selector);
+    informers.start_selector_source(STATEFUL_SET, InformerKind::StatefulSets, SelectorSource::of_selector);
+    tasks
+}
+
+struct Informers<'a> {
+    client: &'a Client,
+    state: &'a Arc<SharedState>,
+    tasks: &'a mut JoinSet<()>,
+    problems: ProblemReporter,
+}
+
+impl Informers<'_> {
+    fn start<O: Default + DeserializeOwned, T: Send + 'static>(
+        &mut self,
+        kind: Kind,
+        informer: InformerKind,
+        fields: &'static [&'static str],
+        parse: impl Fn(O) -> T + Send + Sync + 'static,
+        handlers: Handlers<T>,
+    ) {
+        let parse = move |object: &Json| parse(objects::read(object));
+        let handler =
+            ResourceHandler { state: self.state.clone(), informer, fields, parse: Box::new(parse), handlers };
+        self.tasks.spawn(run_reflector(self.client.clone(), Arc::new(kind), handler, self.problems.clone()));
+    }
+
+    /// Starts the informer of a resource whose selector matches pods, used for default topology spreading.
+    fn start_selector_source<S: Default + DeserializeOwned + 'static>(
+        &mut self,
+        kind: Kind,
+        informer: InformerKind,
+        parse: fn(PodSelecting<S>) -> SelectorSource,
+    ) {
+        let handlers = Handlers::of(
+            move |state, all, _| state.selector_sources().replace(informer, all),
+            move |state, one, _| state.selector_sources().put(informer, one),
+            move |state, one, _| state.selector_sources().remove(informer, &one),
+        );
+        self.start(kind, informer, selector_sources::FIELDS, parse, handlers);
+    }
+}
+
+const NAMESPACE_FIELDS: &[&str] = &["metadata.name", "metadata.labels", "metadata.resourceVersion"];
+
+fn namespace(object: PartialObject) -> (String, Labels) {
+    (object.metadata.name.into(), object.metadata.labels)
+}

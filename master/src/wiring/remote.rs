@@ -1,0 +1,63 @@
+//! Runs controllers or the scheduler against a remote master.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::signals::Signals;
+use crate::controllers::{self, Client, ControllerContext, Remote};
+use crate::kubeconfig::Kubeconfig;
+use crate::options::{Controllers, NodeLifecycle};
+use crate::scheduler;
+
+/// Runs the controllers against a remote master until a signal arrives.
+///
+/// # Errors
+/// If the kubeconfig cannot be read or used.
+pub async fn run_controllers(
+    kubeconfig: &Path,
+    which: Controllers,
+    lifecycle: NodeLifecycle,
+) -> anyhow::Result<()> {
+    let stopped = Signals::listen()?.stop();
+    let (client, config) = connect(kubeconfig)?;
+    let context = ControllerContext {
+        root_ca: config.authority,
+        authority: None,
+        allocates_pod_cidrs: false,
+        lifecycle,
+    };
+    let lease = controllers::leader_elector(&client, &identity(), &which, &context);
+    lease.run(|| controllers::run(client.clone(), which.clone(), context.clone()), stopped).await;
+    Ok(())
+}
+
+/// Runs the scheduler against a remote master until a signal arrives.
+///
+/// # Errors
+/// If the kubeconfig or the configuration cannot be read or used.
+pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::Result<()> {
+    let stopped = Signals::listen()?.stop();
+    let config = scheduler::Config::load(config)?;
+    let (client, _) = connect(kubeconfig)?;
+    scheduler::run(client, &identity(), config, stopped).await;
+    Ok(())
+}
+
+/// Lease holder identity of this process, in the stock format.
+fn identity() -> String {
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host_name}_{}", uuid::Uuid::new_v4())
+}
+
+/// A client for the master of a kubeconfig.
+fn connect(kubeconfig: &Path) -> anyhow::Result<(Client, Kubeconfig)> {
+    let shown = kubeconfig.display();
+    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
+    let config = Kubeconfig::read(&text)
+        .with_context(|| format!("{shown} is not a kubeconfig from `master kubeconfig`: it needs a server, its CA, a client certificate and its key"))?;
+    let client = controllers::connect(&Remote::from(&config))
+        .map_err(anyhow::Error::from_boxed)
+        .with_context(|| format!("cannot use {shown}"))?;
+    Ok((client, config))
+}

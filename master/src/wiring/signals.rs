@@ -1,0 +1,40 @@
+//! SIGTERM and SIGINT, which stop the process.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// The signals that stop the process. They are caught from the creation of this value on.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Starts to catch the signals.
+    ///
+    /// # Errors
+    /// If the signal handlers cannot be installed.
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+        })
+    }
+
+    /// Waits for a signal.
+    pub(super) async fn received(&mut self) {
+        tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
+        tracing::info!("stopping");
+    }
+
+    /// Becomes true when a signal arrives. The task ends with the process.
+    pub(super) fn stop(mut self) -> watch::Receiver<bool> {
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(async move {
+            self.received().await;
+            stop.send_replace(true);
+        });
+        stopped
+    }
+}

@@ -1,0 +1,107 @@
+//! A machine waits for the approval of an administrator, and meanwhile runs its own static pods.
+
+use serde_json::Value;
+use tests::DEADLINE;
+use tests::manifest::sleeper;
+use tests::wait_until;
+
+use crate::kubelet_joining::machine::{
+    CLIENT, SERVING, admin, file, is_in, line, master, pem, requests, says, started,
+};
+use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
+
+#[tokio::test]
+async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_while_own_pods_run() {
+    let master = master(&[]).await;
+    let mut node = started("queue", &["--bootstrap", &line(&master).await]).await;
+    node.write("own.yaml", &sleeper("own"));
+    let said = says(&node, "kubectl certificate approve").await;
+    node.wait_ready("own").await;
+    // A kubelet that is killed while it waits finds its pending request by its key, and sends no other one.
+    node.kill();
+    node.launch();
+    node.wait_ready("own").await;
+    let look = async || {
+        let told = node.get("events").await?;
+        let is_told = |event: &&Value| {
+            event["message"].as_str().is_some_and(|text| text.contains("certificate approve"))
+        };
+        let told: Vec<&Value> = told.iter().filter(is_told).collect();
+        if told.is_empty() { Err("no event says what it waits for".to_owned()) } else { Ok(()) }
+    };
+    node.wait_for("an event that says what it waits for", look).await;
+    let waiting = requests(&master, CLIENT).await;
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    let name = waiting[0]["metadata"]["name"].as_str().unwrap();
+    assert!(said.contains(name) && said.contains(&node.node), "{said}");
+    admin(&master, &["certificate", "approve", name]).await;
+    is_in(&node, &master, "kubelet:").await;
+    // One approval is enough: the serving certificate follows without another one.
+    let serving = file(&node, &pem(&node, "kubelet-server-current.pem")).await;
+    assert!(serving.contains("BEGIN CERTIFICATE") && serving.contains("PRIVATE KEY"));
+    assert_eq!(requests(&master, SERVING).await.len(), 1);
+    // A restart sends no request: the certificates are still valid.
+    let before = file(&node, &pem(&node, "kubelet-client-current.pem")).await;
+    node.stop().await;
+    node.start().await;
+    says(&node, "the serving certificate of this node is valid until").await;
+    assert_eq!(file(&node, &pem(&node, "kubelet-client-current.pem")).await, before);
+    assert_eq!(requests(&master, CLIENT).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_denied_is_told_with_the_way_out_and_asked_again_once_it_is_gone() {
+    let master = master(&[]).await;
+    let node = started("deny", &["--bootstrap", &line(&master).await]).await;
+    says(&node, "kubectl certificate approve").await;
+    let name = requests(&master, CLIENT).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    admin(&master, &["certificate", "deny", &name]).await;
+    let said = says(&node, "was denied").await;
+    assert!(said.contains(&format!("kubectl delete csr {name}")), "{said}");
+    let uid = requests(&master, CLIENT).await[0]["metadata"]["uid"].clone();
+    admin(&master, &["delete", "csr", &name]).await;
+    let again = async || {
+        let all = requests(&master, CLIENT).await;
+        let other = all.iter().find(|request| request["metadata"]["uid"] != uid);
+        other.map(|other| other["metadata"]["name"].clone()).ok_or_else(|| format!("{all:?}"))
+    };
+    assert_eq!(wait_until(DEADLINE, again).await.unwrap(), name.as_str());
+    admin(&master, &["certificate", "approve", &name]).await;
+    is_in(&node, &master, "kubelet:").await;
+}
+
+#[tokio::test]
+async fn a_master_that_is_away_is_waited_for_before_and_after_the_request() {
+    let mut master = master(&[]).await;
+    let line = line(&master).await;
+    master.kill();
+    let node = started("away", &["--bootstrap", &line]).await;
+    says(&node, "does not answer").await;
+    master.start().await;
+    says(&node, "kubectl certificate approve").await;
+    master.kill();
+    master.start().await;
+    let waiting = requests(&master, CLIENT).await;
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    admin(&master, &["certificate", "approve", waiting[0]["metadata"]["name"].as_str().unwrap()]).await;
+    is_in(&node, &master, "kubelet:").await;
+}
+
+#[tokio::test]
+async fn a_server_that_has_enough_requests_is_left_alone_for_as_long_as_it_says() {
+    let rules = Rules { is_full: true, ..Rules::default() };
+    let stage = Stage::new(&Authorities::new(), rules).await;
+    let mut node = started("full", &["--bootstrap", &stage.line()]).await;
+    let said = says(&node, "answered 429").await;
+    assert!(
+        said.contains("10 requests of the node are undecided") && said.contains("kubectl get csr"),
+        "{said}"
+    );
+    let asked = || stage.seen().iter().filter(|seen| seen.what.starts_with("POST")).count();
+    let told = asked();
+    // It runs its own static pods anyway, and retries only after the ten minutes that the server demands.
+    node.write("own.yaml", &sleeper("own"));
+    node.wait_ready("own").await;
+    assert_eq!((told, asked()), (1, 1));
+    node.kill();
+}

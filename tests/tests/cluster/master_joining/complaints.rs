@@ -1,0 +1,159 @@
+//! Known complaints of users about node joining in other clusters, and the behaviour here. The table with the original
+//! reports is in `docs/joining.md`.
+
+use jiff::{SignedDuration, Timestamp};
+use master::pki::Pki;
+use serde_json::{Value, json};
+use tests::{Master, trusting};
+
+use crate::master_joining::machine::{CLIENT, Machine, REQUESTS, SERVING, Shows, admin, make, token};
+
+fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn complaint_an_expired_token_hangs_it_is_told_at_once_with_the_command_that_helps() {
+    let master = Master::running().await;
+    let machine = Machine::new();
+    let expiration = Timestamp::now() - SignedDuration::from_mins(1);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
+        "stringData": {
+            "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+            "expiration": expiration.to_string(),
+        },
+    });
+    make(&master, "/api/v1/namespaces/kube-system/secrets", &secret).await;
+    let request = machine.request("kubelet:n1", "");
+    let shows = Shows::Token("abcdef.0123456789abcdef");
+    let (code, told) = machine.asks(&master, &shows, ("a", CLIENT), &request).await;
+    let message = told["message"].as_str().unwrap();
+    assert!(code == 401 && message.contains("has expired"), "{told}");
+    let command = message.split('`').nth(1).unwrap();
+    let arguments = command.strip_prefix("kubectl ").unwrap().replace('\'', "");
+    admin(&master, &arguments).await;
+    assert_eq!(machine.asks(&master, &shows, ("a", CLIENT), &request).await.0, 201, "{command}");
+    // An unknown token ID and a wrong secret give the same error.
+    for unknown in ["abcdef.ffffffffffffffff", "ffffff.0123456789abcdef"] {
+        let (code, told) = machine.asks(&master, &Shows::Token(unknown), ("b", CLIENT), &request).await;
+        let message = told["message"].as_str().unwrap();
+        assert!(
+            code == 401 && message.contains("no bootstrap token") && !message.contains("expired on"),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn complaint_clocks_differ_and_nothing_says_so_the_document_tells_the_masters_time() {
+    let master = Master::running().await;
+    let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
+    let (_, text) = master.ask(&nobody, "/bootstrap/v1/cluster-info").await.unwrap();
+    let told: Value = serde_json::from_str(&text).unwrap();
+    let time: Timestamp = told["serverTime"].as_str().unwrap().parse().unwrap();
+    assert!(time.duration_since(Timestamp::now()).abs() < SignedDuration::from_mins(1), "{told}");
+}
+
+#[tokio::test]
+async fn complaint_serving_requests_stay_pending_one_approval_covers_both_certificates() {
+    let master = Master::running().await;
+    let machine = Machine::new();
+    let request = machine.request("kubelet:n1", "");
+    machine.asks(&master, &Shows::Nothing, ("client", CLIENT), &request).await;
+    admin(&master, "certificate approve client").await;
+    let certificate = machine.is_signed(&master, &Shows::Nothing, "client").await;
+    let shows = Shows::Certificate(&certificate);
+    let serving = machine.request("kubelet:n1", "DNS:n1,IP:127.0.0.1");
+    let (code, made) = machine.asks(&master, &shows, ("serving", SERVING), &serving).await;
+    assert_eq!(code, 201, "{made}");
+    machine.is_signed(&master, &shows, "serving").await;
+    // A certificate for another node's name or address is not issued.
+    let foreign = machine.request("kubelet:n2", "DNS:n2");
+    let (code, told) = machine.asks(&master, &shows, ("foreign", SERVING), &foreign).await;
+    assert!(code == 403 && told["message"].as_str().unwrap().contains("CN=system:node:n1"), "{told}");
+}
+
+#[tokio::test]
+async fn complaint_a_reinstalled_node_is_rejected_for_ever_a_deleted_or_an_approved_one_joins_again() {
+    let mut master =
+        Master::new().with_flags(["--csr-approval-policy=token", "--node-admission=certificate"]);
+    master.start().await;
+    let token = token(&master, "abcdef", "").await;
+    let bearer = Shows::Token(&token);
+    let (first, second, third) = (Machine::new(), Machine::new(), Machine::new());
+    let joins = async |machine: &Machine, name: &str| {
+        let request = machine.request("kubelet:n1", "");
+        let (code, made) = machine.asks(&master, &bearer, (name, CLIENT), &request).await;
+        assert_eq!(code, 201, "{made}");
+    };
+    joins(&first, "first").await;
+    let old = first.is_signed(&master, &bearer, "first").await;
+    // A rebuilt machine has a new key. After its Node was deleted, it joins like a new machine.
+    admin(&master, "delete node n1").await;
+    joins(&second, "second").await;
+    let anew = second.is_signed(&master, &bearer, "second").await;
+    // While its Node exists, an administrator confirms that it is the same machine.
+    joins(&third, "third").await;
+    admin(&master, "certificate approve third").await;
+    let approved = third.is_signed(&master, &bearer, "third").await;
+    for (machine, certificate, expected) in
+        [(&first, &old, 403), (&second, &anew, 403), (&third, &approved, 200)]
+    {
+        let shows = Shows::Certificate(certificate);
+        let (code, told) = machine.sends(&master, &shows, "/api/v1/nodes/n1", None).await;
+        assert_eq!(code, expected, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn complaint_a_node_that_was_off_for_a_year_is_lost_it_asks_again_and_is_approved() {
+    let master = Master::running().await;
+    let machine = Machine::new();
+    make(&master, "/api/v1/nodes", &node("n1")).await;
+    // An expired certificate: the master rejects it.
+    let pki = Pki::read(&master.data_dir().join("pki"), Timestamp::now()).unwrap();
+    let long_ago = Timestamp::now() - SignedDuration::from_hours(24 * 366);
+    let ended = pki.client("kubelet:n1", &["system:nodes".to_owned()], long_ago).unwrap();
+    let authority = &master.admin().unwrap().authority;
+    let client = trusting(authority, Some((&ended.certificates, &ended.key))).unwrap();
+    let refused = master.ask(&client, "/api/v1/nodes/n1").await;
+    assert!(refused.as_ref().is_err_and(|why| why.to_lowercase().contains("expired")), "{refused:?}");
+    let request = machine.request("kubelet:n1", "");
+    machine.asks(&master, &Shows::Nothing, ("again", CLIENT), &request).await;
+    assert!(admin(&master, "get csr again").await.contains("Pending"));
+    admin(&master, "certificate approve again").await;
+    let certificate = machine.is_signed(&master, &Shows::Nothing, "again").await;
+    let (code, _) = machine.sends(&master, &Shows::Certificate(&certificate), "/api/v1/nodes/n1", None).await;
+    assert_eq!(code, 200);
+}
+
+#[tokio::test]
+async fn complaint_any_token_claims_any_node_name_one_that_is_bound_claims_its_own() {
+    let mut master = Master::new().with_flags(["--csr-approval-policy=token"]);
+    master.start().await;
+    let machine = Machine::new();
+    make(&master, "/api/v1/nodes", &node("taken")).await;
+    let bound = token(&master, "bbbbbb", "system:bootstrappers:node:n1").await;
+    let free = token(&master, "aaaaaa", "").await;
+    for (name, token, node, expected) in
+        [("own", &bound, "n1", "Approved"), ("other", &bound, "n2", "Denied"), ("taken", &free, "taken", "")]
+    {
+        let request = machine.request(&format!("kubelet:{node}"), "");
+        machine.asks(&master, &Shows::Token(token), (name, CLIENT), &request).await;
+        if expected.is_empty() {
+            // The request waits for an administrator; the master logs this.
+            let waits = async || {
+                let log = master.log();
+                if log.contains("node taken exists already") { Ok(()) } else { Err(log) }
+            };
+            tests::wait_until(tests::DEADLINE, waits).await.unwrap();
+            let (_, seen) =
+                machine.sends(&master, &Shows::Token(token), &format!("{REQUESTS}/taken"), None).await;
+            assert_eq!(seen["status"], json!({}), "{seen}");
+        } else {
+            machine.is_told(&master, name, expected).await;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Tests each approval policy on a separate master, and a machine that sends too many requests.
+
+use tests::Master;
+
+use crate::master_joining::machine::{CLIENT, Machine, Shows, token};
+
+async fn master(flags: &[&str]) -> Master {
+    let mut master = Master::new().with_flags(flags.iter().copied());
+    master.start().await;
+    master
+}
+
+#[tokio::test]
+async fn strangers_are_taken_as_the_policy_says() {
+    let machine = Machine::new();
+    let policy = |name: &'static str| format!("--csr-approval-policy={name}");
+    for (flags, node, expected) in [
+        (vec![policy("always-reject")], "n1", "Denied"),
+        (vec![policy("insecure-always-approve")], "n1", "Approved"),
+        (vec![policy("allowlist"), "--csr-approval-allowlist=127.0.0.0/8,n*".to_owned()], "n1", "Approved"),
+        (vec![policy("allowlist"), "--csr-approval-allowlist=10.0.0.0/8".to_owned()], "n1", "Denied"),
+    ] {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let master = master(&flags).await;
+        let request = machine.request(&format!("kubelet:{node}"), "");
+        let (code, made) = machine.asks(&master, &Shows::Nothing, ("a", CLIENT), &request).await;
+        assert_eq!(code, 201, "{made}");
+        machine.is_told(&master, "a", expected).await;
+        if expected == "Approved" {
+            let certificate = machine.is_signed(&master, &Shows::Nothing, "a").await;
+            assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_brings_the_nodes_it_is_bound_to() {
+    let master = master(&["--csr-approval-policy", "token"]).await;
+    let machine = Machine::new();
+    let (free, bound) =
+        (token(&master, "aaaaaa", "").await, token(&master, "bbbbbb", "system:bootstrappers:node:n1").await);
+    for (name, shows, node, expected) in [
+        ("nobody", Shows::Nothing, "n1", "Denied"),
+        ("free", Shows::Token(&free), "n2", "Approved"),
+        ("own", Shows::Token(&bound), "n1", "Approved"),
+        ("other", Shows::Token(&bound), "n3", "Denied"),
+    ] {
+        let request = machine.request(&format!("kubelet:{node}"), "");
+        machine.asks(&master, &shows, (name, CLIENT), &request).await;
+        machine.is_told(&master, name, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_asks_and_asks_is_told_to_wait() {
+    let master = Master::running().await;
+    let machine = Machine::new();
+    let request = machine.request("kubelet:n1", "");
+    for number in 0..10 {
+        let name = format!("try-{number}");
+        let (code, made) = machine.asks(&master, &Shows::Nothing, (&name, CLIENT), &request).await;
+        assert_eq!(code, 201, "{made}");
+    }
+    let (code, refused) = machine.asks(&master, &Shows::Nothing, ("once-more", CLIENT), &request).await;
+    assert_eq!(code, 429, "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("10 requests of the node n1 are undecided"), "{message}");
+    let other = machine.request("kubelet:n2", "");
+    let (code, _) = machine.asks(&master, &Shows::Nothing, ("other", CLIENT), &other).await;
+    assert_eq!(code, 201);
+}

@@ -1,0 +1,74 @@
+//! Image pulls from a real registry, with and without a password.
+
+use std::sync::Arc;
+
+use kubelet::images::keyring::Keyring;
+use kubelet::images::{Error, Images, Policy, Pulled};
+use kubelet::metrics::Metrics;
+use kubelet::runtime::docker::{Docker, Settings};
+use tests::{Engine, PASSWORD, Registry, USER};
+
+/// The images of a node without credentials of its own.
+fn images() -> (Images, tempfile::TempDir) {
+    let root = tempfile::tempdir().unwrap();
+    let docker = Docker::connect(&Engine::endpoint(), "pull", Settings::default()).unwrap();
+    (Images::new(Arc::new(docker), 2, root.path(), Arc::new(Metrics::new("n", "v1.36.0"))), root)
+}
+
+/// The secret that `kubectl create secret docker-registry` creates.
+fn keyring(server: &str, user: &str, password: &str) -> Keyring {
+    let config = serde_json::json!({ "auths": { server: { "username": user, "password": password } } });
+    let secret = serde_json::from_value(serde_json::json!({
+        "metadata": { "name": "pull" },
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": { ".dockerconfigjson": k8s_openapi::ByteString(config.to_string().into_bytes()) },
+    }));
+    let (keyring, problems) = Keyring::of_secrets([&secret.unwrap()]);
+    assert_eq!(problems, []);
+    keyring
+}
+
+#[tokio::test]
+async fn an_image_is_pulled_from_a_registry() {
+    let registry = Registry::open().await;
+    let name = registry.push(&Engine::connect().await, "pulled", "1").await;
+    let (images, _root) = images();
+    let none = Keyring::default();
+    let refused = images.ensure(&name, Policy::Never, &none, &|_| {}).await;
+    assert_eq!(refused.unwrap_err().reason(), "ErrImageNeverPull");
+
+    let told = std::sync::Mutex::new(0);
+    let (image, pulled) =
+        images.ensure(&name, Policy::IfNotPresent, &none, &|_| *told.lock().unwrap() += 1).await.unwrap();
+    assert_eq!(pulled, Pulled::Fetched);
+    assert!(image.repo_digest.unwrap().contains("@sha256:"));
+    assert!(*told.lock().unwrap() >= 1, "it is told that a pull begins");
+    let (_, pulled) = images.ensure(&name, Policy::IfNotPresent, &none, &|_| {}).await.unwrap();
+    assert_eq!(pulled, Pulled::Present);
+    let (_, pulled) = images.ensure(&name, Policy::Always, &none, &|_| {}).await.unwrap();
+    assert_eq!(pulled, Pulled::Fetched);
+
+    let absent = name.replace("pulled:1", "absent:1");
+    let error = images.ensure(&absent, Policy::IfNotPresent, &none, &|_| {}).await.unwrap_err();
+    assert_eq!(error.reason(), "ErrImagePull");
+    assert!(matches!(&error, Error::Pull(kubelet::runtime::Error::NotFound { .. })), "{error}");
+}
+
+#[tokio::test]
+async fn a_password_is_needed_where_one_is_wanted() {
+    let registry = Registry::with_password().await;
+    let name = registry.push(&Engine::connect().await, "guarded", "1").await;
+    let server = &registry.address();
+    let (images, root) = images();
+    let ensure = async |keyring: &Keyring| images.ensure(&name, Policy::Always, keyring, &|_| {}).await;
+
+    let error = ensure(&Keyring::default()).await.unwrap_err().to_string();
+    assert!(error.contains("no basic auth credentials"), "{error}");
+    let error = ensure(&keyring(server, USER, "wrong")).await.unwrap_err().to_string();
+    assert!(error.contains("unauthorized"), "{error}");
+    assert_eq!(ensure(&keyring(server, USER, PASSWORD)).await.unwrap().1, Pulled::Fetched);
+
+    let config = serde_json::json!({ "auths": { server: { "username": USER, "password": PASSWORD } } });
+    std::fs::write(root.path().join("config.json"), config.to_string()).unwrap();
+    assert_eq!(ensure(&Keyring::default()).await.unwrap().1, Pulled::Fetched, "the node's own");
+}

@@ -1,0 +1,39 @@
+//! Cleanup of the network leftovers of killed test nodes; everything else stays.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use kubelet::network::native::bridge_of;
+use tests::host::{ip, run};
+use tests::{Host, network};
+
+/// Packet rules for that node's pods, and the name of its bridge.
+fn rules_of(node: &str) -> String {
+    let name = bridge_of(node);
+    run(&format!("nft 'add table inet {name}; add table bridge {name}'"));
+    name
+}
+
+fn tables() -> String {
+    run("nft list tables")
+}
+
+#[tokio::test]
+async fn rules_of_nodes_without_a_bridge_and_a_kubelet_go_and_all_others_stay() {
+    let host = Host::new().await;
+    host.enter();
+    let ended = rules_of("test-1-ended");
+    network::remove("test-1-ended");
+    assert_eq!(tables(), "", "{ended}");
+
+    let (killed, stopped, runs) = (rules_of("test-1-killed"), rules_of("stopped"), rules_of("runs"));
+    run("nft add table inet theirs");
+    ip(&format!("link add {stopped} type bridge"));
+    let _kubelet = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&runs).unwrap()).unwrap();
+    network::sweep(|_| false);
+    let left = tables();
+    assert!(!left.contains(&killed), "{left}");
+    for name in [&stopped, &runs, "theirs"] {
+        assert!(left.contains(name), "{name}: {left}");
+    }
+}

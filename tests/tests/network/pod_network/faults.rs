@@ -1,0 +1,248 @@
+//! The kubelet repairs parts of the network that another program removes.
+
+use std::fs;
+
+use bollard::query_parameters::RestartContainerOptionsBuilder;
+use tests::manifest::{FOREVER, container, pod, sleeper};
+use tests::network::{bridge, cables, records, routes};
+use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::pod_network::machine::{change, gateway, node};
+
+/// Waits until the node reaches a pod: its address answers.
+async fn is_reached(world: &World, ip: &str) {
+    world
+        .wait_for("the pod to answer", async || {
+            // No process listens on this port: the pod's kernel itself refuses the connection.
+            match TcpStream::connect((ip, 9)).await {
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+}
+
+/// Waits for an event of the node, which the kubelet also logs.
+async fn node_event(world: &World, text: &str) {
+    world
+        .wait_for("the node's event", async || {
+            let events = world.get("events").await?;
+            let told =
+                |event: &serde_json::Value| event["message"].as_str().is_some_and(|said| said.contains(text));
+            if events.iter().any(told) { Ok(()) } else { Err(format!("none says {text}")) }
+        })
+        .await;
+    let log = fs::read_to_string(world.log_path()).unwrap();
+    assert!(log.contains(text), "{text}: {log}");
+}
+
+#[tokio::test]
+async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
+    let world = node("mend").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.write("b.yaml", &sleeper("b"));
+    let (a, b) = (world.wait_ready("a").await, world.wait_ready("b").await);
+    for pod in [&a, &b] {
+        is_reached(&world, pod.ip()).await;
+    }
+    let name = bridge(&world.node).unwrap();
+    change(&["link", "delete", &name]);
+    node_event(&world, &format!("the bridge {name} was gone")).await;
+    for pod in [&a, &b] {
+        is_reached(&world, pod.ip()).await;
+    }
+    change(&["link", "set", &name, "down"]);
+    node_event(&world, &format!("the bridge {name} was switched off")).await;
+    for pod in [&a, &b] {
+        is_reached(&world, pod.ip()).await;
+    }
+    let gateway = gateway(&world);
+    change(&["addr", "delete", &format!("{gateway}/24"), "dev", &name]);
+    node_event(&world, &format!("the bridge {name} had lost its address {gateway}/24")).await;
+    let cable = cables(&world.node).remove(0);
+    change(&["link", "set", &cable, "nomaster"]);
+    node_event(&world, &format!("{cable} was down or not on {name}: pod default/")).await;
+    let cable = cables(&world.node).remove(1);
+    change(&["link", "delete", &cable]);
+    node_event(&world, &format!("{cable} was gone")).await;
+    for pod in [&a, &b] {
+        is_reached(&world, pod.ip()).await;
+    }
+    for (name, before) in [("a", &a), ("b", &b)] {
+        let now = world.wait_ready(name).await;
+        assert_eq!((before.ip(), before.container_id("main")), (now.ip(), now.container_id("main")));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
+    let world = node("lives").await;
+    let script = format!("nc -l -p 7000 -e cat & {FOREVER}");
+    world.write("echo.yaml", &pod("echo", &format!("containers:\n- {}", container("main", &script, ""))));
+    let echo = world.wait_ready("echo").await;
+    let connect = async || TcpStream::connect((echo.ip(), 7000)).await.map_err(|error| error.to_string());
+    let mut stream = world.wait_for("the pod to listen", connect).await;
+    let mut said = [0; 5];
+    for word in [b"first", b"later"] {
+        stream.write_all(word).await.unwrap();
+        tokio::time::timeout(DEADLINE, stream.read_exact(&mut said)).await.unwrap().unwrap();
+        assert_eq!(&said, word);
+        let name = bridge(&world.node).unwrap();
+        change(&["link", "delete", &name]);
+        node_event(&world, "was gone").await;
+        let is_there = async || bridge(&world.node).map(drop).ok_or_else(|| format!("there is no {name}"));
+        world.wait_for("the bridge to be there again", is_there).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_somebody_started_anew_is_made_anew_with_its_pod() {
+    let world = node("restarted").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    let sandbox = world.container("a", "POD").await.unwrap();
+    let at_once = RestartContainerOptionsBuilder::new().t(0).build();
+    world.engine.docker().restart_container(&sandbox.id, Some(at_once)).await.unwrap();
+    let anew = |pod: &Pod| pod.is_ready() && pod.container_id("main") != before.container_id("main");
+    let after = world.wait_for_pod("a", "to be made anew", anew).await;
+    is_reached(&world, after.ip()).await;
+}
+
+#[tokio::test]
+async fn a_port_that_the_host_has_is_not_taken_from_it() {
+    let world = node("has").await;
+    let port = free_port();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
+    let ports = format!("ports: [{{containerPort: 80, hostPort: {}}}]", port.number);
+    world.write("a.yaml", &pod("a", &format!("containers:\n- {}", container("main", FOREVER, &ports))));
+    world.wait_for_event("a", &format!("a program of the host uses port {}/tcp already", port.number)).await;
+    drop(listener);
+    world.wait_ready("a").await;
+}
+
+#[tokio::test]
+async fn pods_keep_the_network_they_were_made_with() {
+    let mut world = node("keeps").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    world.stop().await;
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
+    world.write("b.yaml", &sleeper("b"));
+    let other = world.wait_ready("b").await;
+    let after = world.wait_ready("a").await;
+    assert_eq!((before.ip(), before.container_id("main")), (after.ip(), after.container_id("main")));
+    assert_eq!(cables(&world.node).len(), 1, "the engine gave {} its address", other.ip());
+    is_reached(&world, after.ip()).await;
+    world.remove("a.yaml");
+    world.wait_gone("a").await;
+    world.remove("b.yaml");
+    world.wait_gone("b").await;
+    world.stop().await;
+    assert_eq!(bridge(&world.node), None);
+}
+
+#[tokio::test]
+async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_their_network() {
+    let mut world = node("leaves").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    world.remove("a.yaml");
+    world.wait_gone("a").await;
+    let given_back = async || match records(&world.root_dir()) {
+        0 => Ok(()),
+        left => Err(format!("{left} are left")),
+    };
+    world.wait_for("its addresses to be given back", given_back).await;
+    world.kill();
+    assert!(bridge(&world.node).is_some());
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
+    assert_eq!((bridge(&world.node), routes(&world.node)), (None, vec![]));
+}
+
+#[tokio::test]
+async fn what_earlier_pods_had_goes_with_the_last_of_them_when_the_engine_gives_pods_their_network() {
+    let mut world = node("last").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    world.kill();
+    world.remove("a.yaml");
+    world.engine.remove_all(&world.node).await;
+    assert_eq!(records(&world.root_dir()), 1);
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
+    let gone = async || bridge(&world.node).map_or(Ok(()), |name| Err(format!("there is {name}")));
+    world.wait_for("the bridge to go", gone).await;
+    // The rest of the node continues to work.
+    world.write("b.yaml", &sleeper("b"));
+    world.wait_ready("b").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_pods_are_behind_stays_though_nobody_has_written_them_down() {
+    let mut world = node("unwritten").await;
+    let stubborn = container("main", "trap '' TERM; echo up; sleep 1000000 & while true; do wait; done", "");
+    let manifest = pod("a", &format!("containers:\n- {stubborn}"));
+    world.write("a.yaml", &manifest.replace("GracePeriodSeconds: 2", "GracePeriodSeconds: 300"));
+    world.wait_for_log("a", "main", "up").await;
+    world.kill();
+    // The termination messages of a pod are a separate mount.
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for point in points.filter(|point| std::path::Path::new(point).starts_with(world.root_dir())) {
+        assert!(std::process::Command::new("umount").args(["-l", point]).status().unwrap().success());
+    }
+    for room in ["network", "pods"] {
+        fs::remove_dir_all(world.root_dir().join(room)).unwrap();
+    }
+    world.remove("a.yaml");
+    world.start().await;
+    // The pod is shown as terminating until it has stopped.
+    let shown = async || {
+        let shown = world.kubelet(&["get", "pods"]).await.stdout;
+        let line = shown.lines().find(|line| line.starts_with(&world.pod_name("a"))).unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.get(1..3) == Some(&["1/1", "Terminating"]) { Ok(()) } else { Err(shown) }
+    };
+    world.wait_for("the pod to be shown as it is", shown).await;
+    assert_eq!(world.pod("a").await.unwrap().phase(), "Running");
+    world.stop().await;
+    assert!(bridge(&world.node).is_some() && cables(&world.node).len() == 1);
+    assert!(world.log_tail().contains("so it is kept"), "{}", world.log_tail());
+    let main = world.container("a", "main").await.unwrap();
+    world.engine.docker().kill_container(&main.id, None).await.unwrap();
+    world.start().await;
+    world.wait_gone("a").await;
+    world.stop().await;
+    assert_eq!(bridge(&world.node), None);
+}
+
+#[tokio::test]
+async fn where_the_kubelet_cannot_the_engine_gives_pods_their_network() {
+    // The engine has its own network namespace, as a rootless engine does.
+    let engine = PrivateEngine::running(false).await;
+    let mut world = World::on(engine.engine(), "elsewhere").with_flags(["--pod-network", "native"]);
+    world.launch();
+    let why = "the engine is in another network namespace than the kubelet";
+    let ends = async || {
+        let log = world.log_tail();
+        if log.contains(why) && log.contains("--pod-network docker") { Ok(()) } else { Err(log) }
+    };
+    world.wait_for("the kubelet to say why it ends", ends).await;
+    world.kill();
+    world.set_flags::<&str>([]);
+    world.start().await;
+    node_event(
+        &world,
+        &format!("the engine provides the pod network, because the native one is not available: {why}"),
+    )
+    .await;
+    world.write("a.yaml", &sleeper("a"));
+    let ip = world.wait_ready("a").await.ip().to_owned();
+    assert!(ip.starts_with("172.31.250."), "{ip} is not of the engine's bridge");
+    assert_eq!(bridge(&world.node), None);
+}

@@ -1,0 +1,109 @@
+//! Pods use their own source addresses within the cluster, and the node's address outside of it.
+
+use std::net::UdpSocket;
+
+use kubelet::network::nft::{Error, Node, Rules, Watch};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use tests::DEADLINE;
+
+use super::stage::{At, BRIDGE, Stage, WHO, bracketed, ensure, far_pod, node, run};
+
+#[tokio::test]
+async fn only_what_leaves_the_cluster_is_masqueraded() {
+    let stage = Stage::new().await;
+    let to = |address: &str| format!("{}:{WHO}", bracketed(address));
+    stage.assert_heard(At::PodA, &to("192.0.2.2"), At::Outside, "10.88.1.2");
+    ensure(&node(), &[]);
+    for version in [4, 6] {
+        let pod = At::PodA.address(version);
+        stage.assert_heard(
+            At::PodA,
+            &to(At::Outside.address(version)),
+            At::Outside,
+            At::Node.address(version),
+        );
+        stage.assert_heard(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
+        stage.assert_heard(At::PodA, &to(far_pod(version)), At::Outside, pod);
+        // Requests from outside keep their source address as well.
+        stage.assert_heard(At::Outside, &to(pod), At::PodA, At::Outside.address(version));
+    }
+
+    // Without a known cluster CIDR only traffic to the node's own pod CIDRs is exempt from masquerading.
+    let alone = Node { cluster: vec![], ..node() };
+    assert!(ensure(&alone, &[]).cluster);
+    for version in [4, 6] {
+        let pod = At::PodA.address(version);
+        stage.assert_heard(At::PodA, &to(far_pod(version)), At::Outside, At::Node.address(version));
+        stage.assert_heard(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
+    }
+    assert!(ensure(&alone, &[]).is_nothing());
+}
+
+#[tokio::test]
+async fn a_pod_that_spoke_to_another_before_its_node_was_known_is_seen_as_itself_from_then_on() {
+    let stage = Stage::new().await;
+    let alone = Node { cluster: vec![], ..node() };
+    for version in [4, 6] {
+        ensure(&alone, &[]);
+        let (pod, own) = (At::PodA.address(version), At::Node.address(version));
+        let far = UdpPair::new(&stage, far_pod(version));
+        let beyond = UdpPair::new(&stage, At::Outside.address(version));
+        assert_eq!([far.heard_as(), beyond.heard_as()], [own, own]);
+        assert!(ensure(&node(), &[]).cluster);
+        assert_eq!([far.heard_as(), beyond.heard_as()], [pod, own]);
+    }
+}
+
+/// A pod that sends from the same UDP port each time, and the external server.
+struct UdpPair {
+    client: UdpSocket,
+    server: UdpSocket,
+}
+
+impl UdpPair {
+    fn new(stage: &Stage, at: &str) -> Self {
+        let server = stage.at(At::Outside, || UdpSocket::bind((at, 0)).unwrap());
+        server.set_read_timeout(Some(DEADLINE)).unwrap();
+        let client = stage.at(At::PodA, || {
+            UdpSocket::bind((At::PodA.address(if at.contains(':') { 6 } else { 4 }), 0)).unwrap()
+        });
+        Self { client, server }
+    }
+
+    /// The client address that the server sees.
+    fn heard_as(&self) -> String {
+        self.client.send_to(b"?", self.server.local_addr().unwrap()).unwrap();
+        let (_, peer) = self.server.recv_from(&mut [0; 10]).unwrap();
+        peer.ip().to_string()
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_node_that_goes() {
+    let _stage = Stage::new().await;
+    run("iptables -P FORWARD DROP");
+    run("nft add table inet other");
+    let before = run("nft list ruleset");
+    ensure(&node(), &[]);
+    let mut rules = Rules::open().unwrap();
+    assert_ne!(run("nft list ruleset"), before);
+    rules.remove(BRIDGE).unwrap();
+    assert_eq!(run("nft list ruleset"), before);
+    rules.remove(BRIDGE).unwrap();
+    assert_eq!(run("nft list ruleset"), before);
+}
+
+#[tokio::test]
+async fn a_process_that_may_not_is_told_what_it_needs() {
+    let _stage = Stage::new().await;
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::NET_ADMIN);
+    set_capabilities(None, sets).unwrap();
+    let errors = [Rules::open().err().unwrap(), Watch::new().err().unwrap()];
+    sets.effective.insert(CapabilitySet::NET_ADMIN);
+    set_capabilities(None, sets).unwrap();
+    for error in errors {
+        assert!(matches!(error, Error::Denied { .. }), "{error}");
+        assert!(error.to_string().contains("needs CAP_NET_ADMIN"), "{error}");
+    }
+}

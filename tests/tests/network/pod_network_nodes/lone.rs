@@ -1,0 +1,38 @@
+//! The pod network of a single machine, whether the kubelet or the engine provides it.
+
+use tests::Bed;
+
+use crate::pod_network_nodes::asking::{Asker, HOST_PORT, NODE_PORT, answer, answering};
+use crate::pod_network_nodes::cluster::{WEB, at, web};
+
+async fn reached_and_reaching(network: &str) {
+    let (bed, [mut a, b]) = Bed::with([1, 1]).await;
+    a.node.set_flags(["--pod-network", network]);
+    a.node.start().await;
+    a.node.write("web.yaml", &answering(WEB));
+    a.node.write("other.yaml", &answering("other").replace(&HOST_PORT.to_string(), "8081"));
+    let (pod, other) = (web(&a).await, a.node.wait_ready("other").await);
+    answer("desk");
+    b.at(|| answer("b"));
+    let host_port = format!("{}:{HOST_PORT}", a.address);
+    let heard_as = |address: &str| format!("{} hears {address}", pod.name());
+    Asker::Machine(&b).hears(&host_port, &heard_as(&b.address)).await;
+    Asker::Desk.hears(&host_port, &heard_as(&bed.address())).await;
+    Asker::Pod(&a, WEB).reaches(&host_port, pod.name()).await;
+    Asker::Pod(&a, "other").reaches(&host_port, pod.name()).await;
+    Asker::Pod(&a, "other").hears(&at(&pod), &heard_as(other.ip())).await;
+    for (name, address) in [("desk", bed.address()), ("b", b.address.clone())] {
+        let there = format!("{address}:{NODE_PORT}");
+        Asker::Pod(&a, WEB).hears(&there, &format!("{name} hears {}", a.address)).await;
+    }
+}
+
+#[tokio::test]
+async fn pods_in_the_kubelets_network_are_reached_from_other_machines_and_reach_them() {
+    reached_and_reaching("native").await;
+}
+
+#[tokio::test]
+async fn pods_in_the_engines_network_are_reached_from_other_machines_and_reach_them() {
+    reached_and_reaching("docker").await;
+}
