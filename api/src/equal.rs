@@ -1,4 +1,4 @@
-//! Compares JSON objects. Fast if both have their fields in the same order, as a changed copy of an object does.
+//! Compares JSON objects. The comparison is fastest if both objects have their fields in the same order.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Field errors: a path, the error there, and its remedy.
+//! Field errors: the path of a field, its error, and the remedy.
 
 use crate::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub enum Target {
     Value,
     /// The field name or map key.
     Name,
-    /// A value that would be valid in quotes. The remedy shows it as written.
+    /// A value that would be valid in quotes. The remedy shows the value as it is written.
     Unquoted,
 }
 
@@ -30,7 +30,7 @@ pub enum ErrorType {
     DnsLabel,
     /// The value must be a DNS subdomain.
     DnsSubdomain,
-    /// The value is none of these.
+    /// The value is not one of these allowed values.
     NoneOf(Vec<String>),
 }
 
@@ -122,7 +122,7 @@ impl FieldErrors {
         self.found == 0
     }
 
-    /// True if further errors are only counted, so that callers need not format them.
+    /// True if the limit is reached. Further errors are only counted, so callers need not format them.
     pub fn is_full(&self) -> bool {
         self.kept.len() >= MAX_ERRORS
     }

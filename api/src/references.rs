@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccountToken
 /// Default lifetime of a token in seconds, as in the API.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// Shared objects by `(namespace, name)`; cheap to clone.
+/// The shared objects that Pods refer to. Clones are cheap.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct References {
     /// ConfigMaps by namespace and name.

@@ -19,7 +19,7 @@ pub trait Node: Send + Sync {
     fn field(&self, name: &str) -> Option<Field<'_>>;
 }
 
-/// A type, or an unknown type; as cheap to copy as a reference.
+/// A type that may be unknown. It is as cheap to copy as a reference.
 #[derive(Clone, Copy)]
 pub struct Shape<'a>(Option<&'a dyn Node>);
 
@@ -54,11 +54,11 @@ pub enum Form<'a> {
 /// How server-side apply identifies the elements of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum List<'a> {
-    /// Not at all: one owner for the whole list.
+    /// Elements are not identified: the whole list has one owner.
     Atomic,
-    /// By their value: each value has its own owners.
+    /// By value: each value has its own owners.
     Set,
-    /// By these keys, `x-kubernetes-list-map-keys`.
+    /// By these keys of each element (`x-kubernetes-list-map-keys`).
     Map(&'a [String]),
 }
 
@@ -73,8 +73,8 @@ pub struct Field<'a> {
     pub default: Option<&'a Value>,
 }
 
-/// The strategic merge patch strategy of a field, `x-kubernetes-patch-strategy`. `retainKeys` is missing because only
-/// clients need it; the server applies `$retainKeys` in any patch.
+/// The strategic merge patch strategy of a field (`x-kubernetes-patch-strategy`). `retainKeys` is not a strategy
+/// here: the server applies the directive `$retainKeys` in any patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch<'a> {
     /// Objects are merged, other values are replaced.

@@ -32,7 +32,7 @@ fn is_date_time(text: &str) -> bool {
     has_both && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-/// A duration as in Go (`1h30m`, `1.5s`), or a number with a unit (`3 days`).
+/// True for a Go duration (`1h30m`, `1.5s`), or a number with a unit (`3 days`).
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 20] = [
         "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "w", "second", "seconds", "minute", "minutes",
@@ -69,7 +69,7 @@ fn is_mac(text: &str) -> bool {
     matches!(parts.len(), 6 | 8 | 20) && parts.iter().all(is_pair)
 }
 
-/// A UUID with or without hyphens. For `uuid3` to `uuid5`, the version digit must match.
+/// True for a UUID, with or without hyphens. For `uuid3` to `uuid5`, the version digit must match.
 fn is_uuid(format: &str, text: &str) -> bool {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let digits: Vec<char> = text.chars().filter(|c| *c != '-').collect();
@@ -98,7 +98,7 @@ fn is_email(text: &str) -> bool {
         .is_some_and(|(who, host)| !who.is_empty() && !who.contains(char::is_whitespace) && is_hostname(host))
 }
 
-/// A URI with a scheme, or an absolute path.
+/// True for a URI with a scheme, and for an absolute path.
 fn is_uri(text: &str) -> bool {
     let is_clean = text.bytes().all(|byte| byte.is_ascii_graphic() || !byte.is_ascii());
     let scheme = text.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();

@@ -67,8 +67,8 @@ impl Difference {
     }
 }
 
-/// Compares two values. `named` is true for a field of a struct: such a field is not owned itself, only the fields
-/// below it.
+/// Compares two values. `named` is true for a field of a struct: only the fields below it have owners, not the
+/// field itself.
 fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>, named: bool) -> Difference {
     let mut difference = Difference::default();
     // Fast path: most values are equal and need no closer look.

@@ -22,7 +22,7 @@ pub enum PathElement {
     Index(u64),
 }
 
-/// A set of fields. A member does not include the fields below it, and they do not include their parent.
+/// A set of fields. A field in the set does not imply its children, and the children do not imply their parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     nodes: BTreeMap<PathElement, Node>,
@@ -73,7 +73,7 @@ impl FieldSet {
         }
     }
 
-    /// The members of either set.
+    /// Returns the members of this set together with those of `other`.
     pub fn union(mut self, other: Self) -> Self {
         for (element, theirs) in other.nodes {
             let ours = self.nodes.entry(element).or_default();
@@ -83,7 +83,7 @@ impl FieldSet {
         self
     }
 
-    /// The members of both sets.
+    /// Returns the members that both sets have.
     pub fn intersection(&self, other: &Self) -> Self {
         self.each(|element, node| {
             let theirs = other.nodes.get(element)?;
@@ -92,7 +92,7 @@ impl FieldSet {
         })
     }
 
-    /// The members that are not in `other`. Members below a member of `other` stay.
+    /// Returns the members that are not in `other`. A member below a member of `other` stays.
     pub fn difference(mut self, other: &Self) -> Self {
         self.subtract(other);
         self
@@ -118,7 +118,7 @@ impl FieldSet {
         other.nodes.iter().all(is_here)
     }
 
-    /// The members that are neither a member of `other` nor below one.
+    /// Returns the members that are neither a member of `other` nor below one.
     pub fn outside(mut self, other: &Self) -> Self {
         self.leave(other);
         self
@@ -133,7 +133,7 @@ impl FieldSet {
         });
     }
 
-    /// The members without members below them.
+    /// Returns the members that have no other members below them.
     pub fn leaves(&self) -> Self {
         self.each(|_, node| {
             Some(Node { member: node.member && node.children.is_empty(), children: node.children.leaves() })
@@ -168,7 +168,7 @@ impl FieldSet {
         is_other
     }
 
-    /// The paths of all members, sorted.
+    /// Returns the paths of all members, sorted.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

@@ -10,7 +10,7 @@ use crate::patch::{MAX_DEPTH, fits};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The field manager that takes over ownership from client-side apply. Other managers do not.
+/// The only field manager that takes over the fields of client-side apply.
 const KUBECTL: &str = "kubectl";
 
 /// Limit for the total size of annotations, keys included, as in the API.

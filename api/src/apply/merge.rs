@@ -1,4 +1,4 @@
-//! Merges an applied object into the live one. Removals are handled in `remove`.
+//! Merges an applied object into the live one. The module `remove` handles removed fields.
 
 use std::collections::{HashMap, HashSet};
 

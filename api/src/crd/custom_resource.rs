@@ -35,7 +35,7 @@ impl Strategy for CustomResourceStrategy {
     }
 }
 
-/// Calls a function that needs a `Value` with an object.
+/// Converts the object to a `Value`, calls `act` with it, and converts it back.
 fn with<T>(object: &mut Json, act: impl FnOnce(&mut Value) -> T) -> T {
     let mut value = Value::Object(std::mem::take(object));
     let result = act(&mut value);

@@ -28,11 +28,12 @@ pub struct Names {
 pub struct UsedNames {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
-    /// The names of built-in kinds among them. A definition never holds one, even if its status says so.
+    /// The names of built-in kinds among them. A definition never gets one of these names, even if its status lists
+    /// it.
     built_in: BTreeSet<String>,
 }
 
-/// A name conflict of a definition.
+/// A name of a definition that another resource already uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub reason: &'static str,

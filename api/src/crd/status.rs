@@ -97,7 +97,7 @@ fn has(definition: &Json, condition: &str) -> bool {
     conditions.into_iter().flatten().any(|has| has["type"] == condition && has["status"] == "True")
 }
 
-/// Sets a condition. The transition time changes only with the status.
+/// Sets a condition. The transition time changes only if the status of the condition changes.
 fn set(status: &mut Value, condition: &str, is: bool, (reason, message): (&str, &str), now: Timestamp) {
     let word = if is { "True" } else { "False" };
     let mut all = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) struct Converted {
     pub object: Option<Object>,
 }
 
-/// An additional check of the caller, for objects that are valid otherwise.
+/// An additional check that the caller supplies. It runs only on objects without other errors.
 type ExtraCheck<'a> = &'a dyn Fn(&Object) -> Vec<FieldError>;
 
 pub(super) fn object(
@@ -50,8 +50,8 @@ fn v1(form: Form, mut value: Value, extra_check: ExtraCheck<'_>, errors: &mut Fi
     }
 }
 
-/// Checks an older form against its own types. Errors in the converted Pod are reported with the field names of the
-/// manifest.
+/// Checks a manifest of an older API version against the types of that version. Errors in the converted Pod are
+/// reported with the field names of the manifest.
 fn legacy(
     form: legacy::Form,
     value: Value,
@@ -74,8 +74,8 @@ fn legacy(
     }
 }
 
-/// Sets defaults and validates. Returns the object if there are no errors. `by_name` translates field paths to those of
-/// the manifest.
+/// Sets defaults and validates. Returns the object if there are no errors. `by_name` translates the field paths of
+/// errors to those of the manifest.
 fn default_and_validate(
     mut object: Object,
     extra_check: ExtraCheck<'_>,
@@ -93,8 +93,8 @@ fn default_and_validate(
     errors.is_empty().then_some(object)
 }
 
-/// True if a type error already explains a validation error: a required field that is missing beside a misspelt one, or
-/// an error inside of a value or list that could not be read completely.
+/// True if a type error already explains a validation error. Examples are a missing required field beside a
+/// misspelt one, and a value that could not be read completely.
 fn is_consequence(error: &FieldError, malformed: &[PathBuf]) -> bool {
     let steps = error.path.steps();
     malformed.iter().any(|path| {

@@ -135,5 +135,5 @@ fn quoted(text: &str, at: Position) -> Option<String> {
     plain.then(|| format!("quote it: \"{value}\""))
 }
 
-/// Limit in bytes; numbers and booleans are shorter.
+/// The longest value that the remedy shows, in bytes. Numbers and booleans are shorter.
 const MAX_QUOTED_BYTES: usize = 40;

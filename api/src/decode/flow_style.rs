@@ -27,7 +27,7 @@ pub(super) fn unclosed(text: &str, before_line: u32) -> Option<Open> {
     scan.open.into_iter().rev().find(|open| open.line < before_line)
 }
 
-/// The state of the scanner.
+/// The state of the scan for unclosed brackets.
 #[derive(Default)]
 struct Scan {
     open: Vec<Open>,

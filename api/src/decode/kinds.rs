@@ -64,7 +64,7 @@ const KNOWN: [(&str, &str, Content); 14] = [
     ("v1beta2", "BoundPods", Content::Many(BOUND_POD)),
 ];
 
-/// Workload kinds, which a node cannot run itself.
+/// Workload kinds. A node cannot run them itself, only the Pods of their templates.
 const TEMPLATES: [&str; 7] =
     ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController"];
 
@@ -112,7 +112,8 @@ pub(super) fn detect(value: &Value, path: &Path<'_>, errors: &mut FieldErrors) -
     }
 }
 
-/// `Some(None)` if the field is absent; `None` after reporting that it is not a string.
+/// The string in a field. Returns `Some(None)` if the field is absent, and `None` after it has reported a value
+/// that is not a string.
 fn text<'a>(field: Option<&'a Value>, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Option<&'a str>> {
     match field {
         None | Some(Value::Null) => Some(None),

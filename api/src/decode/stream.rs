@@ -9,8 +9,8 @@ pub(super) struct Chunk<'a> {
     pub lines_before: u32,
 }
 
-/// Splits at each `---` and `...` line. Neither can be inside of a YAML scalar at the start of a line, or inside of a
-/// JSON string. The `---` line belongs to the document that it opens.
+/// Splits at each `---` and `...` line. Such a line is never inside of a YAML scalar or a JSON string. A `---` line
+/// belongs to the document that it opens.
 pub(super) fn documents(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut start_line) = (0, 0);

@@ -145,7 +145,7 @@ fn too_deep() -> (String, &'static str) {
     (TOO_DEEP.to_owned(), CHECK_NESTING)
 }
 
-/// Templates, such as those of Helm charts, must be rendered first.
+/// The remedy for a text that contains a template, such as those of Helm charts; `otherwise` for any other text.
 fn if_template(text: &str, otherwise: &'static str) -> &'static str {
     if text.contains("{{") && text.contains("}}") {
         "this looks like a template: render it first"

@@ -52,7 +52,7 @@ pub fn template_spec(spec: &mut Map<String, Value>) {
     each(spec, "ephemeralContainers").for_each(container::any);
 }
 
-/// `serviceAccount` is the deprecated alias of `serviceAccountName`; both are set.
+/// Sets both `serviceAccountName` and `serviceAccount`, its deprecated alias.
 fn account(spec: &mut Map<String, Value>) {
     let named = |field: &str| Some(text(spec, field)).filter(|name| !name.is_empty()).map(str::to_owned);
     if let Some(name) = named("serviceAccountName").or_else(|| named("serviceAccount")) {
@@ -62,7 +62,7 @@ fn account(spec: &mut Map<String, Value>) {
     }
 }
 
-/// With `hostNetwork`, the host port equals the container port.
+/// Sets missing host ports to the container port, because they are equal with `hostNetwork`.
 fn host_ports(container: &mut Map<String, Value>) {
     let is_number = |port: &Value| port.as_i64().is_some_and(|port| port != 0);
     for port in each(container, "ports") {

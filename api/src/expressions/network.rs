@@ -99,7 +99,7 @@ impl Cidr {
     }
 }
 
-/// The text argument at an index; charges the cost of parsing it.
+/// Returns the text argument at an index, and charges the budget for parsing it.
 fn paid<'a>(of: &'a [Value], at: usize, budget: &mut Budget) -> Result<&'a str, Error> {
     let text = text(of, at)?;
     budget.charge_bytes(text.len())?;

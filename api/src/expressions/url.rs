@@ -16,7 +16,7 @@ const WORD: Returns = Returns::Is(Type::String);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Url {
     scheme: String,
-    /// Includes the port.
+    /// The host, with the port if there is one.
     host: String,
     path: String,
     query: String,

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Form;
 use crate::path::{OwnedStep, PathBuf};
 
-/// v1 paths with the paths of the manifest; `[]` is any index. The first rule that matches and leads to an existing
-/// value wins. The rest of the path is appended.
+/// Pairs of a v1 path and the path in the manifest. `[]` matches any index. The first rule whose result leads to an
+/// existing value wins. The rest of the path is appended.
 const CONTAINERS: [(&str, &str); 12] = [
     ("containers[].command", "containers[].entrypoint"),
     ("containers[].args", "containers[].command"),
@@ -52,7 +52,7 @@ pub(super) fn in_manifest(form: Form, manifest: &Value, path: &PathBuf) -> PathB
         .unwrap_or_else(|| path.clone())
 }
 
-/// A missing name is reported under its name in the manifest.
+/// Translates the path of a missing name to the field that the manifest uses for it.
 fn replace_names(steps: &[OwnedStep]) -> Option<PathBuf> {
     NAMES.iter().find_map(|(new, old)| replace(&((*new).to_owned(), (*old).to_owned()), steps))
 }

@@ -20,7 +20,7 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// Limit for the bytes that all `move` operations carry, because each one is checked for its depth.
 const MAX_MOVED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Applies a list of operations to `object`: all or none.
+/// Applies a list of operations to `object`. Either all of them take effect or none.
 ///
 /// # Errors
 /// [`PatchError::Malformed`] if the patch is invalid, [`PatchError::TooLarge`] over a limit, and

@@ -216,7 +216,7 @@ impl Decoder {
     }
 }
 
-/// The depth of a nested message, within the limit.
+/// Returns the depth of a nested message, or an error if it exceeds the limit.
 fn nested(path: &Path<'_>, depth: usize) -> Result<usize, Error> {
     if depth + 1 >= MAX_DEPTH { Err(Error::TooDeep { path: path.to_owned() }) } else { Ok(depth + 1) }
 }

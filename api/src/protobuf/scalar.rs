@@ -31,7 +31,7 @@ pub(super) fn value(of: &Kind, wire: Wire<'_>, path: &Path<'_>) -> Result<Value,
     }
 }
 
-/// The bytes of a string, bytes or message field.
+/// Returns the bytes of a string, bytes or message field.
 pub(super) fn bytes<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Error> {
     match wire {
         Wire::Bytes(bytes) => Ok(bytes),
@@ -39,12 +39,12 @@ pub(super) fn bytes<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Err
     }
 }
 
-/// A string.
+/// Decodes a string.
 pub(super) fn text<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a str, Error> {
     std::str::from_utf8(bytes(wire, path)?).map_err(|_| Error::Text { path: path.to_owned() })
 }
 
-/// The bytes of field 1 of a message.
+/// Returns the bytes of field 1 of a message.
 pub(super) fn first<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Error> {
     let mut found: &[u8] = &[];
     for_each(wire, path, |number, wire| {
@@ -56,7 +56,7 @@ pub(super) fn first<'a>(wire: Wire<'a>, path: &Path<'_>) -> Result<&'a [u8], Err
     Ok(found)
 }
 
-/// A value that is encoded as JSON.
+/// Decodes a value that is encoded as JSON.
 pub(super) fn json(raw: &[u8], path: &Path<'_>) -> Result<Value, Error> {
     serde_json::from_slice(raw).map_err(|source| Error::Json { path: path.to_owned(), source })
 }
@@ -80,7 +80,7 @@ fn double(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     Ok(Value::Number(number))
 }
 
-/// A quantity is a message with its text. No text is `0`.
+/// Decodes a quantity, which is a message with its text. A missing text is `0`.
 fn quantity(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     match text(Wire::Bytes(first(wire, path)?), path)? {
         "" => Ok("0".into()),
@@ -88,7 +88,7 @@ fn quantity(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     }
 }
 
-/// A message with a type, an integer and a string.
+/// Decodes an int-or-string: a message with a type, an integer and a string.
 fn int_or_string(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     let (mut is_text, mut whole, mut string) = (false, 0, "");
     for_each(wire, path, |field, wire| {
@@ -103,7 +103,8 @@ fn int_or_string(wire: Wire<'_>, path: &Path<'_>) -> Result<Value, Error> {
     Ok(if is_text { string.into() } else { whole.into() })
 }
 
-/// A message with seconds since 1970 and nanoseconds; an empty one is `null`. A Time has no fractional seconds.
+/// Decodes a time: a message with seconds since 1970 and nanoseconds. An empty message is `null`. A `Time` has no
+/// fractional seconds.
 fn time(wire: Wire<'_>, micros: bool, path: &Path<'_>) -> Result<Value, Error> {
     if bytes(wire, path)?.is_empty() {
         return Ok(Value::Null);

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 pub use self::parse::QuantityError;
 
-/// Billionths per unit.
+/// Billionths in one unit; amounts are stored as billionths.
 const NANOS: i128 = 1_000_000_000;
 /// Largest amount in units; larger ones are capped, as in the API.
 const MAX: i128 = i64::MAX as i128;
@@ -83,7 +83,7 @@ impl Quantity {
         self.nanos % (NANOS / 1000) == 0
     }
 
-    /// True below zero.
+    /// True for amounts below zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{Format, MAX, NANOS, Quantity};
 
-/// The text is not a quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// There are no digits.
@@ -23,7 +23,7 @@ pub enum QuantityError {
 
 /// Limit in bytes; any valid amount needs fewer.
 const MAX_BYTES: usize = 256;
-/// Largest decimal exponent, positive or negative: that of a 64-bit float.
+/// Largest decimal exponent, positive or negative; the exponent of a 64-bit float.
 const MAX_EXPONENT: i64 = 308;
 
 impl FromStr for Quantity {
@@ -91,7 +91,7 @@ fn scale(suffix: &str) -> Result<(Scale, Format), QuantityError> {
     Ok((scale, format))
 }
 
-/// `whole.fraction * 10^exponent` in billionths, rounded up. Capped above the largest amount.
+/// The value of `whole.fraction * 10^exponent` in billionths, rounded up. It is capped above the largest amount.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> i128 {
     // The number of digits that are whole billionths.
     let places = (whole.len() as i64).saturating_add(exponent).saturating_add(9);
@@ -113,7 +113,7 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> i128 {
     nanos + i128::from(rest)
 }
 
-/// `whole.fraction * 2^shift` in billionths, rounded up.
+/// The value of `whole.fraction * 2^shift` in billionths, rounded up.
 fn binary_nanos(whole: &str, fraction: &str, shift: u32) -> i128 {
     let scale = 1_i128 << shift;
     let mut units: i128 = 0;

@@ -14,8 +14,9 @@ use crate::quantity::Quantity;
 /// Quantities by resource name: `cpu` in cores, `memory` in bytes.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// The requests of a Pod: the maximum of all containers with sidecars, and each init container with the sidecars before
-/// it. Pod-level requests override the sums, and the overhead is added. Invalid quantities are ignored.
+/// The requests of a Pod, as the stock scheduler calculates them. They are the larger of two amounts: all
+/// containers with all sidecars, or one init container with the sidecars before it. Pod-level requests override the
+/// sums, and the overhead is added. Invalid quantities are ignored.
 pub fn pod_requests(spec: &PodSpec) -> ResourceList {
     let mut total = together(spec, |resources| resources.requests.as_ref());
     total.extend(list(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())));
@@ -119,7 +120,7 @@ fn resources(value: &Value) -> Option<ResourceRequirements> {
     })
 }
 
-/// Clients may write a quantity as a number.
+/// Parses quantities, which clients may also write as numbers.
 fn amounts(value: Option<&Value>) -> Option<BTreeMap<String, Text>> {
     let read = |(name, amount): (&String, &Value)| match amount {
         Value::String(text) => Some((name.clone(), Text(text.clone()))),

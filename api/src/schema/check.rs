@@ -8,9 +8,9 @@ use super::{scalar, types};
 use crate::field_error::{FieldErrors, Target};
 use crate::path::Path;
 
-/// Checks that `value` has the type `of`, and reports all errors. Normalizes what the API accepts in several forms:
-/// `null` is absent, a quantity may be a number, and base64 may have line breaks. Invalid values are removed, so that
-/// the rest can be deserialized.
+/// Checks that `value` has the type `of`, and reports all errors. It also normalizes alternative forms: `null`
+/// becomes absent, a number becomes a quantity, and base64 loses its line breaks. Invalid values are removed, so
+/// that the rest can be deserialized.
 pub fn check(
     schema: &'static Schema,
     of: &Kind,
@@ -26,7 +26,7 @@ struct Walk<'f> {
     errors: &'f mut FieldErrors,
 }
 
-/// The types around a field, innermost first, to find the right place of a misplaced field.
+/// The types that enclose a field, innermost first. They serve to find where a misplaced field belongs.
 struct Around<'a> {
     of: &'static Type,
     outer: Option<&'a Around<'a>>,
@@ -118,7 +118,7 @@ impl Walk<'_> {
     }
 }
 
-/// Fields with another name in similar types: type, wrong name, right name.
+/// Fields that similar types name differently: the type, the wrong name, and the right name.
 const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("SecretVolumeSource", "name", "secretName"),
     ("SecretProjection", "secretName", "name"),
@@ -128,7 +128,7 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("PersistentVolumeClaimVolumeSource", "persistentVolumeClaimName", "claimName"),
 ];
 
-/// `null` is the same as absent.
+/// Removes `null` fields, because `null` means absent.
 fn remove_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null());
 }

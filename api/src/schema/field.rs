@@ -45,14 +45,14 @@ pub enum Patch {
 /// How server-side apply tracks the owners of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Apply {
-    /// Each part separately.
+    /// Each part of the value has its own owner.
     #[default]
     Granular,
-    /// The whole value.
+    /// The whole value has one owner.
     Atomic,
-    /// Each value of a list.
+    /// Each value of a list has its own owner.
     Set,
-    /// Each object of a list, identified by these keys.
+    /// Each object of a list has its own owner. These keys identify the object.
     MapBy(Box<[String]>),
 }
 

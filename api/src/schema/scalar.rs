@@ -87,7 +87,7 @@ fn integer(value: &mut Value, path: &Path<'_>, errors: &mut FieldErrors, least: 
     }
 }
 
-/// A number in the notation of a quantity: without an exponent, `1` rather than `1.0`.
+/// Formats a number as a quantity: without an exponent, `1` rather than `1.0`.
 fn plain(number: &serde_json::Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => format!("{float}"),
@@ -146,7 +146,7 @@ fn time(text: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Base64, which may have line breaks.
+/// Checks base64, and removes its line breaks.
 fn bytes(text: &mut String, path: &Path<'_>, errors: &mut FieldErrors) {
     use base64::Engine as _;
     if text.contains(['\n', '\r']) {

@@ -1,6 +1,6 @@
 //! Finds the known name that is most similar to an unknown one.
 
-/// The candidate of which `name` is most likely a misspelling; `None` if there is none.
+/// Returns the candidate that is most similar to `name`; `None` if none is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = folded(name);
     candidates
@@ -17,7 +17,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Ignores case, `_` and `-`, so that `host_path` matches `hostPath`.
+/// Returns the name in lower case without `_` and `-`, so that `host_path` matches `hostPath`.
 fn folded(name: &str) -> String {
     // Limit the length, so that the comparison stays fast.
     name.chars().filter(|c| !matches!(c, '_' | '-')).take(64).flat_map(char::to_lowercase).collect()

@@ -43,9 +43,9 @@ pub enum Kind {
     Bytes,
     /// Any JSON value.
     Any,
-    /// An object of that type.
+    /// An object of the named type.
     Object(&'static str),
-    /// A union: the value of one of the fields of that type.
+    /// A union: the value of one of the fields of the named type.
     OneOf(&'static str),
     /// A list.
     List(Box<Kind>),

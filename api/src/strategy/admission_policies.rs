@@ -9,7 +9,7 @@ use super::field_value::FieldValue;
 use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 
-/// ValidatingAdmissionPolicy.
+/// The strategy of ValidatingAdmissionPolicies.
 pub(super) static VALIDATING: KindStrategy = KindStrategy {
     default,
     check: |policy, causes| {
@@ -29,7 +29,7 @@ pub(super) static VALIDATING: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// MutatingAdmissionPolicy.
+/// The strategy of MutatingAdmissionPolicies.
 pub(super) static MUTATING: KindStrategy = KindStrategy {
     default: |policy| {
         default(policy);
@@ -47,7 +47,7 @@ pub(super) static MUTATING: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// ValidatingAdmissionPolicyBinding.
+/// The strategy of ValidatingAdmissionPolicyBindings.
 pub(super) static VALIDATING_BINDING: KindStrategy = KindStrategy {
     default: default_binding,
     check: |binding, causes| {
@@ -65,7 +65,7 @@ pub(super) static VALIDATING_BINDING: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// MutatingAdmissionPolicyBinding.
+/// The strategy of MutatingAdmissionPolicyBindings.
 pub(super) static MUTATING_BINDING: KindStrategy =
     KindStrategy { default: default_binding, check: check_binding, ..NO_OP };
 
@@ -78,7 +78,7 @@ fn default_binding(binding: &mut Json) {
     default_match(binding, "spec.matchResources");
 }
 
-/// Sets the defaults of match rules: all namespaces, all labels, and equivalent versions.
+/// Sets the defaults of match rules: they match all namespaces, all labels, and equivalent versions.
 fn default_match(object: &mut Json, path: &str) {
     let Some(matched) = object_at(object, path) else { return };
     let all = [

@@ -19,7 +19,7 @@ pub(super) static STRATEGY: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// Metric source types and their fields.
+/// The types of metric sources, each with the field that holds its settings.
 const KINDS: [(&str, &str); 5] = [
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -27,7 +27,7 @@ const KINDS: [(&str, &str); 5] = [
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// Default target utilization in percent of the requested CPU.
+/// Default target utilization, in percent of the requested CPU.
 const PERCENT: i64 = 80;
 /// Limit for the stabilization window in seconds, as in the API.
 const WINDOW_MAX_SECONDS: i64 = 3600;

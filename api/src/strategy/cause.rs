@@ -52,14 +52,14 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A required field is missing. `why` may be empty.
+    /// The error for a missing required field. `why` may be empty.
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message =
             if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         Self { field: field.into(), reason: Reason::Required, message }
     }
 
-    /// A value is invalid.
+    /// The error for an invalid value.
     pub fn invalid(field: impl Into<String>, value: impl std::fmt::Display, why: &str) -> Self {
         Self {
             field: field.into(),
@@ -68,19 +68,19 @@ impl Cause {
         }
     }
 
-    /// A value must not be set or changed.
+    /// The error for a value that must not be set or changed.
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self { field: field.into(), reason: Reason::Forbidden, message: format!("Forbidden: {why}") }
     }
 
-    /// A value is not one of the supported values.
+    /// The error for a value that is not one of the supported values.
     pub fn not_supported(field: impl Into<String>, value: &str, known: &[&str]) -> Self {
         let known = known.iter().map(|known| format!("\"{known}\"")).collect::<Vec<_>>().join(", ");
         let message = format!("Unsupported value: \"{value}\": supported values: {known}");
         Self { field: field.into(), reason: Reason::NotSupported, message }
     }
 
-    /// A value is a duplicate.
+    /// The error for a duplicate.
     pub fn duplicate(field: impl Into<String>, value: impl std::fmt::Display) -> Self {
         Self { field: field.into(), reason: Reason::Duplicate, message: format!("Duplicate value: {value}") }
     }

@@ -209,7 +209,7 @@ fn shown(place: &FieldValue<'_, '_>) -> String {
     shown_value(place.value())
 }
 
-/// A value as shown in messages.
+/// Formats a value for messages; long values are truncated.
 pub(super) fn shown_value(value: &Value) -> String {
     let whole = value.to_string();
     match whole.char_indices().nth(SHOWN_MAX) {

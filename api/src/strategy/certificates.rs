@@ -56,7 +56,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// The written part, which determines which conditions may be added.
+/// Which part of the request is written. It determines which conditions may be added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Approval,
@@ -120,7 +120,7 @@ fn check(request: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// True for a PEM block of the right type. The signer checks its content.
+/// True for a PEM block of the type `CERTIFICATE REQUEST`. The signer checks its content.
 fn is_request(text: &str) -> bool {
     let Ok(bytes) = STANDARD.decode(text) else { return false };
     let Ok(text) = String::from_utf8(bytes) else { return false };

@@ -7,7 +7,7 @@ use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 use crate::validate::names;
 
-/// PriorityClass.
+/// The strategy of PriorityClasses.
 pub(super) static PRIORITY: KindStrategy = KindStrategy {
     default: |class| fill(class, "preemptionPolicy", "PreemptLowerPriority"),
     check: check_priority,
@@ -21,7 +21,7 @@ pub(super) static PRIORITY: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// RuntimeClass.
+/// The strategy of RuntimeClasses.
 pub(super) static RUNTIME: KindStrategy =
     KindStrategy { check: check_runtime, immutable: &["handler"], ..NO_OP };
 
@@ -62,7 +62,7 @@ fn check_runtime(class: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// PodDisruptionBudget.
+/// The strategy of PodDisruptionBudgets.
 pub(super) static BUDGET: KindStrategy = KindStrategy {
     check: |budget, causes| {
         let spec = budget.at("spec");

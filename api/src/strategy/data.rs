@@ -13,14 +13,14 @@ use super::kind_strategy::{KindStrategy, NO_OP};
 use super::{Json, from_field_error};
 use crate::validate;
 
-/// ConfigMap.
+/// The strategy of ConfigMaps.
 pub(super) static CONFIG_MAP: KindStrategy = KindStrategy {
     check: |map, causes| check_config_map(map.fields().unwrap_or(&Json::new()), causes),
     update: |new, old, causes| immutable_data(new, old, &["data", "binaryData"], causes),
     ..NO_OP
 };
 
-/// Secret.
+/// The strategy of Secrets.
 pub(super) static SECRET: KindStrategy = KindStrategy {
     default: default_secret,
     check: |secret, causes| check_secret(secret.fields().unwrap_or(&Json::new()), causes),
@@ -34,7 +34,7 @@ pub(super) static SECRET: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// ControllerRevision.
+/// The strategy of ControllerRevisions.
 pub(super) static REVISION: KindStrategy = KindStrategy {
     check: |revision, causes| {
         if revision.at("data").is_absent() {
@@ -85,7 +85,7 @@ fn check_secret(secret: &Json, causes: &mut Causes) {
     }
 }
 
-/// Immutable objects stay immutable, and their data cannot change.
+/// Requires that an immutable object stays immutable and keeps its data.
 fn immutable_data(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, fields: &[&str], causes: &mut Causes) {
     const WHY: &str = "field is immutable when `immutable` is set";
     if !old.at("immutable").is_true() {

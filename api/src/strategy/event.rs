@@ -28,7 +28,8 @@ pub(super) static NEW: KindStrategy = KindStrategy {
 const WORD_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-/// An event is in the namespace of its object. For cluster-scoped objects, it is in `default` or `kube-system`.
+/// Requires that an event is in the namespace of its object. The event of a cluster-scoped object is in `default`
+/// or `kube-system`.
 fn check_core(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     let (place, about) = (event.at("metadata.namespace").text(), event.at("involvedObject.namespace"));
     let fits = match about.text() {
@@ -40,7 +41,7 @@ fn check_core(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// The deprecated fields must not be set.
+/// Requires that the deprecated fields are not set.
 fn create_new(event: &FieldValue<'_, '_>, causes: &mut Causes) {
     for field in [
         "deprecatedFirstTimestamp",

@@ -8,7 +8,7 @@ use super::dotted::{at, fill, fill_all, text};
 use super::field_value::FieldValue;
 use super::kind_strategy::{KindStrategy, NO_OP};
 
-/// FlowSchema.
+/// The strategy of FlowSchemas.
 pub(super) static SCHEMA: KindStrategy = KindStrategy {
     default: |schema| fill(schema, "spec.matchingPrecedence", 1000),
     check: |schema, causes| {
@@ -32,7 +32,7 @@ pub(super) static SCHEMA: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// PriorityLevelConfiguration.
+/// The strategy of PriorityLevelConfigurations.
 pub(super) static LEVEL: KindStrategy = KindStrategy { default: default_level, check: check_level, ..NO_OP };
 
 fn default_level(level: &mut Json) {

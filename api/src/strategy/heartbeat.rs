@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Json;
 
-/// Metadata that every write changes.
+/// Metadata that changes with every write.
 const CHANGED_BY_EVERY_WRITE: [&[&str]; 1] = [&["metadata", "resourceVersion"]];
 
 /// True if the objects differ only in these fields and in metadata that every write changes. `*` matches any list

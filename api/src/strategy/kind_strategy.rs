@@ -14,25 +14,26 @@ pub(super) struct KindStrategy {
     pub prepare: fn(&mut Json, Option<&Json>, &Part<'_>),
     /// Validates a new or updated object, except its status.
     pub check: fn(&FieldValue<'_, '_>, &mut Causes),
-    /// True if an update changes nothing that [`KindStrategy::check`] validates. Arguments: new object, old object.
+    /// True if an update changes nothing that [`KindStrategy::check`] validates. The arguments are the new and the
+    /// old object.
     pub skips_check: fn(&FieldValue<'_, '_>, &FieldValue<'_, '_>) -> bool,
     /// Additional validation on create.
     pub create: fn(&FieldValue<'_, '_>, &mut Causes),
-    /// Additional validation on update of all but the status. Arguments: new object, old object.
+    /// Additional validation of updates, except those of the status. The arguments are the new and the old object.
     pub update: fn(&FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
     /// Immutable fields.
     pub immutable: &'static [&'static str],
-    /// Validates a new status. Arguments: new object, old object.
+    /// Validates a new status. The arguments are the new and the old object.
     pub status: fn(&FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
-    /// Validates a write of a subresource. Arguments: its name, new object, old object.
+    /// Validates a write of a subresource. The arguments are its name, the new and the old object.
     pub subresource: fn(&str, &FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
     /// Returns warnings.
     pub warn: fn(&Json) -> Vec<String>,
-    /// True if an update is a heartbeat. Arguments: old object, new object.
+    /// True if an update is a heartbeat. The arguments are the old and the new object.
     pub heartbeat: fn(&Json, &Json) -> bool,
 }
 
-/// A strategy without any function.
+/// A strategy that changes and rejects nothing.
 pub(super) const NO_OP: KindStrategy = KindStrategy {
     default: |_| {},
     prepare: |_, _, _| {},

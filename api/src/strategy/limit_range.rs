@@ -9,14 +9,14 @@ use super::field_value::FieldValue;
 use super::kind_strategy::{KindStrategy, NO_OP};
 use crate::quantity::Quantity;
 
-/// LimitRange.
+/// The strategy of LimitRanges.
 pub(super) static RANGE: KindStrategy = KindStrategy {
     default: |range| each(range, "spec.limits").for_each(default_item),
     check: check_range,
     ..NO_OP
 };
 
-/// Sets missing values of containers: the limit from the maximum, the request from the limit or the minimum.
+/// Sets missing values of containers. The limit defaults to the maximum, the request to the limit or the minimum.
 fn default_item(item: &mut Json) {
     if item.get("type").and_then(Value::as_str) != Some("Container") {
         return;

@@ -37,7 +37,7 @@ pub fn metadata(object: &Json, before: Option<&Json>, group: &str, kind: &str) -
     causes.into_vec()
 }
 
-/// Each kind has its own rule for names.
+/// Validates the name by the rule of the kind.
 fn name(group: &str, kind: &str, name: &FieldValue<'_, '_>, causes: &mut Causes) {
     if !causes.required(name, "name or generateName is required") {
         return;
@@ -130,7 +130,7 @@ fn owners(owners: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// No finalizers can be added to an object that is being deleted.
+/// Rejects new finalizers of an object that is being deleted.
 fn no_new_finalizers_while_deleting(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     if old.at("deletionTimestamp").is_absent() {
         return;

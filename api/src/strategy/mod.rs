@@ -53,17 +53,17 @@ pub enum Part<'a> {
     Sub(&'a str),
 }
 
-/// Limit for the bytes of JSON that defaults may add to one object; no larger object can be stored. Without it, a
-/// request with many empty list elements could grow by the default of each.
+/// Limit for the bytes of JSON that defaults may add to one object. No larger object can be stored. Without the
+/// limit, defaults could multiply the size of a request with many empty list elements.
 pub const MAX_DEFAULT_BYTES: usize = 1536 * 1024;
 
-/// The defaults would make an object too large.
+/// The error for defaults that would make an object too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the defaults of the schema would add more than {MAX_DEFAULT_BYTES} bytes")]
 pub struct DefaultsTooLarge;
 
-/// The strategy of a kind. The caller handles metadata (names, UIDs, timestamps, generation) and rejects values of the
-/// wrong type before.
+/// The strategy of a kind. Before it calls one, the caller handles metadata (names, UIDs, timestamps, generation)
+/// and rejects values of the wrong type.
 pub trait Strategy: Send + Sync {
     /// Sets the defaults of missing fields on create and update.
     ///
@@ -81,12 +81,12 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Warnings for `Warning` headers.
+    /// Returns the texts of the `Warning` headers.
     fn warnings(&self, _object: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// True if an update is a heartbeat. Losing one costs nothing, because the next one follows soon.
+    /// True if an update is a heartbeat. A heartbeat may be lost, because the next one follows soon.
     fn is_heartbeat(&self, _before: &Json, _after: &Json) -> bool {
         false
     }

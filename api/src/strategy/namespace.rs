@@ -25,7 +25,7 @@ fn default(namespace: &mut Json) {
     }
 }
 
-/// Updates cannot change finalizers or status; subresources do.
+/// Keeps finalizers and status on updates, because only subresources change them.
 fn prepare(namespace: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     match (part, before) {
         (Part::Main, None) => {

@@ -10,7 +10,7 @@ use super::{Json, Part};
 pub(super) static STRATEGY: KindStrategy =
     KindStrategy { prepare, check, create, update, status, heartbeat, ..NO_OP };
 
-/// `podCIDR` is the first element of `podCIDRs`.
+/// Sets missing `podCIDRs` from `podCIDR`.
 fn prepare(node: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {
     let first = text(node, "spec.podCIDR").to_owned();
     if !first.is_empty() && at(node, "spec.podCIDRs").is_none() {
@@ -39,12 +39,12 @@ fn check(node: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A new node may include its status.
+/// Validates a new node with its status, because a create may include it.
 fn create(node: &FieldValue<'_, '_>, causes: &mut Causes) {
     status(node, node, causes);
 }
 
-/// The provider ID and the pod CIDRs can be set only once.
+/// Requires that the provider ID and the pod CIDRs are set only once.
 fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     for field in ["podCIDRs", "providerID"] {
         let (new, old) =

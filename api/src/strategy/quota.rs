@@ -6,7 +6,7 @@ use super::kind_strategy::{KindStrategy, NO_OP};
 use crate::quantity::Quantity;
 use crate::validate::names;
 
-/// ResourceQuota.
+/// The strategy of ResourceQuotas.
 pub(super) static QUOTA: KindStrategy = KindStrategy {
     check,
     immutable: &["spec.scopes"],
@@ -29,7 +29,7 @@ const VALUED_SCOPES: [&str; 2] = ["PriorityClass", "VolumeAttributesClass"];
 /// Pairs of scopes that exclude each other.
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-/// Resources with whole quantities.
+/// Resources that are counted in whole numbers.
 const COUNTED: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -57,7 +57,7 @@ fn is_standard(resource: &str) -> bool {
         || HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix))
 }
 
-/// True if the scope applies to that standard resource.
+/// True if the scope applies to the standard resource.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
@@ -71,7 +71,7 @@ fn is_scope(scope: &str) -> bool {
     POD_SCOPES.contains(&scope) || VALUED_SCOPES.contains(&scope)
 }
 
-/// True for resources with whole quantities: object counts and extended resources.
+/// True for resources that are counted in whole numbers: objects and extended resources.
 fn is_counted(resource: &str) -> bool {
     let is_extended = || {
         let (domain, _) = resource.split_once('/')?;

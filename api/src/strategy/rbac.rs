@@ -11,13 +11,13 @@ use super::selectors;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Role.
+/// The strategy of Roles.
 pub(super) static ROLE: KindStrategy = KindStrategy {
     check: |role, causes| role.at("rules").items().for_each(|rule| check_rule(&rule, true, causes)),
     ..NO_OP
 };
 
-/// ClusterRole.
+/// The strategy of ClusterRoles.
 pub(super) static CLUSTER_ROLE: KindStrategy = KindStrategy {
     check: |role, causes| {
         role.at("rules").items().for_each(|rule| check_rule(&rule, false, causes));
@@ -34,7 +34,7 @@ pub(super) static CLUSTER_ROLE: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// RoleBinding.
+/// The strategy of RoleBindings.
 pub(super) static BINDING: KindStrategy = KindStrategy {
     default: default_binding,
     check: |binding, causes| check_binding(binding, &["Role", "ClusterRole"], causes),
@@ -42,7 +42,7 @@ pub(super) static BINDING: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// ClusterRoleBinding.
+/// The strategy of ClusterRoleBindings.
 pub(super) static CLUSTER_BINDING: KindStrategy = KindStrategy {
     default: default_binding,
     check: |binding, causes| check_binding(binding, &["ClusterRole"], causes),

@@ -30,8 +30,8 @@ fn default_by(object: &mut Json, path: &str, fill_in: fn(&mut Map<String, Value>
     }
 }
 
-/// Validates the pod spec in `pod`, which is the object `whole` itself or a template at `path` in it. Ephemeral
-/// containers are not validated here.
+/// Validates the pod spec in `pod`: the object `whole` itself, or a template at `path` in it. Ephemeral containers
+/// are not validated here.
 pub(super) fn check_pod(pod: &FieldValue<'_, '_>, path: &str, whole: &Json, causes: &mut Causes) {
     let errors = match typed(pod) {
         Ok(pod) => validate::pod_spec(&pod),

@@ -10,11 +10,11 @@ use super::kind_strategy::{KindStrategy, NO_OP};
 use super::selectors;
 use crate::validate::names;
 
-/// ValidatingWebhookConfiguration.
+/// The strategy of ValidatingWebhookConfigurations.
 pub(super) static VALIDATING: KindStrategy =
     KindStrategy { default: |config| default(config, false), check, ..NO_OP };
 
-/// MutatingWebhookConfiguration.
+/// The strategy of MutatingWebhookConfigurations.
 pub(super) static MUTATING: KindStrategy =
     KindStrategy { default: |config| default(config, true), check, ..NO_OP };
 

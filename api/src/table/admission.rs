@@ -7,7 +7,7 @@ use super::{AGE, Column, Columns, NAME, Object, age, at, field, list, name, numb
 
 const PARAMETERS: Column = shown("ParamKind", "The kind of the parameters.");
 
-/// ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
+/// The printer columns of ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
 pub const WEBHOOK_CONFIGURATIONS: Columns = Columns {
     heads: &[NAME, number("Webhooks", "The number of webhooks."), AGE],
     cells: |object, now| {
@@ -16,19 +16,19 @@ pub const WEBHOOK_CONFIGURATIONS: Columns = Columns {
     },
 };
 
-/// ValidatingAdmissionPolicies.
+/// The printer columns of ValidatingAdmissionPolicies.
 pub const VALIDATING_POLICIES: Columns = Columns {
     heads: &[NAME, number("Validations", "The number of rules."), PARAMETERS, AGE],
     cells: |object, now| policy(object, "validations", now),
 };
 
-/// MutatingAdmissionPolicies.
+/// The printer columns of MutatingAdmissionPolicies.
 pub const MUTATING_POLICIES: Columns = Columns {
     heads: &[NAME, number("Mutations", "The number of rules."), PARAMETERS, AGE],
     cells: |object, now| policy(object, "mutations", now),
 };
 
-/// Bindings of both kinds of policies.
+/// The printer columns of Bindings of both kinds of policies.
 pub const BINDINGS_OF_POLICIES: Columns = Columns {
     heads: &[
         NAME,

@@ -10,12 +10,12 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// The age of an object.
+/// The age of an object, since its creation.
 pub(super) fn of(object: &Object, now: Timestamp) -> Value {
     since(text(object, "metadata", "creationTimestamp"), now).into()
 }
 
-/// The time since a moment; `<unknown>` if the text is not a time.
+/// The time since `moment`; `<unknown>` if the text is not a time.
 pub(super) fn since(moment: &str, now: Timestamp) -> String {
     match moment.parse::<Timestamp>() {
         Ok(moment) => duration(now.duration_since(moment).as_secs()),
@@ -23,7 +23,7 @@ pub(super) fn since(moment: &str, now: Timestamp) -> String {
     }
 }
 
-/// A duration in at most two units. -1 second is accepted because of clock skew.
+/// Formats a duration in at most two units. -1 second is accepted because of clock skew.
 pub fn duration(seconds: i64) -> String {
     match seconds {
         ..-1 => "<invalid>".to_owned(),

@@ -8,7 +8,7 @@ use super::{AGE, Columns, NAME, NONE, Object, age, at, count, field, list, name,
 /// Limit for the metrics in one cell.
 const MAX_METRICS: usize = 2;
 
-/// HorizontalPodAutoscalers.
+/// The printer columns of HorizontalPodAutoscalers.
 pub const AUTOSCALERS: Columns = Columns {
     heads: &[
         NAME,

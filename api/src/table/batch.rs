@@ -9,7 +9,7 @@ use super::{
     shown, text, text_at,
 };
 
-/// Jobs.
+/// The printer columns of Jobs.
 pub const JOBS: Columns = Columns {
     heads: &[
         NAME,
@@ -24,7 +24,7 @@ pub const JOBS: Columns = Columns {
     cells: job,
 };
 
-/// CronJobs.
+/// The printer columns of CronJobs.
 pub const CRON_JOBS: Columns = Columns {
     heads: &[
         NAME,

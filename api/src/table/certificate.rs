@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{AGE, Columns, NAME, NONE, Object, age, at, condition, name, shown, text};
 
-/// CertificateSigningRequests.
+/// The printer columns of CertificateSigningRequests.
 pub const SIGNING_REQUESTS: Columns = Columns {
     heads: &[
         NAME,

@@ -8,13 +8,13 @@ use super::{
     AGE, Column, Columns, NAME, Object, age, at, field, flag, list, name, number, shown, text, wide,
 };
 
-/// Namespaces.
+/// The printer columns of Namespaces.
 pub const NAMESPACES: Columns = Columns {
     heads: &[NAME, shown("Status", "The phase of the namespace."), AGE],
     cells: |object, now| vec![name(object), text(object, "status", "phase").into(), age::of(object, now)],
 };
 
-/// ServiceAccounts.
+/// The printer columns of ServiceAccounts.
 pub const SERVICE_ACCOUNTS: Columns = Columns {
     heads: &[NAME, number("Secrets", "The number of mountable Secrets."), AGE],
     cells: |object, now| {
@@ -23,7 +23,7 @@ pub const SERVICE_ACCOUNTS: Columns = Columns {
     },
 };
 
-/// Leases.
+/// The printer columns of Leases.
 pub const LEASES: Columns = Columns {
     heads: &[NAME, shown("Holder", "The identity of the holder."), AGE],
     cells: |object, now| {
@@ -31,7 +31,7 @@ pub const LEASES: Columns = Columns {
     },
 };
 
-/// PriorityClasses.
+/// The printer columns of PriorityClasses.
 pub const PRIORITY_CLASSES: Columns = Columns {
     heads: &[
         NAME,
@@ -51,7 +51,7 @@ pub const PRIORITY_CLASSES: Columns = Columns {
     },
 };
 
-/// RuntimeClasses.
+/// The printer columns of RuntimeClasses.
 pub const RUNTIME_CLASSES: Columns = Columns {
     heads: &[NAME, shown("Handler", "The handler of the container runtime."), AGE],
     cells: |object, now| {
@@ -60,7 +60,7 @@ pub const RUNTIME_CLASSES: Columns = Columns {
     },
 };
 
-/// ComponentStatuses.
+/// The printer columns of ComponentStatuses.
 pub const COMPONENT_STATUSES: Columns = Columns {
     heads: &[
         NAME,
@@ -84,10 +84,10 @@ pub const COMPONENT_STATUSES: Columns = Columns {
 
 const DATA: Column = number("Data", "The number of keys.");
 
-/// ConfigMaps.
+/// The printer columns of ConfigMaps.
 pub const CONFIG_MAPS: Columns = Columns { heads: &[NAME, DATA, AGE], cells: config_map };
 
-/// Secrets.
+/// The printer columns of Secrets.
 pub const SECRETS: Columns = Columns { heads: &[NAME, shown("Type", "The type."), DATA, AGE], cells: secret };
 
 fn config_map(object: &Object, now: Timestamp) -> Vec<Value> {
@@ -107,7 +107,7 @@ fn key_count(object: &Object, field: &str) -> usize {
     object.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// APIServices.
+/// The printer columns of APIServices.
 pub const API_SERVICES: Columns = Columns {
     heads: &[
         NAME,
@@ -134,7 +134,7 @@ fn api_service(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(object), service.into(), available.into(), age::of(object, now)]
 }
 
-/// RoleBindings and ClusterRoleBindings.
+/// The printer columns of RoleBindings and ClusterRoleBindings.
 pub const ROLE_BINDINGS: Columns = Columns {
     heads: &[
         NAME,

@@ -30,7 +30,7 @@ pub struct CustomColumns {
 }
 
 impl CustomColumns {
-    /// Creates the columns; the age if there are none.
+    /// Creates the columns. Without any, the table shows the age.
     pub fn new(mut columns: Vec<CustomColumn>) -> Self {
         if columns.is_empty() {
             let at = ["metadata", "creationTimestamp"];
@@ -63,7 +63,7 @@ impl CustomColumns {
     }
 }
 
-/// The cell of a column. A value of another type is shown as `null`.
+/// The value of a column. A value of another type is shown as `null`.
 fn cell(kind: &str, first: &Value, all: &[&Value], now: Timestamp) -> Value {
     match (kind, first) {
         ("integer", Value::Number(number)) => {

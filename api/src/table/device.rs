@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::{AGE, Columns, NAME, Object, age, at, list, name, shown, text, text_at};
 
-/// ResourceClaims.
+/// The printer columns of ResourceClaims.
 pub const RESOURCE_CLAIMS: Columns = Columns {
     heads: &[NAME, shown("State", "Whether devices are allocated and reserved."), AGE],
     cells: |object, now| vec![name(object), state(object).into(), age::of(object, now)],
 };
 
-/// ResourceSlices.
+/// The printer columns of ResourceSlices.
 pub const RESOURCE_SLICES: Columns = Columns {
     heads: &[
         NAME,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Column, Columns, NAME, Object, age, name, number, shown, text, wide};
 
-/// Events.
+/// The printer columns of Events.
 pub const EVENTS: Columns = Columns {
     heads: &[
         shown("Last Seen", "The time since the last occurrence."),

@@ -7,7 +7,7 @@ use super::{
     AGE, Columns, NAME, NONE, Object, age, at, condition, name, or_none, plain, shown, text, text_at,
 };
 
-/// FlowSchemas.
+/// The printer columns of FlowSchemas.
 pub const FLOW_SCHEMAS: Columns = Columns {
     heads: &[
         NAME,
@@ -20,7 +20,7 @@ pub const FLOW_SCHEMAS: Columns = Columns {
     cells: flow_schema,
 };
 
-/// PriorityLevelConfigurations.
+/// The printer columns of PriorityLevelConfigurations.
 pub const PRIORITY_LEVELS: Columns = Columns {
     heads: &[
         NAME,

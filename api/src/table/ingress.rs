@@ -12,7 +12,7 @@ use super::{
 /// Limit for the hosts in one cell.
 const MAX_HOSTS: usize = 3;
 
-/// Ingresses.
+/// The printer columns of Ingresses.
 pub const INGRESSES: Columns = Columns {
     heads: &[
         NAME,
@@ -25,7 +25,7 @@ pub const INGRESSES: Columns = Columns {
     cells: ingress,
 };
 
-/// IngressClasses.
+/// The printer columns of IngressClasses.
 pub const INGRESS_CLASSES: Columns = Columns {
     heads: &[
         NAME,
@@ -36,7 +36,7 @@ pub const INGRESS_CLASSES: Columns = Columns {
     cells: ingress_class,
 };
 
-/// NetworkPolicies.
+/// The printer columns of NetworkPolicies.
 pub const NETWORK_POLICIES: Columns = Columns {
     heads: &[NAME, shown("Pod-Selector", "The pods to which the policy applies."), AGE],
     cells: |object, now| {
@@ -44,13 +44,13 @@ pub const NETWORK_POLICIES: Columns = Columns {
     },
 };
 
-/// IPAddresses.
+/// The printer columns of IPAddresses.
 pub const IP_ADDRESSES: Columns = Columns {
     heads: &[NAME, shown("ParentRef", "The object that uses the address.")],
     cells: |object, _| vec![name(object), or_none(&parent(object))],
 };
 
-/// ServiceCIDRs.
+/// The printer columns of ServiceCIDRs.
 pub const SERVICE_CIDRS: Columns = Columns {
     heads: &[NAME, shown("CIDRs", "The address ranges for cluster IPs."), AGE],
     cells: |object, now| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Limits for the steps of a path and the values of each step, because users write the paths.
+/// Limit for the steps of a path, and for the values that each step may select. Users write these paths.
 const MAX_STEPS: usize = 64;
 const MAX_VALUES: usize = 10_000;
 
@@ -12,7 +12,7 @@ pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// An invalid path.
+/// Why a path is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{path}\" is not a valid JSONPath: {what}")]
 pub struct JsonPathError {
@@ -22,17 +22,17 @@ pub struct JsonPathError {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// `.name` or `['name']`.
+    /// The field of that name: `.name` or `['name']`.
     Name(String),
-    /// `..name`.
+    /// All fields of that name at any depth: `..name`.
     Anywhere(String),
-    /// `.*` or `[*]`.
+    /// All elements or values: `.*` or `[*]`.
     All,
-    /// `[0]`, `[-1]`.
+    /// One element, counted from the end if negative: `[0]`, `[-1]`.
     Index(i64),
-    /// `[1:3]`.
+    /// A range of elements: `[1:3]`.
     Slice(Option<i64>, Option<i64>),
-    /// `[?(@.type=="Ready")]`.
+    /// The elements that pass a test: `[?(@.type=="Ready")]`.
     Filter { path: JsonPath, test: Option<(Test, Value)> },
 }
 
@@ -176,7 +176,7 @@ fn filter(text: &str) -> Result<Step, &'static str> {
     }
 }
 
-/// The first position of a text outside of quotes.
+/// The first position of `wanted` outside of quotes.
 fn outside_quotes(text: &str, wanted: &str) -> Option<usize> {
     let mut quote = None;
     for (at, char) in text.char_indices() {
@@ -232,7 +232,7 @@ impl Step {
     }
 }
 
-/// An index into a list; negative indices count from the end.
+/// Converts an index to a position in a list. Negative indices count from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     if index < 0 {
         length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)

@@ -189,7 +189,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// At most `most` texts, and the number of the others.
+/// Joins at most `most` texts, and adds the number of the others.
 fn at_most(texts: &[String], most: usize) -> String {
     match texts.len() {
         0 => String::new(),

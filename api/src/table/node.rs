@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{AGE, Columns, NAME, NONE, Object, age, condition, field, list, name, or_none, shown, wide};
 
-/// Nodes.
+/// The printer columns of Nodes.
 pub const NODES: Columns = Columns {
     heads: &[
         NAME,

@@ -9,7 +9,7 @@ use super::{
     AGE, Columns, NAME, NONE, Object, age, condition, field, list, name, or_none, shown, text, wide,
 };
 
-/// Pods.
+/// The printer columns of Pods.
 pub const PODS: Columns = Columns {
     heads: &[
         NAME,
@@ -52,7 +52,7 @@ fn gates(pod: &Object) -> String {
     format!("{open}/{}", gates.len())
 }
 
-/// The status of a pod in one line.
+/// The readiness, status and restarts of a pod, as its row shows them.
 struct Summary {
     /// Number of ready containers; `containers` is the total.
     ready: usize,
@@ -112,7 +112,7 @@ impl Summary {
         false
     }
 
-    /// After initialization, only the restarts of sidecars and main containers count.
+    /// Counts the main containers. After initialization, only the restarts of these and of sidecars are shown.
     fn main_containers(&mut self, pod: &Object, sidecars: &HashSet<&str>) {
         (self.restarts, self.last_restart) = (0, None);
         for status in list(pod, "status", "initContainerStatuses") {
@@ -190,7 +190,7 @@ enum State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// A container status without a state counts as waiting.
+    /// Returns the state in a container status. A status without a state counts as waiting.
     fn of(status: &'a Value) -> Self {
         let state =
             |name: &str| status.get("state").and_then(|state| state.get(name)).filter(|s| !s.is_null());

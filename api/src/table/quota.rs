@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{AGE, Columns, NAME, Object, age, at, count, name, number, plain, shown};
 
-/// ResourceQuotas.
+/// The printer columns of ResourceQuotas.
 pub const RESOURCE_QUOTAS: Columns = Columns {
     heads: &[
         NAME,
@@ -16,7 +16,7 @@ pub const RESOURCE_QUOTAS: Columns = Columns {
     cells: resource_quota,
 };
 
-/// PodDisruptionBudgets.
+/// The printer columns of PodDisruptionBudgets.
 pub const DISRUPTION_BUDGETS: Columns = Columns {
     heads: &[
         NAME,

@@ -11,7 +11,7 @@ use super::{
 /// Limit for the addresses in one cell.
 const MAX_ADDRESSES: usize = 3;
 
-/// Services.
+/// The printer columns of Services.
 pub const SERVICES: Columns = Columns {
     heads: &[
         NAME,
@@ -25,11 +25,11 @@ pub const SERVICES: Columns = Columns {
     cells: service,
 };
 
-/// Endpoints.
+/// The printer columns of Endpoints.
 pub const ENDPOINTS: Columns =
     Columns { heads: &[NAME, shown("Endpoints", "The addresses and ports."), AGE], cells: endpoints };
 
-/// EndpointSlices.
+/// The printer columns of EndpointSlices.
 pub const ENDPOINT_SLICES: Columns = Columns {
     heads: &[
         NAME,

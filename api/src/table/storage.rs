@@ -8,7 +8,7 @@ use super::{
     text_at,
 };
 
-/// StorageClasses.
+/// The printer columns of StorageClasses.
 pub const STORAGE_CLASSES: Columns = Columns {
     heads: &[
         NAME,
@@ -21,7 +21,7 @@ pub const STORAGE_CLASSES: Columns = Columns {
     cells: storage_class,
 };
 
-/// VolumeAttributesClasses.
+/// The printer columns of VolumeAttributesClasses.
 pub const ATTRIBUTES_CLASSES: Columns = Columns {
     heads: &[NAME, shown("DriverName", "The driver of the class."), AGE],
     cells: |object, now| {
@@ -30,7 +30,7 @@ pub const ATTRIBUTES_CLASSES: Columns = Columns {
     },
 };
 
-/// CSINodes.
+/// The printer columns of CSINodes.
 pub const CSI_NODES: Columns = Columns {
     heads: &[NAME, number("Drivers", "The number of drivers on the node."), AGE],
     cells: |object, now| {
@@ -38,7 +38,7 @@ pub const CSI_NODES: Columns = Columns {
     },
 };
 
-/// CSIDrivers.
+/// The printer columns of CSIDrivers.
 pub const CSI_DRIVERS: Columns = Columns {
     heads: &[
         NAME,
@@ -53,7 +53,7 @@ pub const CSI_DRIVERS: Columns = Columns {
     cells: csi_driver,
 };
 
-/// CSIStorageCapacities.
+/// The printer columns of CSIStorageCapacities.
 pub const STORAGE_CAPACITIES: Columns = Columns {
     heads: &[
         NAME,
@@ -65,7 +65,7 @@ pub const STORAGE_CAPACITIES: Columns = Columns {
     },
 };
 
-/// VolumeAttachments.
+/// The printer columns of VolumeAttachments.
 pub const ATTACHMENTS: Columns = Columns {
     heads: &[
         NAME,

@@ -11,7 +11,7 @@ pub(super) const IMAGES: Column = wide("Images", "The images of the containers."
 /// The label selector.
 pub(super) const SELECTOR: Column = wide("Selector", "The label selector of the pods.");
 
-/// PodTemplates.
+/// The printer columns of PodTemplates.
 pub const POD_TEMPLATES: Columns = Columns {
     heads: &[
         NAME,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Columns, NAME, Object, name, shown};
 use crate::quantity::Quantity;
 
-/// NodeMetrics.
+/// The printer columns of NodeMetrics.
 pub const NODE_METRICS: Columns = Columns {
     heads: HEADS,
     cells: |object, _| {
@@ -14,7 +14,7 @@ pub const NODE_METRICS: Columns = Columns {
     },
 };
 
-/// PodMetrics.
+/// The printer columns of PodMetrics.
 pub const POD_METRICS: Columns = Columns {
     heads: HEADS,
     cells: |object, _| {

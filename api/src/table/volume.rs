@@ -7,7 +7,7 @@ use super::{
     AGE, Column, Columns, NAME, Object, age, list, name, or_unset, plain, shown, text, text_at, wide,
 };
 
-/// The annotation of the storage class, before there was a field.
+/// The annotation that named the storage class before there was a field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const CAPACITY: Column = shown("Capacity", "The storage capacity.");
 const ACCESS_MODES: Column = shown("Access Modes", "The access modes.");
@@ -15,7 +15,7 @@ const CLASS: Column = shown("StorageClass", "The storage class.");
 const ATTRIBUTES_CLASS: Column = shown("VolumeAttributesClass", "The volume attributes class.");
 const VOLUME_MODE: Column = wide("VolumeMode", "The volume mode.");
 
-/// PersistentVolumes.
+/// The printer columns of PersistentVolumes.
 pub const VOLUMES: Columns = Columns {
     heads: &[
         NAME,
@@ -33,7 +33,7 @@ pub const VOLUMES: Columns = Columns {
     cells: volume,
 };
 
-/// PersistentVolumeClaims.
+/// The printer columns of PersistentVolumeClaims.
 pub const VOLUME_CLAIMS: Columns = Columns {
     heads: &[
         NAME,

@@ -17,29 +17,29 @@ const UP_TO_DATE: Column = number("Up-to-date", "The number of pods of the curre
 const AVAILABLE: Column = number("Available", "The number of pods that have been ready for minReadySeconds.");
 const READY_OF: Column = shown("Ready", "The number of ready pods and of desired pods.");
 
-/// Deployments.
+/// The printer columns of Deployments.
 pub const DEPLOYMENTS: Columns = Columns {
     heads: &[NAME, READY_OF, UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR],
     cells: deployment,
 };
 
-/// ReplicaSets.
+/// The printer columns of ReplicaSets.
 pub const REPLICA_SETS: Columns = Columns {
     heads: &[NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR],
     cells: |object, now| replicas(object, selector(at(object, &["spec", "selector"])), now),
 };
 
-/// ReplicationControllers.
+/// The printer columns of ReplicationControllers.
 pub const REPLICATION_CONTROLLERS: Columns = Columns {
     heads: REPLICA_SETS.heads,
     cells: |object, now| replicas(object, labels(at(object, &["spec", "selector"])), now),
 };
 
-/// StatefulSets.
+/// The printer columns of StatefulSets.
 pub const STATEFUL_SETS: Columns =
     Columns { heads: &[NAME, READY_OF, AGE, CONTAINERS, IMAGES], cells: stateful_set };
 
-/// DaemonSets.
+/// The printer columns of DaemonSets.
 pub const DAEMON_SETS: Columns = Columns {
     heads: &[
         NAME,
@@ -57,7 +57,7 @@ pub const DAEMON_SETS: Columns = Columns {
     cells: daemon_set,
 };
 
-/// ControllerRevisions.
+/// The printer columns of ControllerRevisions.
 pub const CONTROLLER_REVISIONS: Columns = Columns {
     heads: &[
         NAME,
@@ -129,7 +129,7 @@ fn controller_revision(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(object), controller(object).into(), revision.into(), age::of(object, now)]
 }
 
-/// The controller of the object, such as `daemonset.apps/logs`.
+/// The controller that owns the object, such as `daemonset.apps/logs`.
 fn controller(object: &Object) -> String {
     let mut owners = list(object, "metadata", "ownerReferences").iter();
     let owner = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));

@@ -102,7 +102,7 @@ fn filled(key: &str, data: &BTreeMap<String, ByteString>, path: &Path<'_>, error
     }
 }
 
-/// A key whose value must be a JSON object, such as image pull credentials.
+/// Requires that the value of `key` is a JSON object, such as image pull credentials.
 fn json_key(key: &str, data: &BTreeMap<String, ByteString>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(value) = data.get(key) else { return present(key, data, path, errors) };
     let read = serde_json::from_slice::<BTreeMap<String, serde::de::IgnoredAny>>(&value.0);

@@ -10,7 +10,7 @@ use crate::field_error::FieldErrors;
 use crate::path::Path;
 use crate::quantity::Quantity;
 
-/// Pod fields for environment variables, besides labels and annotations.
+/// Pod fields that environment variables can use, besides labels and annotations.
 const ENV_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +22,7 @@ const ENV_FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Resources for environment variables and files, besides huge pages.
+/// Resources that environment variables and files can use, besides huge pages.
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.memory",

@@ -170,7 +170,7 @@ pub(super) fn no_parent_element(local: &str, path: &Path<'_>, errors: &mut Field
 /// The message for a missing required field.
 pub(crate) const REQUIRED: &str = "is required";
 
-/// Reports a missing required field; `remedy` tells what to add.
+/// Reports a missing required field. `remedy` says what to add.
 pub(super) fn required(path: &Path<'_>, remedy: &str, errors: &mut FieldErrors) {
     errors.add_typed(path, ErrorType::Required, REQUIRED, remedy);
 }
@@ -225,7 +225,7 @@ pub(super) fn ip_address(text: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// A text, truncated for messages.
+/// Truncates a text for messages.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(LABEL_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -31,7 +31,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// With `hostNetwork`, a host port must equal the container port. A template may omit it.
+/// With `hostNetwork`, requires that a host port equals the container port. A template may omit the host port.
 fn host_ports(spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     let containers = &path.field("containers");
     for (index, container) in spec.containers.iter().enumerate() {

@@ -157,7 +157,7 @@ fn pod_resources(spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// The annotation prefix of AppArmor profiles, before there was a field.
+/// The prefix of the annotations that held AppArmor profiles before there was a field.
 pub(crate) const APPARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 fn apparmor_annotations(pod: &Pod, errors: &mut FieldErrors) {

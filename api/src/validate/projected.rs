@@ -11,7 +11,7 @@ use super::{env, selectors, volumes};
 use crate::field_error::FieldErrors;
 use crate::path::Path;
 
-/// Pod fields for files, besides single labels and annotations.
+/// Pod fields that files can contain, besides single labels and annotations.
 const FILE_FIELDS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
 /// Limits for the lifetime of a token in seconds.
@@ -38,7 +38,7 @@ pub(super) fn check(
     }
 }
 
-/// The file paths that a source names. Files that follow from keys of an object are not known here.
+/// The file paths that a source names. The files that a source creates from the keys of an object are unknown here.
 fn named_files(source: &VolumeProjection) -> Vec<&str> {
     let secret = source.secret.iter().flat_map(|secret| secret.items.iter().flatten());
     let config_map = source.config_map.iter().flat_map(|config_map| config_map.items.iter().flatten());

@@ -103,7 +103,7 @@ fn entries<'a>(
     }
 }
 
-/// The amount of huge pages must be a multiple of the page size in the name.
+/// Requires that an amount of huge pages is a multiple of the page size in its name.
 fn whole_pages(name: &str, amount: Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(size) = name.strip_prefix(HUGE) else { return };
     match size.parse::<Quantity>().map(Quantity::units) {

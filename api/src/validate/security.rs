@@ -53,7 +53,7 @@ pub(super) fn pod(spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A separate user namespace cannot be combined with other host namespaces.
+/// Rejects a separate user namespace together with other host namespaces.
 fn host_users(spec: &PodSpec, path: &Path<'_>, errors: &mut FieldErrors) {
     if spec.host_users != Some(false) {
         return;

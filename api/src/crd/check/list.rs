@@ -61,7 +61,8 @@ impl Walk {
     }
 }
 
-/// For each element: the old element with the same keys. Only elements of lists of type `map` can be correlated.
+/// Returns for each element the old element with the same keys. Only elements of lists of type `map` can be
+/// correlated.
 pub(in crate::crd) fn correlated<'v>(
     schema: &Schema,
     elements: &[Value],
@@ -84,7 +85,7 @@ fn key(element: &Value, keys: &[String], items: &Schema) -> Value {
     Value::Object(keys.iter().filter_map(field).collect())
 }
 
-/// A text that is the same for equal values, independent of the order of fields.
+/// Returns a text that is the same for equal values, independent of the order of fields.
 fn canonical(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {

@@ -18,31 +18,31 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A value that violates a rule; `what` completes the sentence that begins with the field.
+/// The error for a value that violates a rule. `what` follows the field name in the message.
 pub(super) fn invalid(field: &str, value: &Value, what: &str) -> Cause {
     Cause::invalid(field, value, &format!("{field} in body {what}"))
 }
 
-/// A value of another type than `expected`.
+/// The error for a value of another type than `expected`.
 pub(super) fn mistyped(field: &str, expected: &str, found: &str) -> Cause {
     let message =
         format!("Invalid value: \"{found}\": {field} in body must be of type {expected}: \"{found}\"");
     plain(field, Reason::TypeInvalid, message)
 }
 
-/// Too many elements or properties.
+/// The error for too many elements or properties.
 pub(super) fn too_many(field: &str, count: u64, most: u64) -> Cause {
     let items = if most == 1 { "item" } else { "items" };
     plain(field, Reason::TooMany, format!("Too many: {count}: must have at most {most} {items}"))
 }
 
-/// A string that is too long.
+/// The error for a string that is too long.
 pub(super) fn too_long(field: &str, most: u64) -> Cause {
     let bytes = if most == 1 { "byte" } else { "bytes" };
     plain(field, Reason::TooLong, format!("Too long: may not be more than {most} {bytes}"))
 }
 
-/// A value that is not in the `enum`.
+/// The error for a value that is not in the `enum`.
 pub(super) fn not_supported(field: &str, value: &Value, known: &[Value]) -> Cause {
     let known: Vec<String> = known
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn not_supported(field: &str, value: &Value, known: &[Value]) -> Caus
     plain(field, Reason::NotSupported, message)
 }
 
-/// A string that does not match the format `expected`.
+/// The error for a string that does not match the format `expected`.
 pub(super) fn mistyped_value(field: &str, expected: &str, found: &str) -> Cause {
     Cause::invalid(
         field,

@@ -43,12 +43,12 @@ impl Walk {
     }
 }
 
-/// True for `3` and for `3.0`.
+/// True for a number without a fraction, such as `3` or `3.0`.
 pub(super) fn is_whole(value: &Value) -> bool {
     value.as_number().and_then(whole).is_some()
 }
 
-/// A number without a fraction. Exact up to 2^53 for numbers that are written with a fraction.
+/// Converts a number without a fraction to an integer. A number that is written as `3.0` is exact up to 2^53.
 fn whole(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     #[expect(

@@ -23,7 +23,7 @@ const KEYWORDS: [&str; 18] = [
     "namespace",
     "return",
 ];
-/// Character sequences that cannot be in an identifier, with their escape sequences.
+/// Character sequences that an identifier cannot contain, with their escape sequences.
 const SIGNS: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 

@@ -3,7 +3,7 @@
 use crate::crd::schema::{Additional, Schema};
 use crate::path::{OwnedStep, PathBuf};
 
-/// Parses a path to a field below a value of that schema.
+/// Parses a path to a field in a value of the type `schema`.
 ///
 /// # Errors
 /// If the path is malformed or leads to no field of the schema.

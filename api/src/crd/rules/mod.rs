@@ -98,7 +98,8 @@ fn compile(text: &str, environment: &Environment) -> Result<Program, CompileErro
 }
 
 impl Schema {
-    /// Compiles all rules in this schema. A rule that does not compile was stored by a server with other CEL functions.
+    /// Compiles all rules in this schema. A stored rule can fail to compile if another server, with other CEL
+    /// functions, accepted it.
     pub(super) fn with_rules(mut self, json: &Value) -> Self {
         attach(&mut self, json, true);
         self

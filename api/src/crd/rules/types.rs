@@ -5,12 +5,13 @@ use cel::Type;
 use super::escaping::escaped;
 use crate::crd::schema::{Additional, Kind, Schema};
 
-/// The CEL type of a value; for an embedded resource or the root, with `apiVersion`, `kind` and `metadata`.
+/// The CEL type of a value. The types of an embedded resource and of the root include `apiVersion`, `kind` and
+/// `metadata`.
 pub(in crate::crd) fn type_of(schema: &Schema, is_resource: bool) -> Type {
     known(schema, is_resource).unwrap_or(Type::Dyn)
 }
 
-/// `None` if the schema does not define the value, so that expressions cannot access it.
+/// The CEL type of a value. `None` if the schema does not define the value, so that expressions cannot access it.
 fn known(schema: &Schema, is_resource: bool) -> Option<Type> {
     Some(match schema.kind {
         Kind::IntOrString => Type::Dyn,

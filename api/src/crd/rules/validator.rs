@@ -39,7 +39,7 @@ struct Context<'v> {
 struct Validator {
     budget: Budget,
     causes: Vec<Cause>,
-    /// The budget is exhausted: no more rules are evaluated.
+    /// True if the cost budget is exhausted. No more rules are evaluated then.
     is_over: bool,
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::escaping::escaped;
 use crate::crd::schema::{Additional, Kind, ListType, Schema};
 
-/// Converts a JSON value of that schema.
+/// Converts a JSON value to a CEL value of the type that its schema has.
 pub(super) fn value_of(schema: &Schema, json: &Json, is_resource: bool) -> Value {
     match (schema.kind, json) {
         (Kind::Number, Json::Number(number)) => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
@@ -59,12 +59,13 @@ fn part(schema: &Schema, json: &Json) -> Value {
     value_of(schema, json, schema.is_embedded)
 }
 
-/// The escaped name of a field. A name that cannot be escaped stays, and no expression can access it.
+/// The escaped name of a field. A name that cannot be escaped is returned unchanged, and no expression can access
+/// the field.
 fn name(field: &str) -> String {
     escaped(field).map_or_else(|| field.to_owned(), |name| name.into_owned())
 }
 
-/// Expressions can access only the names in the metadata.
+/// Returns `name` and `generateName`, the only metadata fields that expressions can access.
 fn names(metadata: &Json) -> Value {
     let fields = ["name", "generateName"].into_iter();
     Value::map(fields.filter_map(|name| Some((Key::from(name), Value::from(metadata.get(name)?)))))

@@ -27,7 +27,7 @@ pub struct Schema {
     pub(super) is_atomic: bool,
     pub(super) list: ListType,
     pub(super) default: Option<Box<Value>>,
-    /// Sorted by name for binary search.
+    /// The properties, sorted by name for binary search.
     pub(super) properties: Box<[(Box<str>, Schema)]>,
     pub(super) additional: Additional,
     pub(super) items: Option<Box<Schema>>,
@@ -38,7 +38,7 @@ pub struct Schema {
     pub(super) has_rules: bool,
 }
 
-/// The type of a value.
+/// The type of a value, with its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     /// No type is defined.

@@ -2,7 +2,7 @@
 
 use regex_lite::Regex;
 
-/// A regular expression, which may not be supported.
+/// A regular expression of a schema. Some patterns are accepted but not enforced.
 #[derive(Debug)]
 pub(in crate::crd) struct Pattern {
     pub text: Box<str>,

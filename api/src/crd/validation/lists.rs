@@ -46,7 +46,7 @@ fn expect(kind: &str, expected: &str, why: &str, path: &Path<'_>, causes: &mut C
     }
 }
 
-/// The elements of a set must be scalars or atomic.
+/// Requires that the elements of a set are scalars or atomic.
 fn set(items: Option<&Value>, path: &Path<'_>, causes: &mut Causes) {
     let Some(items) = items.and_then(Value::as_object) else { return };
     if is_set(items, "nullable") {
@@ -68,7 +68,7 @@ fn set(items: Option<&Value>, path: &Path<'_>, causes: &mut Causes) {
     }
 }
 
-/// The keys of a list of type `map` must be scalar properties that are required or have a default.
+/// Requires that the keys of a list of type `map` are scalar properties that are required or have a default.
 fn map(items: Option<&Value>, keys: &[Value], path: &Path<'_>, causes: &mut Causes) {
     let keys_path = path.field("x-kubernetes-list-map-keys");
     if keys.is_empty() {

@@ -35,7 +35,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// The group must be a domain with at least two labels.
+/// Requires that the group is a domain with at least two labels.
 pub(super) fn group(group: &str, path: &Path<'_>, causes: &mut Causes) {
     if group.is_empty() {
         causes.required(path, "");
@@ -70,7 +70,7 @@ pub(super) fn names(names: Option<&Value>, path: &Path<'_>, causes: &mut Causes)
     }
 }
 
-/// Groups of the Kubernetes community must have an approval annotation.
+/// Requires an approval annotation for the groups of the Kubernetes community.
 pub(super) fn approval(group: &str, metadata: Option<&Map<String, Value>>, causes: &mut Causes) {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let is_protected = ["k8s.io", "kubernetes.io"]

@@ -15,12 +15,12 @@ use crate::strategy::Cause;
 const REASONS: [&str; 4] =
     ["FieldValueRequired", "FieldValueForbidden", "FieldValueInvalid", "FieldValueDuplicate"];
 
-/// The position of a schema.
+/// The context in which the rules of a schema are validated.
 #[derive(Clone)]
 struct Context {
     depth: usize,
     is_resource: bool,
-    /// The part of the schema above which old and new values cannot be correlated.
+    /// The outermost schema whose old and new values cannot be correlated, if there is one.
     uncorrelatable: Option<String>,
     /// The maximum number of values at this position in one object.
     cardinality: Cardinality,
@@ -30,7 +30,7 @@ struct Context {
 #[derive(Default)]
 struct Total {
     cost: u64,
-    /// The most expensive expressions with their paths, which are named if the total is too high.
+    /// The most expensive expressions with their paths. The error names them if the total is too high.
     largest: Vec<(u64, String)>,
 }
 

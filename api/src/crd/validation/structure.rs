@@ -6,7 +6,7 @@ use super::{Causes, is_set, text};
 use crate::crd::schema::MAX_DEPTH;
 use crate::path::Path;
 
-/// The level of a schema.
+/// Where a schema occurs: at the root, in a list, or in a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -196,7 +196,7 @@ fn nested(
     }
 }
 
-/// A field in a nested schema must be defined in the structural schema.
+/// Requires that a field in a nested schema is also defined in the structural schema.
 fn complete(inner: Option<&Value>, inner_path: &Path<'_>, path: &Path<'_>, causes: &mut Causes) {
     if inner.is_none() {
         causes.required(inner_path, &format!("because it is defined in {}", super::named(path)));

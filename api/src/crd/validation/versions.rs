@@ -68,7 +68,8 @@ fn subresources(subresources: Option<&Value>, path: &Path<'_>, causes: &mut Caus
     }
 }
 
-/// Validates a simple JSONPath such as `.spec.replicas`. It must begin with one of `rooms`, if there are any.
+/// Validates a simple JSONPath such as `.spec.replicas`. Unless `rooms` is empty, the path must begin with one of
+/// its prefixes.
 fn json_path(json_path: &str, path: &Path<'_>, rooms: &[&str], causes: &mut Causes) {
     if json_path.is_empty() {
         return causes.required(path, "");

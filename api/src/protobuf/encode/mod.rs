@@ -86,8 +86,8 @@ pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The start of a watch frame, before the object: the length of the frame in four bytes, then the start of a
-/// `meta.k8s.io` WatchEvent without an envelope. The object follows with its envelope; its size is `object_bytes`.
+/// The start of a watch frame, up to the object: the frame length in four bytes, then the start of a `meta.k8s.io`
+/// WatchEvent. The object follows with its envelope; its size is `object_bytes`.
 pub fn watch_frame_head(kind: &str, object_bytes: usize) -> Vec<u8> {
     let mut raw = Vec::with_capacity(10);
     length_field(&mut raw, 1, object_bytes);

@@ -267,7 +267,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
 }
 
 impl Slot<'_> {
-    /// Appends elements or entries to a message of their own.
+    /// Appends elements or entries as one nested message.
     fn within<E>(self, number: u32, append: impl FnOnce(Slot<'_>) -> Result<(), E>) -> Result<(), E> {
         let start = begin(self.out, self.number);
         append(Slot { kind: self.kind, number, repeats: true, out: &mut *self.out })?;
@@ -275,7 +275,7 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// Appends the value to the field of the union that matches.
+    /// Appends the value to the union field whose type matches it.
     fn chosen<'de, D: Deserializer<'de>>(
         self,
         field: Option<&'static Field>,
@@ -304,7 +304,7 @@ fn number(field: &'static Field) -> Option<u32> {
     field.numbers.last().copied()
 }
 
-/// A quantity is a message with its text.
+/// Appends a quantity: a message that contains the text.
 fn quantity(out: &mut Vec<u8>, number: u32, text: &str) {
     let start = begin(out, number);
     text_field(out, 1, text);

@@ -39,7 +39,7 @@ pub struct Struct {
 pub enum Numbered<'a> {
     /// The field.
     Field(&'a Field),
-    /// A nested message whose fields JSON inlines, as the field numbers that lead to it.
+    /// A nested message whose fields JSON inlines, given by the field numbers that lead to it.
     Nested(&'a [u32]),
 }
 
@@ -144,7 +144,8 @@ impl Struct {
         self.fields.get(usize::from(*self.by_name.get(name)?))
     }
 
-    /// The field or nested message with the number `number`, in this message or in the nested message at `within`.
+    /// Returns the field or nested message with a number. `within` is the path of the nested message to search;
+    /// empty for this message.
     pub fn numbered(&self, within: &[u32], number: u32) -> Option<Numbered<'_>> {
         let numbers = |at: &u16| &*self.fields[usize::from(*at)].numbers;
         let path = within.iter().chain([&number]);

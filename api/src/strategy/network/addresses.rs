@@ -9,7 +9,7 @@ use crate::strategy::Json;
 
 /// Allocates cluster IPs and node ports.
 pub trait Allocator {
-    /// Allocates the `wanted` or any free address of `family` (`IPv4` or `IPv6`).
+    /// Allocates the address `wanted`, or any free one if it is `None`. `family` is `IPv4` or `IPv6`.
     ///
     /// # Errors
     /// A message for the client.
@@ -22,7 +22,7 @@ pub trait Allocator {
     fn port(&mut self, protocol: &str, wanted: Option<u16>) -> Result<u16, String>;
 }
 
-/// The error for an address that other machines cannot reach, so that it cannot be an endpoint; `None` if it is valid.
+/// Why an address cannot be an endpoint: other machines cannot reach it. `None` if the address is valid.
 pub fn reject_special_ip(ip: IpAddr) -> Option<&'static str> {
     match ip {
         _ if ip.is_unspecified() => Some("may not be unspecified (0.0.0.0 or ::)"),
@@ -40,7 +40,8 @@ pub fn reject_special_ip(ip: IpAddr) -> Option<&'static str> {
 /// The IP families of the cluster, the primary one first: `IPv4`, `IPv6`.
 pub type Families<'a> = &'a [&'a str];
 
-/// Completes a valid Service: sets IP families, cluster IPs and node ports. Values of `before` are not allocated again.
+/// Completes a valid Service: sets IP families, cluster IPs and node ports. Values that `before` already has are
+/// kept.
 ///
 /// # Errors
 /// The field that cannot be set, and the reason. The caller must release the values that were allocated before the

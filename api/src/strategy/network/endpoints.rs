@@ -8,7 +8,7 @@ use crate::strategy::causes::Causes;
 use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
-/// Endpoints.
+/// The strategy of Endpoints.
 pub(in crate::strategy) static ENDPOINTS: KindStrategy = KindStrategy {
     default: |object| {
         for subset in each(object, "subsets") {
@@ -19,7 +19,7 @@ pub(in crate::strategy) static ENDPOINTS: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// EndpointSlice.
+/// The strategy of EndpointSlices.
 pub(in crate::strategy) static SLICE: KindStrategy =
     KindStrategy { default: default_slice, check: check_slice, immutable: &["addressType"], ..NO_OP };
 

@@ -5,10 +5,10 @@ use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::validate::names;
 
-/// Ingress.
+/// The strategy of Ingresses.
 pub(in crate::strategy) static INGRESS: KindStrategy = KindStrategy { check, ..NO_OP };
 
-/// IngressClass.
+/// The strategy of IngressClasses.
 pub(in crate::strategy) static CLASS: KindStrategy = KindStrategy {
     default: |class| {
         if crate::dotted::at(class, "spec.parameters").is_some() {
@@ -47,7 +47,7 @@ fn check(ingress: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A DNS name, which may begin with `*.`.
+/// Requires a DNS name, which may begin with `*.`.
 fn host(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     if place.text().parse::<std::net::IpAddr>().is_ok() {
         return causes.invalid(place, "must be a DNS name, not an IP address");

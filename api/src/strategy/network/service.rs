@@ -169,7 +169,7 @@ fn policies(spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A cluster IP cannot change, unless the Service changes to or from `ExternalName`.
+/// Rejects a change of the cluster IP, unless the Service changes to or from `ExternalName`.
 fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let is_name = |service: &FieldValue<'_, '_>| service.at("spec.type").text() == "ExternalName";
     if is_name(new) || is_name(old) {

@@ -2,7 +2,7 @@
 
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
-/// IPAddress.
+/// The strategy of IPAddresses.
 pub(in crate::strategy) static ADDRESS: KindStrategy = KindStrategy {
     check: |address, causes| {
         let parent = address.at("spec.parentRef");
@@ -18,7 +18,7 @@ pub(in crate::strategy) static ADDRESS: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// ServiceCIDR.
+/// The strategy of ServiceCIDRs.
 pub(in crate::strategy) static RANGE: KindStrategy = KindStrategy {
     check: |range, causes| {
         let ranges = range.at("spec.cidrs");

@@ -96,7 +96,8 @@ fn as_containers(pod: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Translates the path of an error in an appended container to that of the ephemeral container.
+/// Translates the path of an error to the ephemeral container. For the check, ephemeral containers were appended to
+/// the containers.
 fn moved(path: &PathBuf, first: usize) -> Option<PathBuf> {
     match path.steps() {
         [spec, OwnedStep::Field(list), OwnedStep::Index(at), rest @ ..]

@@ -15,7 +15,7 @@ pub(super) fn condition(pod: &Json) -> Option<Value> {
     Some(json!({"type": CONDITION, "status": "False", "reason": GATED, "message": message}))
 }
 
-/// Updates the condition after a change of the gates. It is removed with the last gate.
+/// Updates the condition after a change of the scheduling gates. The condition is removed with the last gate.
 pub(super) fn follow(pod: &mut Json, before: &Json) {
     let gate = first(pod).map(str::to_owned);
     if gate.as_deref() == first(before) {

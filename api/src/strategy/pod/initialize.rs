@@ -15,10 +15,10 @@ use crate::strategy::field_value::FieldValue;
 /// The error for a changed field.
 const SET_FIELD_IS_IMMUTABLE: &str =
     "set fields are immutable here: an initializer can set missing fields and add the digest to an image";
-/// Fields that are checked separately, by names that are unique in a pod.
+/// Fields that have their own checks. Each name is unique in a pod.
 const CHECKED_SEPARATELY: [&str; 5] =
     ["schedulingGates", "tolerations", "nodeSelectorTerms", "priority", "preemptionPolicy"];
-/// Fields that cannot be set here, with the reason; by names that are unique in a pod.
+/// Fields that cannot be set through this subresource, with the reason. Each name is unique in a pod.
 const SET_ELSEWHERE: [(&str, &str); 4] = [
     ("nodeName", "a Binding sets it after the last scheduling gate is removed"),
     ("ephemeralContainers", "use the subresource ephemeralcontainers of a running pod"),
@@ -66,7 +66,7 @@ pub(super) fn check(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: 
     check_superset(spec, was, shape.at("spec").shape, causes);
 }
 
-/// Rejects values that do not contain all of the old value.
+/// Rejects a new value that does not contain all of the old value.
 ///
 /// Empty strings and lists count as missing. Empty objects (`emptyDir: {}`) and map values (`"gpu": ""`) do not.
 fn check_superset(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, shape: Shape<'_>, causes: &mut Causes) {
@@ -106,8 +106,8 @@ fn is_checked_separately(name: &str) -> bool {
     CHECKED_SEPARATELY.contains(&name) || SET_ELSEWHERE.iter().any(|(field, _)| *field == name)
 }
 
-/// Elements may be inserted, but existing ones keep their order: environment variables can refer to earlier ones, and
-/// init containers run in order.
+/// Checks a list: elements may be inserted, but existing ones keep their order. Environment variables can refer to
+/// earlier ones, and init containers run in order.
 fn check_list(
     new: &FieldValue<'_, '_>,
     old: &FieldValue<'_, '_>,

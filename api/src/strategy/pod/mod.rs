@@ -83,7 +83,7 @@ fn qos_class(pod: &Json) -> &'static str {
     qos::class(&spec.map(resources_spec).unwrap_or_default()).as_str()
 }
 
-/// Deprecated node labels. No node has them, so that a pod which selects one stays pending.
+/// Deprecated node labels. No node has them, so a pod that selects one stays pending.
 const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "kubernetes.io/os"),
@@ -110,7 +110,7 @@ fn warn(pod: &Json) -> Vec<String> {
     warnings
 }
 
-/// Warns about duplicate environment variables, of which the last one wins.
+/// Warns about duplicate environment variables. The last one of a name wins.
 fn warn_duplicate_names(list: &FieldValue<'_, '_>, warnings: &mut Vec<String>) {
     let mut seen = std::collections::BTreeSet::new();
     for item in list.items() {

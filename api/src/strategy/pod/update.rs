@@ -68,7 +68,7 @@ fn keep_images(rest: &mut Json, was: &Json, list: &str) {
     }
 }
 
-/// The node affinity is mutable, pod affinity is not.
+/// Keeps the old node affinity in the compared pod, because it is mutable. Pod affinity is not.
 fn keep_node_affinity(rest: &mut Json, was: &Json) {
     let is_empty = |affinity: &Json| affinity.values().all(|part| *part == Value::Object(Json::new()));
     let old = was.get("affinity").and_then(Value::as_object);
@@ -91,7 +91,7 @@ fn deadline(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Cau
     }
 }
 
-/// Tolerations can be added. Of existing ones, only `tolerationSeconds` can change.
+/// Requires that tolerations are only added. Of existing ones, only `tolerationSeconds` can change.
 pub(super) fn tolerations(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let bare = |toleration: FieldValue<'_, '_>| {
         let fields: BTreeMap<String, String> = (toleration.fields().into_iter().flatten())
@@ -106,7 +106,7 @@ pub(super) fn tolerations(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, ca
     }
 }
 
-/// Scheduling gates can only be removed.
+/// Requires that scheduling gates are only removed.
 pub(super) fn gates(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let known: BTreeSet<&str> = old.items().map(|gate| gate.at("name").text()).collect();
     for gate in new.items() {
@@ -124,7 +124,7 @@ fn node_selector(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mu
     }
 }
 
-/// The terms of the required node affinity can only be narrowed.
+/// Requires that the terms of the required node affinity are only narrowed.
 pub(super) fn node_affinity(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     const TERMS: &str =
         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";

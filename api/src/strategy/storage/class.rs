@@ -5,7 +5,7 @@ use crate::strategy::causes::Causes;
 use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
-/// StorageClass.
+/// The strategy of StorageClasses.
 pub(in crate::strategy) static STORAGE: KindStrategy = KindStrategy {
     default: |class| {
         fill(class, "reclaimPolicy", "Delete");
@@ -32,7 +32,7 @@ pub(in crate::strategy) static STORAGE: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// VolumeAttributesClass.
+/// The strategy of VolumeAttributesClasses.
 pub(in crate::strategy) static ATTRIBUTES: KindStrategy = KindStrategy {
     check: |class, causes| {
         provisioner(&class.at("driverName"), causes);

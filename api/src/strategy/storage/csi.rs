@@ -7,7 +7,7 @@ use crate::strategy::causes::Causes;
 use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 
-/// CSIDriver.
+/// The strategy of CSIDrivers.
 pub(in crate::strategy) static DRIVER: KindStrategy = KindStrategy {
     default: |driver| {
         fill_all(
@@ -35,11 +35,11 @@ pub(in crate::strategy) static DRIVER: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// CSINode.
+/// The strategy of CSINodes.
 pub(in crate::strategy) static NODE: KindStrategy =
     KindStrategy { check: check_node, update: update_node, ..NO_OP };
 
-/// CSIStorageCapacity.
+/// The strategy of CSIStorageCapacities.
 pub(in crate::strategy) static CAPACITY: KindStrategy = KindStrategy {
     check: |capacity, causes| {
         if causes.required(&capacity.at("storageClassName"), "") {

@@ -129,7 +129,7 @@ fn status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mut Caus
     causes.any_of(&new.at("status.phase"), &phases);
 }
 
-/// VolumeAttachment.
+/// The strategy of VolumeAttachments.
 pub(in crate::strategy) static ATTACHMENT: KindStrategy = KindStrategy {
     check: |attachment, causes| {
         let spec = attachment.at("spec");

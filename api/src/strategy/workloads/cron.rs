@@ -1,6 +1,6 @@
 //! Validates cron schedules: five fields (`*/5 0-6 * jan mon-fri`), or a descriptor such as `@daily`.
 
-/// A field of a schedule: its name, its range, and names of values starting with the lowest.
+/// A field of a schedule: its name, its range, and the names of its values from the lowest up.
 struct Unit {
     name: &'static str,
     least: u32,

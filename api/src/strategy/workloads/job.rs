@@ -33,7 +33,7 @@ pub(in crate::strategy) static STRATEGY: KindStrategy = KindStrategy {
 /// The requirements for the pod template.
 pub(super) const WANTED: TemplateRules =
     TemplateRules { kind: "Job", restart_policies: &["OnFailure", "Never"], deadline: true };
-/// The labels of a Job's pods: with the domain, and the older ones without it.
+/// The labels that mark the pods of a Job: the current one with a domain, and the older one without.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 /// Limit for the parallelism of indexed Jobs, because completed indexes are listed in the status.
@@ -172,7 +172,7 @@ fn failure_policy(spec: &FieldValue<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// The pod template is immutable, except for scheduling fields of a suspended Job that never started.
+/// Rejects changes of the pod template, except for scheduling fields of a suspended Job that never started.
 fn update(new: &FieldValue<'_, '_>, old: &FieldValue<'_, '_>, causes: &mut Causes) {
     let count = |job: &FieldValue<'_, '_>, field: &str| job.at("spec").at(field).number();
     let is_elastic = new.at("spec.completionMode").text() == "Indexed"

@@ -35,7 +35,7 @@ fn check_template(object: &FieldValue<'_, '_>, wanted: &TemplateRules, causes: &
     }
 }
 
-/// A number or a percentage: `3`, `"25%"`.
+/// Requires a number or a percentage, such as `3` or `"25%"`.
 pub(super) fn int_or_percent(place: &FieldValue<'_, '_>, causes: &mut Causes) {
     match place.value() {
         Value::Null => {}
@@ -78,7 +78,7 @@ const ANY: TemplateRules = TemplateRules {
     deadline: true,
 };
 
-/// PodTemplate.
+/// The strategy of PodTemplates.
 pub(in crate::strategy) static POD_TEMPLATE: KindStrategy = KindStrategy {
     default: |object| template::default(object, "template.spec"),
     check: |object, causes| {

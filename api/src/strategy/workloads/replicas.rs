@@ -6,7 +6,7 @@ use crate::strategy::field_value::FieldValue;
 use crate::strategy::kind_strategy::{KindStrategy, NO_OP};
 use crate::strategy::{Json, metadata, template};
 
-/// ReplicaSet.
+/// The strategy of ReplicaSets.
 pub(in crate::strategy) static SET: KindStrategy = KindStrategy {
     default: |set| {
         fill(set, "spec.replicas", 1);
@@ -22,7 +22,7 @@ pub(in crate::strategy) static SET: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// ReplicationController.
+/// The strategy of ReplicationControllers.
 pub(in crate::strategy) static CONTROLLER: KindStrategy =
     KindStrategy { default: default_controller, check: check_controller, status: check_status, ..NO_OP };
 
@@ -30,7 +30,7 @@ fn check_status(new: &FieldValue<'_, '_>, _old: &FieldValue<'_, '_>, causes: &mu
     super::check_counts(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], causes);
 }
 
-/// The selector and the labels default to the labels of the pod template.
+/// Sets the default of the selector and the labels: the labels of the pod template.
 fn default_controller(controller: &mut Json) {
     if let Some(labels) = at(controller, "spec.template.metadata.labels").cloned() {
         for path in ["spec.selector", "metadata.labels"] {
