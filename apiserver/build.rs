@@ -1,8 +1,8 @@
-//! Extracts the descriptions of all API types and fields from the sources of k8s-openapi and compresses them,
-//! one section per API group version.
+//! Extracts the descriptions of all API types and fields from the sources of k8s-openapi and compresses them, one
+//! section per API group version.
 //!
-//! The repository holds no OpenAPI document. The build does not compile k8s-openapi for this; it parses its
-//! generated sources, whose layout is uniform.
+//! The repository contains no OpenAPI document. The build does not compile k8s-openapi for this; it parses its
+//! generated sources, which have a uniform layout.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,14 +18,14 @@ use flate2::write::DeflateEncoder;
 
 /// Module of k8s-openapi that provides the descriptions.
 const VERSION: &str = "v1_37";
-/// Module of k8s-openapi for the served Kubernetes version. It decides which fields are required, which
-/// differs between versions.
+/// Module of k8s-openapi for the Kubernetes version that the server serves. It determines which fields are
+/// required.
 const SERVED: &str = "v1_36";
-/// Inputs of the OpenAPI documents other than the descriptions: a change to one of these files changes the
-/// document hashes.
+/// Inputs of the OpenAPI documents other than the descriptions. A change to one of these files changes the hashes
+/// of the documents.
 const MAKERS: [&str; 2] = ["src/openapi", "../api/src/schema/all.txt"];
 
-/// Lines per section. A line is a type with its description, or an indented field with its description,
+/// The lines of each section. A line is a type with its description, or an indented field with its description,
 /// escaped as in the sources.
 type Rooms = BTreeMap<String, String>;
 
@@ -119,7 +119,7 @@ fn write(rooms: &Rooms) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Source directory of k8s-openapi, wherever cargo unpacked it.
+/// Source directory of k8s-openapi, which cargo has unpacked.
 fn sources() -> Result<PathBuf, Box<dyn Error>> {
     // Tries offline first, because a build sandbox may have no network. Without a complete cache the first
     // call fails, and the second one may fetch.
@@ -147,7 +147,7 @@ fn metadata(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Every file below a directory, sorted; the path itself if it is a file.
+/// Returns every file below a directory, sorted, or the path itself if it is a file.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -162,7 +162,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// Section, name and schema of the type that a source file defines.
+/// Returns section, name and schema of the type that a source file defines.
 fn defined(text: &str) -> Option<(String, &str, &str)> {
     let definition = between(text, "// Generated from definition io.k8s.", "\n")?;
     let start = definition.rmatch_indices('.').nth(2).map_or(0, |(at, _)| at + 1);
@@ -217,13 +217,13 @@ fn describe(text: &str, rooms: &mut Rooms) {
     }
 }
 
-/// Text between `start` and the last `end`.
+/// Returns the text between `start` and the last `end`.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(start)?;
     if end == "\n" { rest.lines().next() } else { rest.rsplit_once(end).map(|(inside, _)| inside) }
 }
 
-/// FNV-1a hash: independent of machine and compiler.
+/// FNV-1a hash, which is the same on every machine and with every compiler.
 struct Fnv(u64);
 
 impl Default for Fnv {

@@ -1,5 +1,5 @@
-//! Benchmark of the embedded store against the raw disk: `cargo bench -p apiserver --bench storage`; `--
-//! heartbeats` measures only heartbeats.
+//! Benchmark that compares the embedded store with the raw disk: `cargo bench -p apiserver --bench storage`. With
+//! `-- heartbeats` it measures only heartbeats.
 #![allow(clippy::unwrap_used, reason = "a bench")]
 
 use std::fs::File;
@@ -43,8 +43,8 @@ async fn main() {
     heartbeats(directory.path()).await;
 }
 
-/// Heartbeats of a thousand nodes, durable and deferred: as fast as possible, for the cost of one and the
-/// file size, and at a hundred per second, for the cost of an idle cluster.
+/// Measures heartbeats of a thousand nodes, durable and deferred. At full speed they give the cost of one heartbeat
+/// and the file size. At a hundred per second they give the cost of an idle cluster.
 async fn heartbeats(directory: &Path) {
     const NODES: u64 = 1000;
     const SENDERS: u64 = 16;
@@ -138,7 +138,7 @@ async fn open(path: &Path) -> Arc<Embedded> {
     Arc::new(Embedded::open(path, Limits::default()).await.unwrap())
 }
 
-/// Upper bound for any store on this disk: one page write and one sync after another.
+/// Measures the upper bound for any store on this disk: one page write and one sync after another.
 fn floor(directory: &Path) {
     let file = File::create(directory.join("floor")).unwrap();
     file.set_len(64 * 4096).unwrap();

@@ -1,4 +1,4 @@
-//! Activity tracker for idle timeouts.
+//! Tracks activity, for idle timeouts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Time of the last activity; clones share it.
+/// Time of the last activity. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Activity(Arc<watch::Sender<Instant>>);
 
 impl Activity {
-    /// A tracker whose last activity is now.
+    /// Creates a tracker whose last activity is now.
     #[must_use]
     pub fn begin() -> Self {
         Self(Arc::new(watch::Sender::new(Instant::now())))
@@ -22,7 +22,7 @@ impl Activity {
         self.0.send_replace(Instant::now());
     }
 
-    /// Waits until there was no activity for `limit`.
+    /// Waits until there has been no activity for `limit`.
     pub async fn idle_for(&self, limit: Duration) {
         loop {
             let due = *self.0.borrow() + limit;

@@ -29,12 +29,12 @@ pub enum Operation {
     Update,
     /// Deletes an object.
     Delete,
-    /// Connects through an object: exec, attach, port-forward, proxy.
+    /// Opens a connection through an object: exec, attach, port-forward, proxy.
     Connect,
 }
 
 impl Operation {
-    /// Name in admission webhooks and policies.
+    /// The name of the operation in admission webhooks and policies.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -62,12 +62,12 @@ pub struct AdmissionRequest<'a> {
     pub object: AdmissionObject,
     /// The stored object.
     pub old: Option<&'a Json>,
-    /// `metadata.managedFields` as JSON, of the new and of the stored object, when it is kept outside the
-    /// object. Empty when it is inside the object or absent.
+    /// `metadata.managedFields` as JSON, of the new and of the stored object. Empty if the object itself contains
+    /// them or they are absent.
     pub managed_fields: (&'a [u8], &'a [u8]),
     /// The user that sends the request.
     pub user: &'a Identity,
-    /// The request is a dry run and is not persisted.
+    /// True for a dry run, whose result is not stored.
     pub dry_run: bool,
     /// Warnings returned to the client in `Warning` headers.
     pub warnings: Warnings,
@@ -90,7 +90,7 @@ impl Warnings {
 }
 
 impl AdmissionRequest<'_> {
-    /// True if the request is for this resource (`pods`, `deployments.apps`), in any version.
+    /// True if the request is for this resource (`pods`, `deployments.apps`) in any version.
     pub fn is_of(&self, qualified: &str) -> bool {
         self.resource.stored() == qualified
     }
@@ -115,8 +115,8 @@ pub trait Admission: Send + Sync {
         Ok(())
     }
 
-    /// Whether the stored object is only a placeholder for the object that this user creates. If so, the
-    /// create replaces the placeholder and still returns 201.
+    /// Whether the stored object is only a placeholder for the object that this user creates. If so, the new object
+    /// replaces the placeholder, and the create still returns 201.
     fn is_placeholder(&self, _resource: &Resource, _there: &Json, _user: &Identity) -> bool {
         false
     }

@@ -30,20 +30,21 @@ use crate::write::WriteContext;
 use crate::{compress, discovery, openapi, watch, write};
 
 const JSON: &str = "application/json";
-/// Encodings of discovery documents, which have no protobuf messages here. A client that accepts neither gets JSON.
+/// Encodings of discovery documents. They have no protobuf messages here, so a client that accepts only protobuf
+/// gets JSON.
 const DISCOVERY: Offer = Offer { has_message: false, is_stream: false };
-/// A list in another format than JSON is in memory until the client has read it. Above this size, more than that of a
-/// page with a limit, a user may have one such list at a time.
+/// Size above which a user may have only one list in a format other than JSON at a time, in bytes. Such a list
+/// stays in memory until the client has read it. The limit is larger than a page.
 const HELD_BYTES: u64 = 16 * 1024 * 1024;
-/// Length-prefixed protobuf watch events.
+/// Media type of length-prefixed protobuf watch events.
 const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The API server over a watch cache.
+/// The API server, which serves objects from a watch cache.
 pub struct Api {
     store: WatchCache,
-    /// Target of writes; `None` for a read-only server.
+    /// The registry that executes writes; `None` for a read-only server.
     registry: Option<Arc<Registry>>,
-    /// Admission plugins, in order.
+    /// The admission plugins, in order.
     admission: Vec<Arc<dyn Admission>>,
     catalog: Catalog,
     version: Version,
@@ -52,7 +53,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// A read-only API server for these resources.
+    /// Creates a read-only API server for these resources.
     pub fn new(store: WatchCache, catalog: Catalog, version: Version) -> Arc<Self> {
         Arc::new(Self::over(store, catalog, version))
     }
@@ -62,7 +63,7 @@ impl Api {
         Self { store, registry: None, admission: Vec::new(), catalog, version, watches, pool }
     }
 
-    /// An API server that accepts writes; each write passes all admission plugins in this order.
+    /// Creates an API server that accepts writes. Each write passes all admission plugins in this order.
     pub fn writable(
         registry: Arc<Registry>,
         admission: Vec<Arc<dyn Admission>>,
@@ -72,7 +73,7 @@ impl Api {
         Arc::new(Self { registry: Some(registry), admission, ..Self::over(store, catalog, version) })
     }
 
-    /// Router whose fallback handles every path and answers unknown paths with a `Status`.
+    /// Returns a router that handles every path and answers unknown paths with a `Status`.
     pub fn router(self: &Arc<Self>) -> Router {
         let documents = openapi::router(self.catalog.clone(), self.version.git_version);
         Router::new().fallback(answer).with_state(self.clone()).merge(documents)
@@ -199,8 +200,8 @@ impl Api {
         Ok(represent::respond(format, Some(table_options), answer).await)
     }
 
-    /// Loads the watch history from before this server started for the resource of a path. Returns false when
-    /// there is nothing to load.
+    /// Loads the watch history of a resource from before this server started. Returns false when there is nothing
+    /// to load.
     async fn load_history(&self, uri: Uri) -> bool {
         let Some(Target::Objects(objects)) = Target::parse(uri.path()) else { return false };
         match (&self.registry, self.resource(&objects)) {
@@ -209,7 +210,7 @@ impl Api {
         }
     }
 
-    /// True for a list that must decode its objects and is large.
+    /// True for a list that is large and whose objects must be decoded.
     fn is_large_read(&self, request: &Request<Body>) -> bool {
         let Some(Target::Objects(objects @ Objects { name: None, .. })) = Target::parse(request.uri().path())
         else {
@@ -281,7 +282,7 @@ impl Api {
         }
     }
 
-    /// Reads a subresource: its scale, or the object itself.
+    /// Reads a subresource: the scale of an object, or the object itself.
     fn part(
         &self,
         resource: &Resource,
@@ -346,7 +347,7 @@ impl Api {
         Ok(([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response())
     }
 
-    /// The error for a write to a read-only server: an owner-specific message, or NotFound.
+    /// The error for a write to a read-only server: the message of the server's owner, or NotFound.
     fn refuse_write(&self, method: &Method, resource: &Resource, objects: &Objects) -> Status {
         let qualified = resource.qualified().to_string();
         let Some(name) = &objects.name else {
@@ -363,7 +364,7 @@ impl Api {
     }
 }
 
-/// Formats in which an object or subresource can be sent.
+/// The formats in which an object or subresource can be sent.
 fn offer(resource: &Resource, part: Option<&Subresource>, is_stream: bool) -> Offer {
     let has_message = match part.and_then(|part| part.kind) {
         Some((group, version, kind)) => api::schema::all().kind(group, version, kind).is_some(),

@@ -1,7 +1,6 @@
-//! Resource catalog: the resources that are served, built-in ones and custom ones.
+//! Resource catalog: the built-in and custom resources that are served.
 //!
-//! A change replaces the set of all rows at once. A reader keeps the set it got for the duration of a
-//! request.
+//! A change replaces the set of all rows at once. A request uses the same set from start to end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,22 +12,22 @@ use crate::resource::{Field, Fields, Resource};
 /// All served resources at one moment.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// In discovery order.
+    /// The rows in discovery order.
     all: Vec<Arc<Resource>>,
-    /// Sorted by group, version and plural.
+    /// The rows sorted by group, version and plural.
     sorted: Vec<Arc<Resource>>,
-    /// Selectable fields by storage name; versions of a kind share their objects.
+    /// Selectable fields by storage name. All versions of a kind have the same stored objects.
     stored: HashMap<String, Fields>,
 }
 
-/// The served resources; clones share them.
+/// The served resources. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     built_in: Arc<[Arc<Resource>]>,
     now: watch::Sender<Arc<Rows>>,
 }
 
-/// Custom resources by the definition they come from.
+/// Custom resources by the name of their definition.
 pub(crate) type Defined = BTreeMap<String, Vec<Arc<Resource>>>;
 
 impl Catalog {
@@ -49,12 +48,12 @@ impl Catalog {
         self.now.borrow().clone()
     }
 
-    /// A receiver that is notified whenever the rows change.
+    /// Returns a receiver that is notified whenever the rows change.
     pub fn follow(&self) -> watch::Receiver<Arc<Rows>> {
         self.now.subscribe()
     }
 
-    /// The rows that would result from these definitions.
+    /// The rows with the custom resources of these definitions.
     pub(crate) fn with(&self, defined: &Defined) -> Rows {
         Rows::of(self.built_in.iter().chain(defined.values().flatten()).cloned())
     }
@@ -65,7 +64,7 @@ impl Catalog {
 }
 
 impl Rows {
-    /// If two rows have the same path, the first one wins.
+    /// Creates the set of rows. If two rows have the same path, the first one wins.
     fn of(rows: impl Iterator<Item = Arc<Resource>>) -> Self {
         let mut of = Self::default();
         for row in rows {
@@ -98,7 +97,7 @@ impl Rows {
         self.all.iter().find(|row| row.kind == kind && row.group == group && row.version == version)
     }
 
-    /// True when objects are stored under that name (`deployments.apps`).
+    /// True if objects are stored under this name, such as `deployments.apps`.
     pub fn holds(&self, stored: &str) -> bool {
         self.stored.contains_key(stored)
     }

@@ -11,16 +11,16 @@ use tokio::sync::Semaphore;
 
 use crate::request::header_values;
 
-/// Responses up to this size are not compressed, as in kube-apiserver: sending them is faster than
-/// compressing them.
+/// Largest response that is not compressed, in bytes, as in kube-apiserver. Compressing a small response takes
+/// longer than sending it.
 const MIN_BYTES: u64 = 128 * 1024;
-/// Larger responses are lists without a limit. They are encoded while they are sent; a compressed one would be in memory
-/// until the client has read it.
+/// Largest response that is compressed, in bytes. Larger ones are lists without a limit, encoded while they are
+/// sent. Compressed, they would stay in memory until the client has read them.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Compression level, as in kube-apiserver. Higher levels take several times longer for a tenth of the size.
 const LEVEL: Compression = Compression::new(1);
 
-/// Compressions at the same time. Further responses are sent uncompressed, so that compression does not take
+/// Limit for simultaneous compressions. Further responses are sent uncompressed, so that compression does not use
 /// all processors.
 static COMPRESSIONS: Semaphore = Semaphore::const_new(2);
 

@@ -1,7 +1,7 @@
 //! Bounded thread pool for long computations: large patches, applies, validations and tables.
 //!
-//! They never run on the async threads, which serve health checks, leases and small requests. Each user has
-//! one running request and a short queue, so that one user cannot delay all others.
+//! Long computations never run on the async threads, which serve health checks, leases and small requests. Each
+//! user has one running request and a short queue, so that one user cannot delay all others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,21 +15,22 @@ use crate::identity::Identity;
 use crate::shares::{ShareLimits, Shares};
 use crate::status::Status;
 
-/// Concurrent computations; they share the processors with the async threads.
+/// Limit for concurrent computations. They compete with the async threads for processors.
 const MAX_RUNNING: usize = 2;
-/// Concurrent computations per user.
+/// Limit for concurrent computations per user.
 const MAX_RUNNING_PER_USER: usize = 1;
-/// Queued and running requests; each holds a body of up to 3 MiB.
+/// Limits for queued and running requests. Each request holds a body of up to 3 MiB.
 const QUEUE_LIMITS: ShareLimits =
     ShareLimits { all: 128, user: 8, others: 96, what: "large and being computed" };
-/// Time in the queue before a request is rejected with 429.
+/// How long a request may be queued before it is rejected with 429.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Computation time limit; the request fails at its next checkpoint without an effect.
+/// Time limit for a computation. The request then fails at its next checkpoint, without an effect.
 const COMPUTE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Combined size of body and object from which a request counts as large: some milliseconds of work.
+/// Combined size of body and object, in bytes, from which a request counts as large. Such a request takes some
+/// milliseconds.
 pub(crate) const LARGE_BYTES: usize = 128 * 1024;
 
-/// The pool.
+/// The thread pool.
 #[derive(Debug)]
 pub(crate) struct ComputePool {
     queue: Arc<Shares>,
@@ -42,10 +43,10 @@ pub(crate) struct ComputePool {
 pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Fails after the deadline.
+    /// Returns an error after the deadline.
     ///
     /// # Errors
-    /// 504.
+    /// 504 after the deadline.
     pub(crate) fn check(self) -> Result<(), Status> {
         match self.0 {
             Some(until) if Instant::now() >= until => Err(Status::timed_out()),
@@ -66,7 +67,7 @@ impl ComputePool {
     /// Runs `work` on a blocking thread when it is the user's turn.
     ///
     /// # Errors
-    /// 429 when the user's queue is full, or the wait times out.
+    /// 429 if the user's queue is full, or the wait times out.
     pub(crate) async fn run<T: Send + 'static, F: Future<Output = Result<T, Status>>>(
         &self,
         who: &Identity,

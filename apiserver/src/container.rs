@@ -1,4 +1,4 @@
-//! Container selection for pod subresources, with kube-apiserver's messages.
+//! Selects the container of a pod subresource, with the messages of kube-apiserver.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::status::Status;
 /// Annotation that names the default container of a pod.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// The requested container, the default container of the annotation, or the only container.
+/// Returns the requested container, the default container of the annotation, or the only container.
 ///
 /// # Errors
 /// 400 if the container does not exist, or none is requested and there are several.

@@ -1,4 +1,4 @@
-//! Discovery documents, legacy and aggregated.
+//! Builds the discovery documents, legacy and aggregated.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ type Resources<'a> = &'a [Arc<Resource>];
 /// The core group version that is listed in discovery.
 const CORE_VERSION: &str = "v1";
 
-/// `/api`: versions of the core group.
+/// The document of `/api`: the versions of the core group.
 pub fn core_versions() -> Value {
     json!({
         "kind": "APIVersions",
@@ -22,13 +22,13 @@ pub fn core_versions() -> Value {
     })
 }
 
-/// `/apis`: the named groups.
+/// The document of `/apis`: the named groups.
 pub fn groups(resources: Resources<'_>) -> Value {
     let groups: Vec<Value> = group_names(resources).into_iter().map(|name| group(resources, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/{group}` without its kind; `null` if the group does not exist.
+/// The document of `/apis/{group}` without its kind; `null` if the group does not exist.
 pub fn group(resources: Resources<'_>, name: &str) -> Value {
     let versions: Vec<Value> = versions(resources, name)
         .into_iter()
@@ -40,7 +40,7 @@ pub fn group(resources: Resources<'_>, name: &str) -> Value {
     }
 }
 
-/// `/api/v1` and `/apis/{group}/{version}`; `null` if the version does not exist.
+/// The documents of `/api/v1` and `/apis/{group}/{version}`; `null` if the version does not exist.
 pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Value {
     let mut rows = Vec::new();
     let mut group_version = "";
@@ -79,7 +79,7 @@ pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Va
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": rows})
 }
 
-/// Aggregated discovery (`apidiscovery.k8s.io`) of the core group or of the named groups.
+/// The document of aggregated discovery (`apidiscovery.k8s.io`), for the core group or the named groups.
 pub fn aggregated(resources: Resources<'_>, core: bool, api_version: &str) -> Value {
     let names = if core { vec![""] } else { group_names(resources) };
     let items: Vec<Value> = names
@@ -146,8 +146,8 @@ fn group_names(resources: Resources<'_>) -> Vec<&str> {
     names
 }
 
-/// The versions of a group, preferred version first. Old core versions are served but not listed, because
-/// clients treat each listed version as a separate set of objects.
+/// The versions of a group, preferred version first. Old core versions are served but not listed, because clients
+/// treat each listed version as separate objects.
 fn versions<'a>(resources: Resources<'a>, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> =
         resources.iter().filter(|r| r.group == group).map(|r| r.version.as_ref()).collect();
@@ -157,7 +157,7 @@ fn versions<'a>(resources: Resources<'a>, group: &str) -> Vec<&'a str> {
     versions
 }
 
-/// Version priority: `v2` before `v1` before `v2beta1` before `v1alpha1`, then all other names.
+/// The sort key of a version: `v2` before `v1` before `v2beta1` before `v1alpha1`, then all other names.
 fn rank(version: &str) -> (u8, u64, u64) {
     let ranked = || {
         let version = version.strip_prefix('v')?;

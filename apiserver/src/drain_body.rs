@@ -17,9 +17,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
-/// Maximum bytes to drain: a few times the maximum body size.
+/// Largest part of a body that is drained, in bytes: a few times the maximum body size.
 const MAX_DRAIN_BYTES: usize = 12 * 1024 * 1024;
-/// Maximum time to drain.
+/// How long a body is drained at most.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves a request and drains the rest of its body.
@@ -52,7 +52,7 @@ async fn drain(mut body: Body) {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, all).await;
 }
 
-/// A request body that is returned when dropped.
+/// A request body that is given back when this reader is dropped.
 struct BorrowedBody {
     body: Body,
     back: Option<oneshot::Sender<Body>>,

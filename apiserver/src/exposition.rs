@@ -1,5 +1,5 @@
-//! Text formats of `/metrics`: Prometheus 0.0.4 like kube-apiserver, and OpenMetrics 1.0.0 for clients that
-//! prefer it.
+//! Text formats of `/metrics`: Prometheus 0.0.4 as in kube-apiserver, and OpenMetrics 1.0.0 for clients that prefer
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Counters whose stock name lacks the suffix `_total`, which OpenMetrics requires.
 const WITHOUT_TOTAL: &[&str] = &["kubelet_evictions"];
 
-/// Responds with these metrics (OpenMetrics text) in the format that `Accept` prefers.
+/// Sends metrics, given as OpenMetrics text, in the format that `Accept` prefers.
 pub fn respond(request: &HeaderMap, open_metrics: String) -> Response {
     let accept = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept: Vec<&str> = accept.flat_map(|value| value.split(',')).collect();
@@ -26,8 +26,8 @@ pub fn respond(request: &HeaderMap, open_metrics: String) -> Response {
     ([(header::CONTENT_TYPE, TEXT_TYPE), vary], prometheus_text(&open_metrics)).into_response()
 }
 
-/// Whether OpenMetrics 1.0.0 has at least the quality of plain text. Without `Accept` the response is plain
-/// text.
+/// Whether the client prefers OpenMetrics 1.0.0 to plain text, or accepts both equally. Without `Accept` the
+/// response is plain text.
 fn prefers_open_metrics(accept: &[&str]) -> bool {
     let mut open_metrics = 0.0_f32;
     let mut text = 0.0_f32;
@@ -51,8 +51,8 @@ fn prefers_open_metrics(accept: &[&str]) -> bool {
     open_metrics > 0.0 && open_metrics >= text
 }
 
-/// Converts OpenMetrics text to Prometheus text 0.0.4: counter metadata gets the `_total` suffix of its samples, info
-/// becomes gauge, and units and the end marker are dropped.
+/// Converts OpenMetrics text to Prometheus text 0.0.4. Counter metadata gets the suffix `_total` of its samples,
+/// info metrics become gauges, and units and the end marker are dropped.
 fn prometheus_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     // HELP precedes TYPE, so the types are collected first.
@@ -91,7 +91,7 @@ fn prometheus_text(open_metrics: &str) -> String {
     text
 }
 
-/// Keyword, name and rest of a metadata line.
+/// Returns keyword, name and rest of a metadata line.
 fn metadata(line: &str) -> Option<(&str, &str, &str)> {
     let rest = line.strip_prefix("# ")?;
     let (keyword, rest) = rest.split_once(' ')?;

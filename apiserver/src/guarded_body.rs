@@ -1,4 +1,4 @@
-//! A response body that keeps a value alive until it is sent.
+//! A response body that keeps a value until the body is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// A body with a guard, which is dropped when the body has been sent or is no longer read.
+/// A body with a guard. The guard is dropped when the body has been sent or its reader is gone.
 #[derive(Debug)]
 pub struct GuardedBody<T> {
     body: Body,

@@ -1,4 +1,4 @@
-//! Identity of a request: user and groups from a client certificate, a token, or anonymous.
+//! The identity of a request: user and groups from a client certificate or a token, or the anonymous user.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 /// Group with access to metrics endpoints.
 pub const MONITORING: &str = "system:monitoring";
-/// User and group of a kubelet on the control-plane machine, which authenticates with a file there to request
-/// its node certificate.
+/// User and group of a kubelet on the machine of the control plane. It authenticates with a credential file on that
+/// machine to request its node certificate.
 pub const BESIDE_MASTER: &str = "coracle:beside-master";
 /// Extra key under which a CertificateSigningRequest records the client address.
 pub const PEER: &str = "coracle.io/peer-address";
@@ -28,7 +28,7 @@ pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 /// Extra key with the UID of the pod that a token is bound to.
 pub(crate) const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
-/// Namespace of the control plane's service accounts, which do not share a quota.
+/// Namespace of the service accounts of the control plane. These accounts do not share a quota.
 const SYSTEM: &str = "kube-system";
 
 /// The authenticated user; handlers find it in the request extensions.
@@ -52,18 +52,18 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The anonymous user.
+    /// Returns the anonymous user.
     pub fn anonymous() -> Self {
         let groups = vec![UNAUTHENTICATED.to_owned()];
         Self { user: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }
 
-    /// The server itself.
+    /// Returns the identity of the server itself.
     pub(crate) fn server() -> Self {
         Self::authenticated(SERVER, [MASTERS.to_owned()])
     }
 
-    /// An authenticated user.
+    /// Creates an authenticated user.
     pub fn authenticated(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let mut all = Vec::new();
         for group in groups.into_iter().chain([AUTHENTICATED.to_owned()]) {
@@ -74,9 +74,9 @@ impl Identity {
         Self { user: user.into(), groups: all, ..Self::default() }
     }
 
-    /// The user (CN) and groups (every O) of a verified certificate; `None` if it names no user.
+    /// Returns the user (CN) and groups (every O) of a verified certificate; `None` if it names no user.
     ///
-    /// An undecodable name makes the whole certificate invalid, because a partial identity is unsafe.
+    /// A name that cannot be decoded makes the whole certificate invalid, because a partial identity is unsafe.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let mut identity = Self::of_name(certificate.subject())?;
@@ -105,9 +105,9 @@ impl Identity {
         self.user == ANONYMOUS
     }
 
-    /// Key for per-user quotas: the pod of a bound token, because the pods of a DaemonSet share a service
-    /// account; otherwise the namespace of a service account, because its users can create more accounts;
-    /// otherwise the user.
+    /// The key of per-user limits. For a bound token it is the pod, because the pods of a DaemonSet share a service
+    /// account. For another service account it is the namespace, because its users can create more accounts.
+    /// Otherwise it is the user.
     pub(crate) fn account(&self) -> String {
         if let Some(pod) = self.extra.get(POD_UID).and_then(|uids| uids.first()) {
             return format!("{} in pod {pod}", self.user);

@@ -1,4 +1,4 @@
-//! The built-in kinds, one row each.
+//! The table of built-in kinds, one row each.
 
 mod autoscaling_v1;
 pub mod common;
@@ -18,13 +18,13 @@ use crate::write;
 
 /// Verbs of access reviews, which are never stored.
 const CREATE: &[&str] = &["create"];
-/// Verbs of namespaces, which can only be deleted one by one.
+/// Verbs of namespaces, which cannot be deleted as a collection.
 const ONE_BY_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 /// Verbs of subresources that connect to a pod.
 const CONNECT: &[&str] = &["create", "get"];
-/// Clients of v1 ReplicationControllers expect dependents to stay.
+/// Garbage collection of v1 ReplicationControllers: their clients expect that dependents stay.
 const ORPHAN: GarbageCollection = GarbageCollection::OrphanDependents { warning: None };
-/// The same for Jobs, with kube-apiserver's warning.
+/// Garbage collection of Jobs: dependents stay too, with the warning of kube-apiserver.
 const ORPHAN_WITH_WARNING: GarbageCollection = GarbageCollection::OrphanDependents {
     warning: Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
@@ -195,22 +195,22 @@ fn v1(group: &'static str, kind: &'static str, plural: &'static str, singular: &
     Resource::new(group, "v1", kind, plural, singular)
 }
 
-/// An access review, answered by [`crate::auth`].
+/// Creates the row of an access review, which [`crate::auth`] answers.
 fn review(group: &'static str, kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
     v1(group, kind, plural, singular).verbs(CREATE)
 }
 
-/// A proxy subresource for all methods.
+/// Creates a proxy subresource for all methods.
 fn proxy(options: &'static str) -> Subresource {
     Subresource::stream("proxy", options, &["create", "delete", "get", "patch", "update"])
 }
 
-/// The token subresource of service accounts, answered by [`crate::auth`].
+/// Creates the token subresource of service accounts, which [`crate::auth`] answers.
 fn token() -> Subresource {
     Subresource::elsewhere("token", (AUTHENTICATION, "v1", "TokenRequest"), CREATE)
 }
 
-/// The scale subresource of a workload.
+/// Creates the scale subresource of a workload.
 fn scale(selector: &'static str) -> Subresource {
     Subresource::scale(Replicas {
         wanted: "spec.replicas".into(),

@@ -15,11 +15,11 @@ use crate::resource::Resource;
 use crate::status::{CONTINUE, EXPIRED, Status};
 use crate::watch_cache::{Object, Scope, WatchCache};
 
-/// Revision of a continue token that resumes on the current state. No object has this revision.
+/// The revision in a continue token that resumes on the current state. No object has this revision.
 const CURRENT_STATE: u64 = 0;
 
-/// Maximum bytes of objects in a page, regardless of `limit`. Kubelets read lists of up to 16 MiB, so a page
-/// with one object of maximum size still fits.
+/// Maximum bytes of objects in a page, regardless of `limit`. Kubelets read lists of up to 16 MiB, so a page that
+/// ends with a very large object still fits.
 pub(crate) const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A page of a list.
@@ -33,7 +33,7 @@ pub struct Page {
     next: Option<Place>,
 }
 
-/// Position encoded in a continue token: revision and last object returned.
+/// The position that a continue token encodes: a revision and the last object of the previous page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     revision: u64,
@@ -47,8 +47,8 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// 400 for an invalid token, 410 for an expired one (with a token that continues on the current state),
-    /// 504 for a future revision.
+    /// 400 for an invalid token, 504 for a future revision, 410 for an expired token. The 410 contains a token that
+    /// continues on the current state.
     pub fn read(
         store: &WatchCache,
         resource: &str,
@@ -116,7 +116,7 @@ impl Page {
         metadata
     }
 
-    /// The list as a JSON body. Objects are encoded while it is sent, unless the resource converts them.
+    /// Returns the list as a JSON body. Objects are encoded while it is sent, unless the resource converts them.
     pub fn into_body(self, resource: &Resource) -> Body {
         if resource.conversion.is_some() {
             return Body::from([&*self.json(resource), b"\n"].concat());
@@ -150,7 +150,7 @@ impl Page {
         represent::encoded(format.encoding, &json)
     }
 
-    /// The list as JSON, concatenated from the stored bytes of the objects.
+    /// Returns the list as JSON, concatenated from the stored bytes of the objects.
     pub fn json(&self, resource: &Resource) -> Vec<u8> {
         let items = self.objects.iter().map(|object| resource.item_json(object));
         self.joined(&resource.list_kind, resource.api_version(), items)

@@ -1,5 +1,5 @@
-//! Body of a JSON list that encodes its objects while it is sent. A list that a client reads slowly holds no copy of
-//! its objects, only the snapshot that they belong to.
+//! Body of a JSON list, which encodes its objects while it is sent. While a client reads slowly, the list keeps
+//! only a snapshot in memory, not a copy of its objects.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,20 +15,20 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// End of the list, with the newline of kube-apiserver.
 const END: &[u8] = b"]}\n";
 
-/// The body: `head`, the objects separated by commas, and the end.
+/// The body of a list: `head`, the objects separated by commas, and the end.
 #[derive(Debug)]
 pub(crate) struct ListBody {
     head: Vec<u8>,
     objects: std::vec::IntoIter<Object>,
-    /// Whether items have `apiVersion` and `kind`.
+    /// True if items have `apiVersion` and `kind`.
     with_type: bool,
     is_first: bool,
-    /// Bytes that have not been passed on.
+    /// Encoded bytes that have not been sent.
     left: usize,
 }
 
 impl ListBody {
-    /// `head` ends with the opening bracket of the list.
+    /// Creates a body. `head` ends with the opening bracket of the list.
     pub fn new(head: Vec<u8>, objects: Vec<Object>, with_type: bool) -> Self {
         let items: usize = objects
             .iter()

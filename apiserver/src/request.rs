@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 
-/// Target of a path.
+/// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `/api`.
@@ -24,11 +24,11 @@ pub enum Target {
     GroupVersion(String, String),
     /// `/version`.
     Version,
-    /// A resource.
+    /// Objects of a resource.
     Objects(Objects),
 }
 
-/// A resource request: the collection, the collection of a namespace, or one object.
+/// The objects of a request: a collection, the collection of a namespace, or one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// API group, empty for the core group.
@@ -43,12 +43,12 @@ pub struct Objects {
     pub name: Option<String>,
     /// Subresource in the path.
     pub subresource: Option<String>,
-    /// The path is a legacy watch path (`/api/v1/watch/pods`).
+    /// True for a legacy watch path, such as `/api/v1/watch/pods`.
     pub is_watch: bool,
 }
 
 impl Target {
-    /// Parses a path; `None` for other paths.
+    /// Parses a path; `None` if it is none of these.
     pub fn parse(path: &str) -> Option<Self> {
         let parts: Vec<String> =
             path.trim_matches('/').split('/').map(decode_percent).collect::<Option<_>>()?;
@@ -95,7 +95,7 @@ impl Objects {
     }
 }
 
-/// Decodes percent-encoding; `None` if invalid.
+/// Decodes percent-encoding; `None` if it is invalid.
 pub(crate) fn decode_percent(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -126,34 +126,35 @@ pub struct ListOptions {
     pub continue_from: Option<String>,
     /// `resourceVersion`, `None` when absent or empty.
     pub revision: Option<u64>,
-    /// The list must be of exactly that revision: `resourceVersionMatch=Exact`, or paged with a revision.
+    /// True if the list must have exactly that revision: with `resourceVersionMatch=Exact`, or for pages with a
+    /// revision.
     pub exact: bool,
-    /// Watch instead of list.
+    /// True for a watch, false for a list.
     pub watch: bool,
     /// Watch timeout.
     pub timeout: Option<Duration>,
-    /// The watch may send bookmarks.
+    /// True if the watch may send bookmarks.
     pub bookmarks: bool,
-    /// The watch starts with the current objects, then a bookmark.
+    /// True if the watch starts with the current objects and then a bookmark.
     pub initial_events: bool,
-    /// Object data in table rows.
+    /// The part of the object that table rows contain.
     pub include: Include,
 }
 
-/// Object data in table rows.
+/// The part of the object that a table row contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
-    /// None.
+    /// Nothing.
     None,
-    /// The metadata.
+    /// The metadata of the object.
     #[default]
     Metadata,
-    /// The object.
+    /// The whole object.
     Object,
 }
 
 impl ListOptions {
-    /// Parses the query; `is_watch` is set for legacy watch paths.
+    /// Parses the query. `is_watch` is true for legacy watch paths.
     ///
     /// # Errors
     /// 400 that names the invalid parameter.
@@ -193,7 +194,7 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// Parses `includeObject`, which also applies to writes answered with a table.
+    /// Parses `includeObject`, which also applies to writes that are answered with a table.
     ///
     /// # Errors
     /// 400 for values other than `None`, `Metadata` and `Object`.
@@ -203,10 +204,10 @@ impl ListOptions {
         include(value.unwrap_or_default())
     }
 
-    /// Whether the list must be of exactly that revision.
+    /// Whether the list must have exactly the requested revision.
     ///
     /// # Errors
-    /// 400 or 422 with kube-apiserver's message for invalid combinations.
+    /// 400 or 422 for invalid combinations, with the message of kube-apiserver.
     fn means_exactly(&self, resource_match: &str, initial_events: Option<bool>) -> Result<bool, Status> {
         const FIELD: &str = "resourceVersionMatch";
         let mut causes = Vec::new();
@@ -284,8 +285,8 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {
     value.parse().map_err(|_| Status::bad_request(format!("{name}: \"{value}\" is not a valid number")))
 }
 
-/// Value of a boolean query parameter that is present: true unless `0` or `false`, as
-/// `Convert_Slice_string_To_bool` in apimachinery.
+/// Parses a boolean query parameter that is present. It is true unless it is `0` or `false`, as in
+/// `Convert_Slice_string_To_bool` of apimachinery.
 pub fn query_switch(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }

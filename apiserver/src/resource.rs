@@ -31,13 +31,14 @@ use crate::status::Status;
 /// Verbs of writable resources.
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Default garbage collection policy of a kind, `GarbageCollectionPolicy` of the stock registries.
+/// What happens by default to the dependents of a deleted object; `GarbageCollectionPolicy` of the stock
+/// registries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GarbageCollection {
     /// Dependents are deleted in the background.
     #[default]
     DeleteDependents,
-    /// Dependents are orphaned. Clients that set no policy get the warning.
+    /// Dependents are orphaned. A client that sets no policy gets the warning.
     OrphanDependents {
         /// Text of the `Warning` header.
         warning: Option<&'static str>,
@@ -69,14 +70,15 @@ pub struct Resource {
     pub categories: Vec<Text>,
     /// Supported verbs.
     pub verbs: &'static [&'static str],
-    /// A PUT creates a missing object.
+    /// Whether a PUT creates a missing object.
     pub creates_on_update: bool,
-    /// A created object keeps its status. For other kinds only the status subresource sets it.
+    /// Whether a created object keeps its status. Otherwise only the status subresource sets the status.
     pub keeps_initial_status: bool,
-    /// Virtual resource: a create is written to this subresource of another resource in the same group
-    /// version.
+    /// For a virtual resource: the resource and subresource, in the same group version, to which a create is
+    /// written.
     pub creates_subresource: Option<(&'static str, &'static str)>,
-    /// DELETE returns the deleted object (`ReturnDeletedObject` of the stock registries) instead of a Status.
+    /// Whether DELETE returns the deleted object (`ReturnDeletedObject` of the stock registries) instead of a
+    /// Status.
     pub returns_deleted: bool,
     /// Default propagation policy of deletes.
     pub garbage_collection: GarbageCollection,
@@ -86,22 +88,22 @@ pub struct Resource {
     pub fields: Fields,
     /// Table columns.
     pub columns: Arc<dyn Columns>,
-    /// Defaulting, preparation and validation.
+    /// The strategy: sets defaults, prepares and validates objects.
     pub strategy: StrategyRef,
-    /// Schema, for kinds that are not built in.
+    /// The schema, for kinds that are not built in.
     pub schema: Option<Arc<dyn Schema>>,
-    /// Conversion, if the served version differs from the stored one.
+    /// The conversion, if the served version differs from the stored one.
     pub conversion: Option<Arc<dyn Conversion>>,
-    /// Message of Forbidden errors on a read-only server; it ends the sentence "... is forbidden: ".
+    /// For a read-only server: the end of the message "... is forbidden: ", which names the owner of the object.
     pub owner: fn(&Map<String, Value>) -> String,
     api_version: String,
     stored: String,
-    /// `apiVersion` of stored objects.
+    /// The `apiVersion` of stored objects.
     stored_version: String,
 }
 
 impl Resource {
-    /// A namespaced built-in resource that is stored in this version.
+    /// Creates a namespaced built-in resource that is stored in this version.
     pub fn new(
         group: impl Into<Text>,
         version: impl Into<Text>,
@@ -151,12 +153,12 @@ impl Resource {
         Self { short_names: texts(names), ..self }
     }
 
-    /// Adds the resource to category `all`.
+    /// Adds the resource to the category `all`.
     pub fn in_all(self) -> Self {
         Self { categories: texts(&["all"]), ..self }
     }
 
-    /// Adds the resource to category `api-extensions`.
+    /// Adds the resource to the category `api-extensions`.
     pub fn in_api_extensions(self) -> Self {
         Self { categories: texts(&["api-extensions"]), ..self }
     }
@@ -166,17 +168,17 @@ impl Resource {
         Self { verbs, ..self }
     }
 
-    /// A PUT creates a missing object.
+    /// Lets a PUT create a missing object.
     pub fn creates_on_update(self) -> Self {
         Self { creates_on_update: true, ..self }
     }
 
-    /// A created object keeps its status.
+    /// Lets a created object keep its status.
     pub fn keeps_initial_status(self) -> Self {
         Self { keeps_initial_status: true, ..self }
     }
 
-    /// DELETE returns the deleted object.
+    /// Lets DELETE return the deleted object.
     pub fn returns_deleted(self) -> Self {
         Self { returns_deleted: true, ..self }
     }
@@ -186,7 +188,7 @@ impl Resource {
         Self { garbage_collection: policy, ..self }
     }
 
-    /// Makes this a virtual resource whose creates go to a subresource of another resource.
+    /// Makes this a virtual resource. Its creates are written to a subresource of another resource.
     pub fn creates_subresource(self, plural: &'static str, part: &'static str) -> Self {
         Self { verbs: &["create"], creates_subresource: Some((plural, part)), ..self }
     }
@@ -233,23 +235,22 @@ impl Resource {
         Self { stored, stored_version, conversion: Some(conversion), ..self }
     }
 
-    /// `v1` or `apps/v1`.
+    /// The API version, such as `v1` or `apps/v1`.
     pub fn api_version(&self) -> &str {
         &self.api_version
     }
 
-    /// Resource name in messages: `pods` or `deployments.apps`.
+    /// The resource name in messages, such as `pods` or `deployments.apps`.
     pub fn qualified(&self) -> QualifiedName<'_> {
         QualifiedName { plural: &self.plural, group: &self.group }
     }
 
-    /// Storage name: the qualified name, unless another resource stores the objects.
+    /// The storage name. It is the qualified name, unless another resource stores the objects.
     pub fn stored(&self) -> &str {
         &self.stored
     }
 
-    /// Hash of the storage version, which storage migrators compare; `None` for resources that are not
-    /// stored.
+    /// The hash of the storage version, which storage migrators compare. `None` for resources that are not stored.
     pub fn storage_version_hash(&self) -> Option<String> {
         // As in kube-apiserver: the first eight bytes of a SHA-256.
         const BYTES: usize = 8;
@@ -262,7 +263,7 @@ impl Resource {
         Some(STANDARD.encode(digest.as_ref().get(..BYTES)?))
     }
 
-    /// Merge and ownership rules for patches and server-side apply.
+    /// The merge and ownership rules for patches and server-side apply.
     pub fn shape(&self) -> Shape<'_> {
         match &self.schema {
             Some(schema) => schema.shape(),
@@ -278,7 +279,7 @@ impl Resource {
         }
     }
 
-    /// Normalizes values to their stored form and returns values of the wrong type.
+    /// Normalizes values to their stored form, and returns errors for values of the wrong type.
     pub fn fit(&self, object: &mut Map<String, Value>) -> Vec<FieldError> {
         match &self.schema {
             Some(schema) => schema.fit(object),
@@ -289,7 +290,7 @@ impl Resource {
     /// Translates field labels of this version to the stored labels.
     ///
     /// # Errors
-    /// 400 with kube-apiserver's message for an unsupported label.
+    /// 400 with the message of kube-apiserver for an unsupported label.
     pub fn select(&self, selector: &mut FieldSelector) -> Result<(), Status> {
         selector.rename(|label| match label {
             "metadata.name" => Ok(label.to_owned()),
@@ -301,8 +302,8 @@ impl Resource {
         })
     }
 
-    /// True for built-in kinds without own field labels, which support name and namespace even if
-    /// cluster-scoped.
+    /// True for built-in kinds without field labels of their own. They support the labels for name and namespace
+    /// even if they are cluster-scoped.
     fn has_default_labels(&self) -> bool {
         self.fields.is_empty() && self.schema.is_none()
     }
@@ -327,7 +328,7 @@ impl Resource {
         }
     }
 
-    /// The object in this version, as JSON.
+    /// Returns the object in this version, as JSON.
     pub fn json(&self, object: &Object) -> Bytes {
         match &self.conversion {
             None => object.json().clone(),
@@ -337,7 +338,7 @@ impl Resource {
         }
     }
 
-    /// The object as a list item. Items of built-in kinds omit `apiVersion` and `kind`.
+    /// Returns the object as a list item. Items of built-in kinds have no `apiVersion` and `kind`.
     pub fn item_json(&self, object: &Object) -> Bytes {
         match (&self.schema, &self.conversion) {
             (None, None) => object.json_without_type().into(),
@@ -351,7 +352,7 @@ impl Resource {
         }
     }
 
-    /// The object in this version, decoded.
+    /// Returns the object in this version, decoded.
     pub fn tree(&self, object: &Object) -> Map<String, Value> {
         let stored = object.decode();
         match &self.conversion {
@@ -390,7 +391,7 @@ fn texts(names: &[&'static str]) -> Vec<Text> {
     names.iter().map(|name| Cow::Borrowed(*name)).collect()
 }
 
-/// `pods` or `deployments.apps`.
+/// A resource name with its group, such as `pods` or `deployments.apps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QualifiedName<'a> {
     plural: &'a str,

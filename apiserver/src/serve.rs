@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 
 use crate::drain_body;
 
-/// Time limit for the headers of a request.
+/// How long the headers of a request may take.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of connections; further ones wait in the listen backlog. A large cluster needs about half
-/// of it for watches.
+/// Maximum number of connections. Further ones wait in the listen backlog. A large cluster uses about half of them
+/// for watches.
 const MAX_CONNECTIONS: usize = 20_000;
-/// Time for in-flight requests to finish on shutdown, or when the client certificate is no longer trusted.
+/// How long requests in flight may take to finish on shutdown, or when the client certificate is no longer trusted.
 /// Watches and followed logs do not end by themselves.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 

@@ -1,4 +1,4 @@
-//! Per-user quotas of concurrent requests.
+//! Limits the concurrent requests of each user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,14 @@ use crate::status::Status;
 /// Maximum number of concurrent requests: in total, per user, and of non-administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLimits {
-    /// In total.
+    /// Limit for all requests together.
     pub all: usize,
-    /// Per user.
+    /// Limit for each user.
     pub user: usize,
-    /// Of users outside `system:masters`. The remainder is reserved for administrators and the server itself.
+    /// Limit for all users outside `system:masters` together. The difference to `all` is reserved for
+    /// administrators and the server itself.
     pub others: usize,
-    /// What the requests are doing, for error messages: `waiting`.
+    /// What the requests do, for error messages, such as `waiting`.
     pub what: &'static str,
 }
 
@@ -34,24 +35,24 @@ struct Taken {
     users: HashMap<String, usize>,
 }
 
-/// A unit of the quota, released on drop.
+/// The share of one running request, released on drop.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
-    /// `None` for an administrator.
+    /// The user; `None` for an administrator.
     user: Option<String>,
 }
 
 impl Shares {
-    /// A quota with these limits.
+    /// Creates counters with these limits.
     pub fn new(most: ShareLimits) -> Arc<Self> {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
-    /// Takes a unit for a user.
+    /// Counts a request of a user until the share is dropped.
     ///
     /// # Errors
-    /// 429 when a limit is reached.
+    /// 429 if a limit is reached.
     pub fn take(self: &Arc<Self>, who: &Identity) -> Result<Share, Status> {
         let ShareLimits { all, user, others, what } = self.most;
         let mut taken = self.taken();

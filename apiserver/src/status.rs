@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::storage;
 
-/// Field of the continue token.
+/// The field with the continue token.
 pub(crate) const CONTINUE: &str = "continue";
 
-/// Field of the retry delay in seconds.
+/// The field with the retry delay in seconds.
 const RETRY: &str = "retryAfterSeconds";
 
-/// Reason of a revision or continue token that is too old.
+/// The reason for a revision or continue token that is too old.
 pub(crate) const EXPIRED: &str = "Expired";
 
-/// A failed request.
+/// The error of a failed request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
@@ -24,19 +24,19 @@ pub struct Status {
     pub code: u16,
     /// Machine-readable reason; may be empty.
     pub reason: &'static str,
-    /// Message: what happened, to which object, and what to do.
+    /// The message: what happened, to which object, and what to do.
     pub message: String,
-    /// Details: name, kind and causes. For an expired list, the continue token.
+    /// The details: name, kind and causes. For an expired list, they include the continue token.
     pub details: Option<Value>,
 }
 
 impl Status {
-    /// An error with that code and reason.
+    /// Creates an error with a code and a reason.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code: code.as_u16(), reason, message: message.into(), details: None }
     }
 
-    /// The object does not exist; `resource` is `pods` or `deployments.apps`.
+    /// The object does not exist. `resource` is a name such as `pods` or `deployments.apps`.
     pub fn not_found(resource: &str, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" not found");
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
@@ -53,14 +53,14 @@ impl Status {
         Self { details: Some(json!({})), ..Self::new(StatusCode::NOT_FOUND, "NotFound", message) }
     }
 
-    /// The operation is forbidden; `why` completes the message.
+    /// The operation is forbidden. `why` completes the message.
     pub fn forbidden(resource: &str, name: &str, why: &str) -> Self {
         let message = format!("{resource} \"{name}\" is forbidden: {why}");
         let details = json!({"name": name, "kind": resource});
         Self { details: Some(details), ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
     }
 
-    /// A request body is invalid, with an explicit kind.
+    /// The body of a request is invalid. The caller names its kind.
     pub fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let said: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -87,7 +87,7 @@ impl Status {
         Self { details, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
     }
 
-    /// The resource does not support the method, with kube-apiserver's message.
+    /// The resource does not support the method; with the message of kube-apiserver.
     pub fn no_such_method() -> Self {
         Self::method_not_allowed("the server does not allow this method on the requested resource")
     }
@@ -97,7 +97,7 @@ impl Status {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// No acceptable media type.
+    /// The server can send none of the media types that the client accepts.
     pub fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, application/yaml, \
                        application/vnd.kubernetes.protobuf";
@@ -114,7 +114,7 @@ impl Status {
         Self { details: Some(details), ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) }
     }
 
-    /// A concurrency limit or quota is reached.
+    /// A concurrency limit is reached.
     pub fn too_many_requests() -> Self {
         let message = "the server has received too many requests and has asked us to try again later";
         let details = Some(json!({RETRY: 1}));
@@ -133,7 +133,7 @@ impl Status {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// The object is too large to store. Clients look for etcd's message, which kube-apiserver passes on.
+    /// The object is too large to store. Clients look for the message of etcd, which kube-apiserver passes on.
     pub(crate) fn object_too_large(why: impl std::fmt::Display) -> Self {
         Self::too_large(format!("etcdserver: request is too large: {why}"))
     }

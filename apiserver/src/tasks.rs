@@ -1,4 +1,4 @@
-//! Background tasks: each has an owner that reports if it fails.
+//! Background tasks. Each has an owner that reports its failure.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub struct Tasks {
     names: HashMap<Id, &'static str>,
 }
 
-/// A background task panicked, so its work is no longer done.
+/// The error for a background task that panicked, so that its work is no longer done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the background task \"{name}\" failed")]
 pub struct TaskFailed {
@@ -20,7 +20,7 @@ pub struct TaskFailed {
 }
 
 impl Tasks {
-    /// Starts a task. The name is for messages.
+    /// Starts a task. Messages show its name.
     pub fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let id = self.running.spawn(task).id();
         self.names.insert(id, name);
@@ -44,7 +44,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Waits until a task fails; forever if none does.
+    /// Waits until a task fails. If none fails, it waits forever.
     pub async fn failure(&mut self) -> TaskFailed {
         match self.join().await {
             Err(failed) => failed,
@@ -53,7 +53,7 @@ impl Tasks {
     }
 }
 
-/// Starts a task that ends with its input, such as a connection, and logs if it fails.
+/// Starts a task that ends with its input, such as a connection. Logs an error if it fails.
 pub fn supervise(name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
     let mut tasks = Tasks::default();
     tasks.spawn(name, task);

@@ -1,10 +1,10 @@
-//! Server version, as in `/version`.
+//! The server version, as `/version` returns it.
 
 use std::env::consts::{ARCH, OS};
 
 use serde_json::{Value, json};
 
-/// Kubernetes version and program version.
+/// The Kubernetes version and the program version.
 #[derive(Clone, Copy, Debug)]
 pub struct Version {
     /// Major version.
@@ -16,7 +16,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Response of `/version`. Commit and date are set in release builds; see `build.rs`.
+    /// The response of `/version`. Commit and date are set in release builds; see `build.rs`.
     pub fn document(&self) -> Value {
         let before = self.minor.parse::<u32>().map_or(0, |minor| minor.saturating_sub(1));
         json!({
@@ -38,7 +38,7 @@ impl Version {
     }
 }
 
-/// Architecture name as in Go and node labels.
+/// The name of the architecture in Go and in node labels.
 pub fn go_architecture() -> &'static str {
     match ARCH {
         "x86_64" => "amd64",

@@ -1,6 +1,6 @@
 //! Watch streams, which end at their timeout or when the client is too slow.
 //!
-//! Large objects are sent from the cached bytes; other representations are encoded once for all watches.
+//! Large objects are sent from the cached bytes. Other representations are encoded once for all watches.
 
 pub mod limits;
 mod lines;
@@ -27,15 +27,16 @@ use crate::watch_cache::{
     Before, Change, ChangeKind, Form, Object, Representation, Scope, TooOld, WatchCache, Watcher,
 };
 
-/// Default timeout: the minimum of kube-apiserver, extended by up to the same amount.
+/// Minimum timeout of a watch without a requested timeout, as in kube-apiserver. Up to the same amount is added at
+/// random.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Interval of bookmarks on a quiet watch.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// Minimum interval between writes of a watch, so that changes are combined. A change after a quiet period is
-/// sent at once. At a thousand changes per second this saves seven of eight writes.
+/// Minimum interval between writes of a watch, so that changes are combined. A change after a quiet period is sent
+/// at once. At a thousand changes per second this saves seven of eight writes.
 const BATCH_INTERVAL: Duration = Duration::from_millis(8);
 
-/// Bytes of objects to decode before yielding to other tasks.
+/// Bytes of objects that a watch decodes before it yields to other tasks.
 const DECODED_BYTES: usize = 256 * 1024;
 
 /// A running watch.
@@ -43,15 +44,15 @@ struct Watch {
     resource: Arc<Resource>,
     options: ListOptions,
     format: Format,
-    /// Column definitions are sent with the first event.
+    /// True after the column definitions were sent, with the first event.
     columns_sent: bool,
     initial: VecDeque<Object>,
     initial_end: Option<u64>,
     watcher: Watcher,
-    /// Changes taken from the cache, not encoded yet.
+    /// Changes that were read from the cache and are not encoded yet.
     changes: VecDeque<Arc<Change>>,
     lines: Lines,
-    /// Quota of the user; `None` for exempt users.
+    /// The watch as counted for the user; `None` for exempt users.
     slot: Option<Slot>,
     /// Earliest time of the next write.
     due_at: Instant,
@@ -60,15 +61,15 @@ struct Watch {
     ended: bool,
 }
 
-/// Event for a change.
+/// The event that a change causes in this watch.
 enum Event<'a> {
-    /// The current object.
+    /// The current object, with the type of the event.
     Now(&'static str, &'a Object),
-    /// The previous object: the selector no longer matches.
+    /// The previous object, because the selector no longer matches.
     Left(&'a Object),
 }
 
-/// Starts a watch: one JSON line or protobuf frame per event.
+/// Starts a watch. Each event is one JSON line or protobuf frame.
 ///
 /// # Errors
 /// 410 for a revision that is too old, 504 for a future one.
@@ -139,7 +140,8 @@ impl Watch {
         }
     }
 
-    /// Charges a chunk to the user's quota until it is sent; `None` if the user's other watches are stalled.
+    /// Counts a chunk against the limit of the user until it is sent. Returns `None` if the user's other watches
+    /// are stalled.
     async fn charged(&self, chunk: Bytes) -> Option<Bytes> {
         let Some(slot) = &self.slot else { return Some(chunk) };
         let charged = timeout(STALL_TIMEOUT, slot.charge(chunk)).await;
@@ -153,7 +155,7 @@ impl Watch {
         charged.ok()
     }
 
-    /// Encodes the next events, waiting for the first one.
+    /// Waits for the first event, and encodes the available events.
     async fn encode(&mut self) {
         let mut decoded = 0;
         while let Some(object) = self.initial.pop_front() {
@@ -273,7 +275,7 @@ impl Watch {
         encode(&self.resource, form, object)
     }
 
-    /// Format of the next object, and what it includes. Only the first object of a table watch has the columns.
+    /// The format of the next object, and what it includes. Only the first object of a table watch has the columns.
     fn form(&mut self) -> Form {
         let format = self.format;
         if !matches!(format.shape, As::Table(_)) {
@@ -283,7 +285,7 @@ impl Watch {
         Form { format, include: self.options.include, with_columns }
     }
 
-    /// Adds an event. An object that could not be encoded ends the watch; the client lists again and gets the
+    /// Adds an event. An object that could not be encoded ends the watch. The client then lists again and gets the
     /// error.
     fn send(&mut self, kind: &str, object: Bytes) {
         if object.is_empty() {

@@ -1,8 +1,8 @@
 //! WebSockets for pod logs and watches, for clients such as browsers.
 //!
-//! The request is served without the upgrade headers; the body of a successful response is sent in messages.
-//! A watch sends one text message per event. A log starts with an empty message and continues with messages
-//! of any length.
+//! The request is served without the upgrade headers, and the body of a successful response is sent in messages. A
+//! watch sends one text message per event. A log starts with an empty message and continues with messages of any
+//! length.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use http::{Method, StatusCode, Uri};
 use crate::request::{header_values, query_switch};
 use crate::status::Status;
 
-/// Log subprotocol with binary messages, also the default.
+/// Subprotocol of logs with binary messages. It is also the default.
 const BINARY: &str = "binary.k8s.io";
-/// Log subprotocol with base64 text messages.
+/// Subprotocol of logs with base64 text messages.
 const BASE64: &str = "base64.binary.k8s.io";
-/// Time for the client to close the connection at the end.
+/// How long the client may take to close the connection at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Headers removed from the inner request: those of the upgrade, and `Accept-Encoding`.
+/// Headers that are removed from the inner request: those of the upgrade, and `Accept-Encoding`.
 const OF_UPGRADE: [HeaderName; 7] = [
     header::CONNECTION,
     header::UPGRADE,
@@ -46,7 +46,7 @@ enum Content {
     Watch,
 }
 
-/// Division of the body into messages.
+/// How the body is divided into messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Framing {
     Binary,
@@ -126,7 +126,7 @@ fn is_watch(uri: &Uri) -> bool {
     pairs.any(|(name, value)| name == "watch" && query_switch(value))
 }
 
-/// Messages are split at line ends, which binary encodings lack.
+/// Removes an `Accept` header with a binary encoding, because messages end at line ends.
 fn prefer_json(headers: &mut HeaderMap) {
     if header_values(headers, header::ACCEPT).any(|word| word.contains("protobuf") || word.contains("cbor")) {
         headers.remove(header::ACCEPT);

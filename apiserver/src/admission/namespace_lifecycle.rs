@@ -16,13 +16,13 @@ const NAMESPACES: &str = "namespaces";
 /// Namespaces that cannot be deleted, as in kube-apiserver.
 const SYSTEM_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Counterpart of `NamespaceLifecycle` in kube-apiserver.
+/// The admission plugin `NamespaceLifecycle` of kube-apiserver.
 pub struct NamespaceLifecycle {
     registry: Arc<Registry>,
 }
 
 impl NamespaceLifecycle {
-    /// Checks against the namespaces in `registry`.
+    /// Creates the plugin, which reads namespaces from `registry`.
     pub fn new(registry: Arc<Registry>) -> Arc<Self> {
         Arc::new(Self { registry })
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use super::{Admission, AdmissionRequest};
 use crate::status::Status;
 
-/// Rejects objects that nest deeper than [`MAX_DEPTH`], so that a list around the object and its managed
-/// fields stays decodable.
+/// Rejects objects that nest deeper than [`MAX_DEPTH`]. A list of such objects, and their managed fields, would
+/// nest too deep to be decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct NestingLimit;
 

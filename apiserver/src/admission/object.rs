@@ -1,4 +1,4 @@
-//! The object of an admission request, with a flag that records mutable access.
+//! The object of an admission request, with a flag that records whether a plugin may have changed it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ pub struct AdmissionObject {
 }
 
 impl AdmissionObject {
-    /// True once a plugin has taken mutable access, whether or not the object changed.
+    /// True after a plugin has taken mutable access, even if it changed nothing.
     pub fn is_touched(&self) -> bool {
         self.is_touched
     }

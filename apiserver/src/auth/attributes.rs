@@ -11,15 +11,15 @@ use crate::request::{decode_percent, query_switch};
 use crate::selector::FieldSelector;
 use crate::status::Status;
 
-/// Pod subresources that open a connection. Read permission alone must not grant them.
+/// Pod subresources that open a connection. The permission to read must not suffice for them.
 const CONNECTED: [&str; 3] = ["exec", "attach", "portforward"];
 
-/// What a request does, in RBAC terms.
+/// The attributes of a request that authorization decides by: verb, and resource or path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// `get`, `list`, `watch`, `create` and so on; the lower-case HTTP method for non-resource paths.
     pub verb: String,
-    /// The target.
+    /// The target of the verb.
     pub on: On,
 }
 
@@ -39,13 +39,14 @@ pub struct ResourceAttributes {
     pub group: String,
     /// API version.
     pub version: String,
-    /// `pods`.
+    /// Plural resource name, such as `pods`.
     pub resource: String,
-    /// `log`.
+    /// Subresource, such as `log`.
     pub subresource: String,
     /// The object's name.
     pub name: String,
-    /// The namespace. A request for a Namespace object has that namespace here, so that roles in it apply.
+    /// The namespace. A request for a Namespace object has the name of that namespace here, so that roles in it
+    /// apply.
     pub namespace: String,
     /// Field selector of a list, watch or deletecollection; empty for other verbs.
     pub fields: FieldSelector,
@@ -116,17 +117,17 @@ impl Attributes {
         Ok(Self { verb: verb.to_owned(), on: On::Resource(on) })
     }
 
-    /// A verb on a resource.
+    /// Creates the attributes of a verb on a resource.
     pub fn on(verb: &str, on: ResourceAttributes) -> Self {
         Self { verb: verb.to_owned(), on: On::Resource(on) }
     }
 
-    /// A verb on a non-resource path.
+    /// Creates the attributes of a verb on a non-resource path.
     pub fn on_path(verb: &str, path: &str) -> Self {
         Self { verb: verb.to_owned(), on: On::Path(path.to_owned()) }
     }
 
-    /// A second permission the request needs: a WebSocket exec is a GET, but also requires `create`.
+    /// A second permission that the request needs. A WebSocket exec is a GET, but also requires `create`.
     pub fn also_required(&self) -> Option<Self> {
         match &self.on {
             On::Resource(on)
@@ -149,7 +150,7 @@ impl Attributes {
         }
     }
 
-    /// The Forbidden error in kube-apiserver's words; `why` is appended if not empty.
+    /// The Forbidden error in the words of kube-apiserver. `why` is appended if it is not empty.
     pub fn refused(&self, who: &Identity, why: &str) -> Status {
         let colon = if why.is_empty() { "" } else { ": " };
         let (user, verb) = (&who.user, &self.verb);
@@ -185,7 +186,7 @@ impl Attributes {
     }
 }
 
-/// Query parameters that affect authorization. The last parameter of a name wins.
+/// Query parameters that affect authorization. If a parameter occurs twice, the last one wins.
 #[derive(Debug, Default)]
 struct Asked {
     watch: bool,

@@ -23,19 +23,19 @@ const GROUP: &str = "certificates.k8s.io";
 /// Signer of client certificates for any identity.
 const CLIENTS: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Sets the requester fields of new requests. Always active, because signers trust these fields.
+/// The plugin that sets the requester fields of new CSRs. It is always active, because signers trust these fields.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateRequester;
 
-/// The stock plugin `CertificateApproval`: approving needs the permission `approve` for the signer.
+/// The stock plugin `CertificateApproval`: a user who approves a CSR needs the permission `approve` for its signer.
 #[derive(Debug)]
 pub struct CertificateApproval(pub Arc<Auth>);
 
-/// The stock plugin `CertificateSigning`: signing needs the permission `sign` for the signer.
+/// The stock plugin `CertificateSigning`: a user who signs a CSR needs the permission `sign` for its signer.
 #[derive(Debug)]
 pub struct CertificateSigning(pub Arc<Auth>);
 
-/// The stock plugin `CertificateSubjectRestriction`: rejects client certificates in `system:masters`.
+/// The stock plugin `CertificateSubjectRestriction`: rejects CSRs for client certificates in `system:masters`.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateSubjectRestriction;
 
@@ -80,7 +80,7 @@ fn is_write(attempt: &AdmissionRequest<'_>, operation: Operation, subresource: O
     attempt.is_of(REQUESTS) && attempt.operation == operation && attempt.subresource == subresource
 }
 
-/// Checks the permission for the signer of a request, by its name or by its whole domain (`domain/*`).
+/// Checks the permission for the signer of a CSR. A role can name the signer or its whole domain (`domain/*`).
 fn check_signer(auth: &Auth, attempt: &AdmissionRequest<'_>, verb: &str) -> Result<(), Status> {
     // The stored signer counts, in case the same write changes it.
     let signer = attempt.old.map(signer).unwrap_or_default();
@@ -102,7 +102,7 @@ fn check_signer(auth: &Auth, attempt: &AdmissionRequest<'_>, verb: &str) -> Resu
     Err(Status::forbidden(REQUESTS, attempt.name, &why))
 }
 
-/// Overwrites the requester fields of a new request with the authenticated user.
+/// Overwrites the requester fields of a new CSR with the authenticated user.
 fn set_requester(request: &mut Json, user: &Identity) {
     // A request without a spec is rejected by its strategy.
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -128,7 +128,7 @@ fn set_requester(request: &mut Json, user: &Identity) {
     }
 }
 
-/// Rejects requests for client certificates in `system:masters`.
+/// Rejects CSRs for client certificates in `system:masters`.
 fn restrict(attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
     if signer(&attempt.object) != CLIENTS {
         return Ok(());
@@ -145,7 +145,7 @@ fn restrict(attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
     }
 }
 
-/// Every organization (O) of the subject; `None` if the request cannot be parsed.
+/// Every organization (O) of the subject; `None` if the CSR cannot be parsed.
 fn organizations(request: &Json) -> Option<Vec<String>> {
     let text = request.get("spec")?.get("request")?.as_str()?;
     let (_, pem) = parse_x509_pem(&STANDARD.decode(text).ok()?).ok()?;
@@ -154,7 +154,7 @@ fn organizations(request: &Json) -> Option<Vec<String>> {
     subject.iter_organization().map(|group| group.as_str().ok().map(str::to_owned)).collect()
 }
 
-/// True if a status write sets the certificate or the conditions.
+/// True if a write of the status sets the certificate or the conditions.
 fn is_signed(attempt: &AdmissionRequest<'_>) -> bool {
     let part =
         |object: &Json, field: &str| object.get("status").and_then(|status| status.get(field)).cloned();

@@ -1,5 +1,5 @@
-//! Admission plugin that prevents privilege escalation: RBAC escalation, and creates through update or apply
-//! without create permission.
+//! Admission plugin that prevents privilege escalation: by writing RBAC objects, and by creating objects through
+//! update or apply.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::{Attributes, Auth, ResourceAttributes};
 use crate::admission::{Admission, AdmissionRequest, Operation};
 use crate::status::Status;
 
-/// Rejects writes that would grant more than the user has.
+/// Rejects writes that would grant a user more permissions than the user has.
 #[derive(Debug)]
 pub struct EscalationCheck {
     auth: Arc<Auth>,
 }
 
 impl EscalationCheck {
-    /// Authorizes against these roles.
+    /// Creates the plugin, which decides by the roles that `auth` knows.
     pub fn new(auth: Arc<Auth>) -> Arc<Self> {
         Arc::new(Self { auth })
     }

@@ -17,8 +17,8 @@ use crate::represent::{self, Accept, As, Format};
 use crate::status::Status;
 
 impl Auth {
-    /// Wraps the router with authentication and authorization. Access reviews and the OIDC discovery
-    /// documents are answered here.
+    /// Wraps the router with authentication and authorization, and answers access reviews and the OIDC discovery
+    /// documents.
     pub fn guard(self: &Arc<Self>, router: Router) -> Router {
         router.layer(from_fn_with_state(self.clone(), pass))
     }

@@ -22,11 +22,11 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 #[derive(Debug, PartialEq)]
 pub(super) struct Impersonation {
     pub identity: Identity,
-    /// All permissions that the sender needs.
+    /// All permissions that the sender needs for the impersonation.
     pub needed: Vec<Attributes>,
 }
 
-/// The identity that the headers request; `None` without impersonation headers.
+/// Returns the identity that the headers request; `None` without impersonation headers.
 ///
 /// # Errors
 /// 400 for headers that cannot be decoded, and for groups, UID or extras without a user.

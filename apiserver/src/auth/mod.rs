@@ -1,7 +1,8 @@
 //! Authentication and authorization.
 //!
-//! Order of a request: authenticate, impersonate, node authorizer, RBAC, then an access review or the API.
-//! All state is derived from stored objects: roles, bindings, pods, service accounts and Secrets.
+//! A request is authenticated, may impersonate a user, passes the node authorizer and RBAC, and then reaches an
+//! access review or the API. All state is derived from stored objects: roles, bindings, pods, service accounts and
+//! Secrets.
 
 pub mod attributes;
 mod certificates;
@@ -54,13 +55,13 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Uses the roles, pods, service accounts and Secrets in that watch cache.
+    /// Creates the authenticators and authorizers, which read roles, pods, service accounts and Secrets from the
+    /// watch cache.
     pub fn new(store: WatchCache, signer: Signer, issuer: Issuer) -> Arc<Self> {
         Self::build(store, signer, issuer, false)
     }
 
-    /// As [`Auth::new`], and rejects node certificates whose key is not registered at the Node
-    /// ([`nodes::keys`]).
+    /// As [`Auth::new`], and rejects node certificates whose key is not registered at the Node ([`nodes::keys`]).
     pub fn with_node_keys(store: WatchCache, signer: Signer, issuer: Issuer) -> Arc<Self> {
         Self::build(store, signer, issuer, true)
     }
@@ -76,7 +77,7 @@ impl Auth {
         &self.authorizer
     }
 
-    /// Decides by the node authorizer, then by RBAC.
+    /// Decides by the node authorizer, and then by RBAC.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         if let Some(why) = self.nodes.unregistered(who, attributes) {
             return Decision::Denied(why);
@@ -98,9 +99,9 @@ impl Auth {
         self.nodes.run_sync().await;
     }
 
-    /// Authenticates a request on a connection with this identity.
+    /// Authenticates a request; `connection` is the identity of its connection.
     ///
-    /// A client certificate wins over a bearer token; without either the user is `system:anonymous`.
+    /// A client certificate takes precedence over a bearer token. A request with neither is `system:anonymous`.
     ///
     /// # Errors
     /// 401 for an invalid token.

@@ -8,7 +8,7 @@ use super::Auth;
 
 /// Path of the JSON Web Key Set.
 const KEYS: &str = "/openid/v1/jwks";
-/// Cache lifetime of the documents, as in kube-apiserver.
+/// `Cache-Control` header of the documents, as in kube-apiserver.
 const FRESH: &str = "public, max-age=3600";
 
 /// The document at a path; `None` for other paths.

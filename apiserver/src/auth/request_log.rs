@@ -1,5 +1,5 @@
-//! Request log: rejected requests at debug level, all others at trace level. It costs nothing when these
-//! levels are disabled.
+//! Logs requests: rejected ones at debug level, all others at trace level. It costs nothing when these levels are
+//! disabled.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ struct Entry {
 }
 
 impl RequestLog {
-    /// Starts the entry.
+    /// Starts the log entry of a request.
     pub(crate) fn begin<B>(request: &Request<B>) -> Self {
         Self(tracing::enabled!(Level::DEBUG).then(|| Entry {
             at: Instant::now(),

@@ -1,8 +1,8 @@
-//! An in-memory index over objects of the watch cache that is never stale when read.
+//! An in-memory index of objects in the watch cache, which is up to date for every read.
 //!
 //! A read first applies pending changes, usually none. A client that has written an object therefore sees its
-//! effect on the next request. [`run_sync`](SyncedIndex::run_sync) applies changes in the background, so that
-//! a single read rarely has many to apply.
+//! effect on the next request. [`run_sync`](SyncedIndex::run_sync) applies changes in the background, so that a
+//! single read rarely has many to apply.
 
 use std::fmt::Debug;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -15,7 +15,7 @@ use crate::watch_cache::{ChangeKind, Object, Scope, TooOld, WatchCache, Watcher}
 /// Delay before a watch is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An index over all objects of some kinds.
+/// An index of all objects of some kinds.
 pub(super) trait Index: Debug + Default + Send + Sync {
     /// Identifies a kind.
     type Kind: Copy + Debug + Send + Sync + 'static;
@@ -32,7 +32,7 @@ pub(super) trait Index: Debug + Default + Send + Sync {
     fn remove(&mut self, kind: Self::Kind, namespace: &str, name: &str);
 }
 
-/// An index and the watch cache it is built from.
+/// An index and the watch cache from which it is built.
 #[derive(Debug)]
 pub(super) struct SyncedIndex<I: Index> {
     store: WatchCache,
@@ -42,19 +42,19 @@ pub(super) struct SyncedIndex<I: Index> {
 #[derive(Debug)]
 struct State<I: Index> {
     index: I,
-    /// One watcher per kind; empty when the index must be rebuilt.
+    /// One watcher per kind; empty if the index must be rebuilt.
     watchers: Vec<(I::Kind, Watcher)>,
 }
 
 impl<I: Index> SyncedIndex<I> {
-    /// An index over that watch cache.
+    /// Creates an index of objects in the watch cache.
     pub fn new(store: WatchCache) -> Self {
         let mut state = State { index: I::default(), watchers: Vec::new() };
         state.sync(&store);
         Self { store, state: RwLock::new(state) }
     }
 
-    /// Runs `ask` on the up-to-date index.
+    /// Brings the index up to date, and runs `ask` on it.
     pub fn with_index<T>(&self, ask: impl FnOnce(&I) -> T) -> T {
         ask(&self.synced().index)
     }

@@ -10,13 +10,13 @@ use crate::admission::{Admission, AdmissionRequest, Operation};
 use crate::registry::Registry;
 use crate::status::Status;
 
-/// Rejects new objects of terminating definitions.
+/// Rejects new objects of definitions that are terminating.
 pub struct Definitions {
     registry: Arc<Registry>,
 }
 
 impl Definitions {
-    /// Reads the definitions from that registry.
+    /// Creates the plugin, which reads definitions from the registry.
     pub fn new(registry: Arc<Registry>) -> Arc<Self> {
         Arc::new(Self { registry })
     }

@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Serves the existing definitions, then reconciles changes until the registry is dropped.
 ///
 /// # Errors
-/// When the storage fails.
+/// If the storage fails.
 pub async fn start(registry: &Arc<Registry>) -> Result<(), Error> {
     if definitions(registry).is_none() {
         return Ok(());
@@ -41,7 +41,7 @@ pub async fn start(registry: &Arc<Registry>) -> Result<(), Error> {
 struct Controller {
     registry: Weak<Registry>,
     cache: WatchCache,
-    /// Every definition as last seen.
+    /// Every definition at its last reconciliation.
     known: BTreeMap<String, KnownDefinition>,
     /// Definitions that are reconciled on every change: their names conflict, or they are terminating.
     unsettled: BTreeSet<String>,
@@ -52,9 +52,9 @@ struct KnownDefinition {
     /// Revision of the last reconciliation; 0 if there was none.
     revision: u64,
     is_terminating: bool,
-    /// Name, group and accepted names, for conflict checks.
+    /// Name, group and accepted names, to check for name conflicts.
     names: Json,
-    /// Inputs of the rows that are served.
+    /// The inputs from which the served rows were built.
     served: Option<ServedDefinition>,
 }
 
@@ -82,8 +82,8 @@ impl Controller {
         }
     }
 
-    /// Waits for a change of a definition, or of an object of a terminating one. A watcher that fell behind
-    /// also triggers a reconciliation.
+    /// Waits for a change of a definition, or of an object of a terminating one. Returns also when a watcher fell
+    /// behind, so that everything is reconciled.
     async fn wait_for_change(&self, seen: u64) {
         let going = self.known.values().filter(|known| known.is_terminating);
         let kept = going.filter_map(|known| known.served.as_ref()).map(|served| served.kept.as_str());

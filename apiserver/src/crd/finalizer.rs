@@ -1,4 +1,4 @@
-//! Finalizer of CustomResourceDefinitions: deletes the custom resources, then removes the finalizer.
+//! Finalizes CustomResourceDefinitions: deletes the custom resources, then removes the finalizer.
 
 use api::crd::{self, CLEANUP};
 use api::strategy::Json;
@@ -10,8 +10,8 @@ use crate::resource::Resource;
 use crate::watch_cache::{Object, Scope};
 use crate::write::mark_deleted;
 
-/// Deletes all objects stored under that name, then removes the finalizer when none is left. Objects with
-/// finalizers stay until their owners remove these; the caller reconciles again when one changes.
+/// Deletes all objects under this storage name, and removes the finalizer when none is left. Objects with
+/// finalizers stay until their owners remove these. The caller reconciles again when such an object changes.
 pub(super) async fn finalize(
     registry: &Registry,
     row: &Resource,
@@ -35,7 +35,7 @@ pub(super) async fn finalize(
     ignore_changed(remove_finalizer(registry, row, definition).await)
 }
 
-/// Ignores conflicts: the change triggers another reconciliation.
+/// Ignores conflicts, because the conflicting change triggers another reconciliation.
 fn ignore_changed(result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(Error::Changed) => Ok(()),

@@ -1,7 +1,7 @@
 //! Custom resources: each served version of a CustomResourceDefinition becomes a row of the catalog.
 //!
-//! `api::crd` interprets definitions; this module serves them. A change of a definition, or of an object of a
-//! terminating one, triggers a reconciliation.
+//! `api::crd` parses and validates definitions; this module serves them. A change of a definition, or of an object
+//! of a terminating one, triggers a reconciliation.
 
 mod admission;
 mod controller;

@@ -11,7 +11,8 @@ use super::DEFINITIONS;
 use crate::resource::{Conversion, Field, Replicas, Resource, Schema, Subresource, Text};
 use crate::watch_cache::WatchCache;
 
-/// The rows of all served versions. `cache` holds the definition, from which the OpenAPI schema is read.
+/// Builds the rows of all served versions. `cache` contains the definition, from which the OpenAPI schema is read
+/// on demand.
 pub(super) fn rows(name: &str, definition: &Definition, cache: &WatchCache) -> Vec<Resource> {
     definition.versions.iter().map(|version| row(name, definition, version, cache)).collect()
 }
@@ -86,8 +87,8 @@ impl Schema for DefinedSchema {
         crd::unknown_fields(&self.schema, object)
     }
 
-    /// Decoded on each use: the schemas of a hundred definitions would use more memory than the rest of the
-    /// server.
+    /// Decodes the schema on each use. The decoded schemas of a hundred definitions would use more memory than the
+    /// rest of the server.
     fn json(&self) -> Option<Arc<Value>> {
         let definition = self.cache.get(DEFINITIONS, "", &self.definition)?.decode();
         let versions = definition.get("spec")?.get("versions")?.as_array()?;
@@ -100,7 +101,7 @@ impl Schema for DefinedSchema {
     }
 }
 
-/// Conversion to another version of a definition: changes `apiVersion` and applies defaults.
+/// Converts objects to another version of a definition: changes `apiVersion` and applies defaults.
 struct VersionConversion {
     shown: String,
     stored: String,

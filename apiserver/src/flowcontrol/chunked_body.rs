@@ -1,5 +1,5 @@
-//! Chunked response body: a large response keeps its seat until the client has taken it, and is dropped if
-//! the client stops reading.
+//! Chunked response body. A large response keeps its seat until the client has read it, and is dropped if the
+//! client stops reading.
 
 use std::time::Duration;
 
@@ -15,13 +15,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::Seat;
 use crate::tasks;
 
-/// Responses above this size are sent in chunks; smaller ones fit into the buffers of a connection.
+/// Responses above this size are sent in chunks. Smaller ones fit into the buffers of a connection.
 const LARGE_BYTES: u64 = 256 * 1024;
-/// Chunk size. Chunks are copies, so that a buffered chunk does not keep the whole body alive.
+/// Size of a chunk. Chunks are copies, so that a buffered chunk does not keep the whole body in memory.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Wraps a large response so that it releases the seat when sent, or when the client takes no chunk within
-/// `limit`.
+/// Wraps a large response. It releases the seat when it is sent, or when the client reads no chunk within `limit`.
 pub(super) fn chunked(response: Response, seat: Seat, limit: Duration) -> Response {
     let large = response.body().size_hint().exact().filter(|length| *length > LARGE_BYTES);
     let Some(length) = large else { return response };

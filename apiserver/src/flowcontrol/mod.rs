@@ -32,32 +32,32 @@ use crate::identity::Identity;
 use crate::request;
 use crate::status::Status;
 
-/// Read-only requests in flight; `--max-requests-inflight` of kube-apiserver.
+/// Limit for read-only requests in flight; `--max-requests-inflight` of kube-apiserver.
 const READ_ONLY: usize = 400;
-/// Mutating requests in flight; `--max-mutating-requests-inflight` of kube-apiserver.
+/// Limit for mutating requests in flight; `--max-mutating-requests-inflight` of kube-apiserver.
 const MUTATING: usize = 200;
-/// Heartbeats in flight. They are few and fast. Without an own limit an overloaded server would lose
-/// heartbeats, and the node lifecycle controller would evict pods.
+/// Limit for heartbeats in flight. They are few and fast. Without a limit of their own, an overloaded server would
+/// lose heartbeats, and the node lifecycle controller would evict pods.
 const HEARTBEAT: usize = 50;
-/// Long-running requests: about ten watches from each of 5,000 nodes, using less than 1 GiB.
+/// Limit for long-running requests: about ten watches from each of 5,000 nodes, which use less than 1 GiB.
 const LONG_RUNNING: usize = 50_000;
-/// Timeout of other requests, of their bodies and of each response chunk; `--request-timeout` of
+/// Timeout of other requests, of reading their bodies and of each response chunk; `--request-timeout` of
 /// kube-apiserver.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A request may be queued for this fraction of its timeout: five seconds by default, half of what clients
-/// wait for a response.
+/// The divisor of a request's timeout that gives the longest time in the queue. That is five seconds by default,
+/// half of what clients wait for a response.
 const QUEUE_FRACTION: u32 = 12;
 
-/// Concurrency limits and timeout.
+/// The concurrency limits and the request timeout of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Read-only requests in flight.
+    /// Limit for read-only requests in flight.
     pub read_only: usize,
-    /// Mutating requests in flight.
+    /// Limit for mutating requests in flight.
     pub mutating: usize,
-    /// Heartbeats in flight.
+    /// Limit for heartbeats in flight.
     pub heartbeat: usize,
-    /// Long-running requests in flight.
+    /// Limit for long-running requests in flight.
     pub long_running: usize,
     /// Timeout of requests that are not long-running.
     pub timeout: Duration,
@@ -75,7 +75,7 @@ impl Default for Limits {
     }
 }
 
-/// Seats that are free per class.
+/// The free seats of each request class.
 #[derive(Debug)]
 struct InFlight {
     read_only: SeatPool,
@@ -85,7 +85,7 @@ struct InFlight {
     timeout: Duration,
 }
 
-/// A seat of a request in flight; `None` for exempt requests.
+/// The seat of a request in flight; `None` for exempt requests.
 type Seat = Option<OwnedSemaphorePermit>;
 
 /// Wraps the router with these limits.
@@ -101,7 +101,7 @@ pub fn limit_in_flight(router: Router, limits: Limits) -> Router {
 }
 
 impl InFlight {
-    /// Acquires a seat for a request of that class with this timeout.
+    /// Acquires a seat for a request of this class.
     async fn admit(
         &self,
         class: RequestClass,

@@ -9,10 +9,10 @@ use crate::identity::Identity;
 
 /// Health endpoints.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
-/// Subresources that are connections or streams, as in kube-apiserver.
+/// Subresources that open connections or streams, as in kube-apiserver.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
-/// Users of external leader-elected components.
+/// Users that external leader-elected components have.
 const LEADERS: [&str; 2] = ["system:kube-scheduler", "system:kube-controller-manager"];
 
 /// Request class, which selects the concurrency limit.
@@ -59,9 +59,8 @@ impl RequestClass {
     }
 }
 
-/// Whether a node accesses its Node or Lease, or a leader-elected component its Lease. Reads belong to the
-/// class, because a heartbeat reads before it writes. kube-apiserver has priority levels for the same
-/// purpose.
+/// Whether a node accesses its Node or Lease, or a leader-elected component its Lease. Reads count too, because a
+/// heartbeat reads before it writes. kube-apiserver has priority levels for the same purpose.
 fn is_heartbeat(who: &Identity, verb: &str, on: &ResourceAttributes) -> bool {
     let is_of_one = verb == "create" || !on.name.is_empty();
     match (on.group.as_str(), on.resource.as_str(), on.namespace.as_str()) {

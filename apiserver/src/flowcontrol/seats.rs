@@ -12,12 +12,12 @@ use crate::identity::Identity;
 use crate::shares::{ShareLimits, Shares};
 use crate::status::Status;
 
-/// Queue limits for certificate users: a few requests from each of 1,000 nodes that start pods at once. A
-/// waiting request costs its connection and what was read from it. The per-user limit leaves room for others;
-/// an external scheduler binds 128 pods at a time.
+/// Queue limits for users with certificates: a few requests from each of 1,000 nodes that start pods at once. A
+/// waiting request costs its connection and the part of it that was read. The limit per user leaves room for
+/// others; an external scheduler binds 128 pods at a time.
 const CERTIFICATE_QUEUE: ShareLimits = ShareLimits { all: 5_000, user: 200, others: 5_000, what: "waiting" };
-/// Queue limits for other requests, which are authenticated only after they get a seat: per token, and one
-/// shared limit without a token.
+/// Queue limits for requests without a client certificate, which are authenticated only after they get a seat. Each
+/// token has a limit, and all requests without a token share one.
 const TOKEN_QUEUE: ShareLimits = ShareLimits { all: 1_000, user: 50, others: 1_000, what: "waiting" };
 
 /// The sender of a request, as far as it is known before authentication.
@@ -29,7 +29,7 @@ pub(super) struct Requester<'a> {
     pub token: Option<&'a HeaderValue>,
 }
 
-/// A number of seats, granted in first-in, first-out order.
+/// A number of seats, which requests get in first-in, first-out order.
 #[derive(Debug)]
 pub(super) struct SeatPool {
     seats: Arc<Semaphore>,
@@ -51,7 +51,7 @@ impl SeatPool {
     /// Acquires a seat without waiting.
     ///
     /// # Errors
-    /// 429 when no seat is free, or other requests are queued.
+    /// 429 if no seat is free, or other requests are queued.
     pub(super) fn try_acquire(&self) -> Result<OwnedSemaphorePermit, Status> {
         self.seats.clone().try_acquire_owned().map_err(|_| Status::too_many_requests())
     }
@@ -59,7 +59,7 @@ impl SeatPool {
     /// Acquires a seat, waiting at most `limit`.
     ///
     /// # Errors
-    /// 429 when the queue is full, the user's share of it is used up, or the wait times out.
+    /// 429 if the queue is full, the user's share of it is used up, or the wait times out.
     pub(super) async fn acquire(
         &self,
         request: &Requester<'_>,

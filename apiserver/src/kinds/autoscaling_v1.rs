@@ -1,6 +1,6 @@
-//! `autoscaling/v1` HorizontalPodAutoscalers: v2 objects with CPU utilization in a dedicated field.
+//! `autoscaling/v1` HorizontalPodAutoscalers: v2 objects with CPU utilization in a field of its own.
 //!
-//! Everything v1 has no field for is kept in annotations with the stock names.
+//! Other v2 fields are kept in annotations with the stock names.
 
 mod metrics;
 
@@ -23,7 +23,7 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 /// All of these annotations. They are read from clients and never stored.
 const ANNOTATIONS: [&str; 4] = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR];
 
-/// Conversion between `autoscaling/v1` and `autoscaling/v2`.
+/// Converts between `autoscaling/v1` and `autoscaling/v2`.
 #[derive(Clone, Copy)]
 pub(super) struct AutoscalersV1;
 
@@ -115,7 +115,7 @@ impl Conversion for AutoscalersV1 {
     }
 }
 
-/// Removes the annotations and returns their parsed values; invalid values are dropped.
+/// Removes the annotations and returns their parsed values. Invalid values are dropped.
 fn taken_notes(scaler: &mut Map<String, Value>) -> [Option<Value>; 4] {
     let Some(metadata) = part(scaler, "metadata") else { return [const { None }; 4] };
     let Some(annotations) = part(metadata, "annotations") else { return [const { None }; 4] };

@@ -1,5 +1,4 @@
-//! Resources that a standalone kubelet and the control plane both serve: names, selectable fields and
-//! columns.
+//! Resources that both a lone kubelet and the control plane serve: names, selectable fields and columns.
 //!
 //! Each server adds its verbs and subresources.
 
@@ -8,28 +7,28 @@ use api::table;
 use super::{CORE, field_labels, v1};
 use crate::resource::Resource;
 
-/// Pods.
+/// The row of pods.
 pub fn pods() -> Resource {
     v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().fields(field_labels::POD).columns(table::PODS)
 }
 
-/// Nodes.
+/// The row of nodes.
 pub fn nodes() -> Resource {
     let nodes = v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster();
     nodes.fields(field_labels::NODE).columns(table::NODES)
 }
 
-/// Events.
+/// The row of events.
 pub fn events() -> Resource {
     v1(CORE, "Event", "events", "event").short(&["ev"]).fields(field_labels::EVENT).columns(table::EVENTS)
 }
 
-/// ConfigMaps.
+/// The row of ConfigMaps.
 pub fn config_maps() -> Resource {
     v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS)
 }
 
-/// Secrets.
+/// The row of Secrets.
 pub fn secrets() -> Resource {
     v1(CORE, "Secret", "secrets", "secret").fields(field_labels::SECRET).columns(table::SECRETS)
 }

@@ -4,7 +4,7 @@ use api::strategy::{Cause, DefaultsTooLarge, Json, Part, Strategy};
 
 use crate::resource::Conversion;
 
-/// Runs the strategy of the stored kind on converted objects.
+/// Converts an object to the stored version, and runs the strategy of the stored kind on it.
 pub(super) struct ConvertedStrategy<V> {
     /// API group, empty for the core group.
     pub group: &'static str,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::resource::Conversion;
 
-/// Field names here and in the stored core event.
+/// The names of fields in this version and in the stored core event.
 const NAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -15,7 +15,7 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// Conversion between `events.k8s.io/v1` and core events.
+/// Converts between `events.k8s.io/v1` and core events.
 pub(super) struct EventsV1;
 
 impl Conversion for EventsV1 {

@@ -6,7 +6,7 @@
 use crate::resource::{Field, Source};
 use Source::{Alias, FirstOf, Or, Path};
 
-/// Pods.
+/// Field labels of Pods.
 pub(super) const POD: &[Field] = &[
     Field::new("spec.nodeName", Path),
     // Sent by clients of the first v1 servers.
@@ -24,33 +24,33 @@ pub(super) const POD: &[Field] = &[
     Field::new("spec.schedulingGates[0].name", Path),
 ];
 
-/// Nodes.
+/// Field labels of Nodes.
 pub(super) const NODE: &[Field] = &[Field::new("spec.unschedulable", Or("spec.unschedulable", "false"))];
 
-/// Namespaces.
+/// Field labels of Namespaces.
 pub(super) const NAMESPACE: &[Field] = &[Field::new("status.phase", Path)];
 
-/// Secrets.
+/// Field labels of Secrets.
 pub(super) const SECRET: &[Field] = &[Field::new("type", Path)];
 
-/// Services.
+/// Field labels of Services.
 pub(super) const SERVICE: &[Field] = &[Field::new("spec.clusterIP", Path), Field::new("spec.type", Path)];
 
-/// ReplicationControllers.
+/// Field labels of ReplicationControllers.
 pub(super) const REPLICATION_CONTROLLER: &[Field] =
     &[Field::new("status.replicas", Or("status.replicas", "0"))];
 
-/// Jobs. The label `status.successful` is older than the field `status.succeeded`.
+/// Field labels of Jobs. The label `status.successful` is older than the field `status.succeeded`.
 pub(super) const JOB: &[Field] = &[Field::new("status.successful", Or("status.succeeded", "0"))];
 
-/// CertificateSigningRequests.
+/// Field labels of CertificateSigningRequests.
 pub(super) const SIGNING_REQUEST: &[Field] = &[Field::new("spec.signerName", Path)];
 
-/// ResourceSlices.
+/// Field labels of ResourceSlices.
 pub(super) const RESOURCE_SLICE: &[Field] =
     &[Field::new("spec.nodeName", Path), Field::new("spec.driver", Path)];
 
-/// Events of the core group.
+/// Field labels of core events.
 pub(super) const EVENT: &[Field] = &[
     Field::new("involvedObject.kind", Path),
     Field::new("involvedObject.namespace", Path),
@@ -65,7 +65,7 @@ pub(super) const EVENT: &[Field] = &[
     Field::new("type", Path),
 ];
 
-/// Events of `events.k8s.io`, which are stored as core events.
+/// Field labels of `events.k8s.io` events, which are stored as core events.
 pub(super) const NEWER_EVENT: &[Field] = &[
     Field::new("regarding.kind", Alias("involvedObject.kind")),
     Field::new("regarding.namespace", Alias("involvedObject.namespace")),

@@ -12,7 +12,7 @@ use crate::resource::{Conversion, Schema};
 const SHOWN: &str = "v1beta3";
 const STORED: &str = "v1";
 
-/// Conversion between v1beta3 and v1 pods.
+/// Converts between v1beta3 and v1 pods.
 pub(super) struct PodsV1beta3;
 
 impl Conversion for PodsV1beta3 {
@@ -69,7 +69,7 @@ fn versioned(mut pod: Map<String, Value>, api_version: &str) -> Map<String, Valu
     pod
 }
 
-/// `spec.nodeName`; `None` if it is empty.
+/// Returns `spec.nodeName`; `None` if it is empty.
 fn node(pod: &Map<String, Value>) -> Option<&str> {
     let node = pod.get("spec")?.get("nodeName")?.as_str()?;
     Some(node).filter(|node| !node.is_empty())

@@ -14,7 +14,7 @@ pub type Fields = Arc<[Field]>;
 /// A field label and the source of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Name in selectors (`status.phase`).
+    /// The label in selectors, such as `status.phase`.
     pub label: Text,
     /// Source of the value.
     pub source: Source,
@@ -23,17 +23,17 @@ pub struct Field {
 /// Source of a field label's value. An absent value is the empty string unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The field whose path is the label.
+    /// The label is the path of the field.
     Path,
-    /// The field at the first path, or the second string (`false`, `0`) if absent.
+    /// The field at the first path, or the second string (`false`, `0`) if the field is absent.
     Or(&'static str, &'static str),
     /// The first of these fields that is not empty.
     FirstOf(&'static [&'static str]),
-    /// Alias of another label of the stored kind.
+    /// The value of another label of the stored kind.
     Alias(&'static str),
 }
 
-/// The field by which nodes select their pods.
+/// The field by which kubelets select the pods of their node.
 pub const NODE_NAME: &str = "spec.nodeName";
 
 /// A value of a field.
@@ -46,12 +46,12 @@ pub struct FieldValue {
 }
 
 impl Field {
-    /// A label of a built-in kind.
+    /// Creates a label of a built-in kind.
     pub const fn new(label: &'static str, source: Source) -> Self {
         Self { label: Cow::Borrowed(label), source }
     }
 
-    /// A label that is a field path.
+    /// Creates a label that is the path of a field.
     pub fn path(label: impl Into<Text>) -> Self {
         Self { label: label.into(), source: Source::Path }
     }
@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// A scalar field as text; `None` if absent or not a scalar.
+/// A scalar field as text; `None` if it is absent or not a scalar.
 fn value_at(object: &Map<String, Value>, path: &str) -> Option<Box<str>> {
     let mut steps = path.split('.');
     let first = step(object, steps.next()?)?;
@@ -89,7 +89,7 @@ fn value_at(object: &Map<String, Value>, path: &str) -> Option<Box<str>> {
     }
 }
 
-/// One path segment: a field, or with suffix `[0]` the first element of a list.
+/// Follows one path segment: a field, or with the suffix `[0]` the first element of a list.
 fn step<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     match name.strip_suffix("[0]") {
         Some(list) => fields.get(list)?.as_array()?.first(),

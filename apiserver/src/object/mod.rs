@@ -1,4 +1,4 @@
-//! Encoded objects: JSON with the revision spliced in.
+//! Encoded objects: their JSON, with the revision inserted.
 
 mod field;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 pub use self::field::{Field, FieldValue, Fields, NODE_NAME, Source, Text};
 
-/// Content of an object to be written, with managed fields (JSON) inside the object or separate.
+/// The content of an object to be written. Managed fields (JSON) are inside the object or separate.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
-    /// Object.
+    /// The object.
     pub object: &'a Map<String, Value>,
     /// Managed fields; empty if they are inside the object or absent.
     pub record: &'a [u8],
@@ -24,7 +24,7 @@ impl<'a> From<&'a Map<String, Value>> for Content<'a> {
     }
 }
 
-/// Indexed data of an object, extracted on write, so that lists and watches need not decode it.
+/// Data that is extracted when an object is written, so that lists and watches need not decode it.
 #[derive(Debug, PartialEq, Eq)]
 struct Index {
     namespace: Box<str>,
@@ -137,17 +137,17 @@ impl Draft {
         &self.index.fields
     }
 
-    /// Upper bound of the length of [`Self::stored`], slightly too high.
+    /// Upper bound of the length of [`Self::stored`].
     pub fn size(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// True when the object is terminating.
+    /// True if the object is terminating.
     pub fn is_terminating(&self) -> bool {
         self.index.is_terminating
     }
 
-    /// The stored form: JSON without a revision.
+    /// The object as it is stored: JSON without a revision.
     pub fn stored(&self) -> Vec<u8> {
         let empty = br#""resourceVersion":""#.len();
         let head = &self.head[..self.head.len() - empty];
@@ -156,7 +156,7 @@ impl Draft {
         [head, &self.tail[1..]].concat()
     }
 
-    /// The object at that revision.
+    /// Returns the object at this revision.
     pub(crate) fn at(&self, revision: u64) -> Object {
         let digits = revision.to_string();
         let mut json = Vec::with_capacity(self.head.len() + digits.len() + self.tail.len());
@@ -223,7 +223,7 @@ impl Object {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// Decodes the object without managed fields, which often are its largest part; see [`Self::record`].
+    /// Decodes the object without managed fields, which are often its largest part; see [`Self::record`].
     pub fn decode_without_managed_fields(&self) -> Map<String, Value> {
         let (begins, ends) = self.record_place();
         match (self.json.get(..begins), self.json.get(ends..)) {
@@ -245,18 +245,18 @@ impl Object {
         (begins as usize, ends as usize)
     }
 
-    /// Value of a label.
+    /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.index.labels.iter().find(|(n, _)| &**n == name).map(|(_, value)| &**value)
     }
 
-    /// Value of an indexed field, possibly empty; `None` if the field is not indexed.
+    /// The value of an indexed field, possibly empty; `None` if the field is not indexed.
     pub fn field(&self, path: &str) -> Option<&str> {
         let at = self.index.fields.iter().position(|known| known.label == path)?;
         self.index.values.get(at).map(|value| &**value)
     }
 
-    /// Value of a field selector path: name, namespace or an indexed field; empty if absent.
+    /// The value of a field selector path: name, namespace or an indexed field; empty if absent.
     pub fn value(&self, path: &str) -> &str {
         match path {
             "metadata.name" => self.name(),
@@ -265,13 +265,13 @@ impl Object {
         }
     }
 
-    /// True when the draft has the same content.
+    /// True if the draft has the same content.
     pub(crate) fn equals(&self, draft: &Draft) -> bool {
         let (head, tail) = self.split_at_revision();
         head == draft.head && tail == draft.tail
     }
 
-    /// The object at another revision; used for deletion events.
+    /// The object at another revision, for deletion events.
     pub(crate) fn at(&self, revision: u64) -> Self {
         let (head, tail) = self.split_at_revision();
         Draft { head: head.to_vec(), tail: tail.to_vec(), index: self.index.clone() }.at(revision)

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use crate::resource::Resource;
 
-/// Build-time hash that changes when the document generator changes.
+/// Hash that is computed at build time, and changes when the document generator changes.
 const EDITION: u64 = include!(concat!(env!("OUT_DIR"), "/edition.rs"));
 
 /// A generated document.
@@ -50,11 +50,11 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Returns the document for a path and hash, and generates it on a cache miss. Documents are generated
-    /// one at a time, because each needs several megabytes.
+    /// Returns the document for a path and hash, and generates it if it is not cached. Documents are generated one
+    /// at a time, because each needs several megabytes.
     ///
     /// # Errors
-    /// When compression or generation fails.
+    /// If compression or generation fails.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -93,7 +93,7 @@ pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Arc<Resource>>, version: &
     format!("{:016X}", hasher.finish())
 }
 
-/// FNV-1a: the same in every process, and not collision resistant.
+/// FNV-1a, which is the same in every process, and not collision resistant.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

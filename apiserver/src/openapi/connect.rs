@@ -9,7 +9,7 @@ use super::paths::Paths;
 use super::schema::group_version_kind;
 use crate::resource::{Resource, Subresource};
 
-/// Proxies have a second path with the proxied path as a parameter.
+/// The proxy subresource, which has a second path with the proxied path as a parameter.
 const PROXY: &str = "proxy";
 const LOG: &str = "log";
 

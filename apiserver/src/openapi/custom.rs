@@ -11,7 +11,8 @@ const NOT_IN_V2: [&str; 7] =
     ["allOf", "anyOf", "default", "not", "nullable", "oneOf", "x-kubernetes-validations"];
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-/// Fields of an embedded object with their official descriptions; its metadata has the description of every object's.
+/// Fields that the server adds to embedded objects, with their official descriptions. Their metadata has the
+/// description of the metadata of any object.
 const EMBEDDED_FIELDS: [(&str, &str); 2] = [
     (
         "apiVersion",
@@ -25,14 +26,14 @@ const EMBEDDED_FIELDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Official descriptions of the fields that every object has.
+/// The official descriptions of the fields that every object has.
 pub(super) struct Envelope {
     pub api_version: String,
     pub kind: String,
     pub metadata: String,
 }
 
-/// A custom resource.
+/// The custom resource whose schemas are generated.
 pub(super) struct Custom<'a> {
     /// The resource.
     pub resource: &'a Resource,
@@ -40,21 +41,21 @@ pub(super) struct Custom<'a> {
     pub dialect: Dialect,
 }
 
-/// Schema that accepts any object.
+/// A schema that accepts any object.
 pub(super) fn anything() -> Value {
     json!({"type": "object"})
 }
 
 impl Custom<'_> {
-    /// Full type name of the kind or of its list kind.
+    /// The full type name of the kind or of its list kind.
     pub(super) fn name(&self, kind: &str) -> String {
         names::custom(&self.resource.group, &self.resource.version, kind)
     }
 
-    /// Schema of an object, extended by the common fields.
+    /// Returns the schema of an object with the common fields.
     ///
-    /// A kind without a schema is published as a plain object. In Swagger 2.0 so is a kind that preserves
-    /// unknown fields, because kubectl rejects fields that are not listed in `properties`.
+    /// A kind without a schema is published as a plain object. Swagger 2.0 also publishes a kind that preserves
+    /// unknown fields as a plain object, because kubectl rejects fields that `properties` does not list.
     pub(super) fn object(&self, own: Option<&Value>, metadata: Value, envelope: &Envelope) -> Value {
         let preserves =
             |own: &&Value| self.dialect == Dialect::V2 && own.get(PRESERVES) == Some(&true.into());
@@ -113,8 +114,8 @@ impl Custom<'_> {
         metadata
     }
 
-    /// Adds the fields that every object has to the embedded objects of a schema. In Swagger 2.0 not to those that
-    /// preserve unknown fields, because kubectl would reject all other fields.
+    /// Adds the common fields of all objects to the embedded objects of a schema. In Swagger 2.0, objects that
+    /// preserve unknown fields are skipped, because kubectl would reject all other fields.
     fn complete_embedded(&self, schema: &mut Value, metadata: &Value) {
         let Some(words) = schema.as_object_mut() else { return };
         let fields = words.get_mut("properties").and_then(Value::as_object_mut);
@@ -143,16 +144,17 @@ impl Custom<'_> {
     }
 }
 
-/// A string with a description.
+/// The schema of a string with a description.
 fn text(said: &str) -> Value {
     json!({"description": said, "type": "string"})
 }
 
 /// Reduces a schema to Swagger 2.0. Keys of `properties` are field names, not keywords.
 ///
-/// As in stock Kubernetes, schemas that may be null or preserve unknown fields lose their type and the schema of
-/// their content, and fields that may be null are not required: kubectl before 1.25 rejects null and unknown content of
-/// a typed value. It reads no document at all that has an array without a schema of its items.
+/// kubectl before 1.25 rejects null and unknown content of a typed value. Therefore, as in stock Kubernetes,
+/// schemas that may be null or preserve unknown fields lose their type and the schema of their content. Fields that
+/// may be null are not required. kubectl cannot read a document that contains an array without a schema for its
+/// items.
 fn without(schema: &Value) -> Value {
     match schema {
         Value::Object(words) => {
@@ -184,7 +186,7 @@ fn without(schema: &Value) -> Value {
     }
 }
 
-/// Removes from `required` the fields of the schema `words` that may be null.
+/// Removes the fields that may be null from `required`. `words` is the schema of the object.
 fn require_only_values(words: &Map<String, Value>, kept: &mut Map<String, Value>) {
     let is_nullable = |schema: &Value| schema.get("nullable") == Some(&true.into());
     let may_be_null = |name: &str| {

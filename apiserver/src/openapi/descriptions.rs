@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// All sections, compressed individually.
 static ALL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions"));
-/// Section name (`core.v1`) with start and end offset.
+/// The name of each section (`core.v1`), with its start and end offset.
 static ROOMS: &[(&str, usize, usize)] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 /// Maximum uncompressed size of a section; the largest has about 0.5 MB.
 const MAX_ROOM_BYTES: u64 = 8 << 20;
@@ -55,7 +55,7 @@ impl Descriptions {
 }
 
 impl Room {
-    /// Decompresses a section; an unknown one is empty.
+    /// Decompresses a section. An unknown section is empty.
     fn read(name: &str) -> Self {
         let mut room = Self::default();
         let found =
@@ -89,7 +89,7 @@ impl Room {
     }
 }
 
-/// Rust string escapes in the descriptions are also valid in JSON.
+/// Decodes the escapes of a Rust string. They are also valid in JSON.
 fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();

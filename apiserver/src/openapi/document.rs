@@ -1,4 +1,4 @@
-//! Generates OpenAPI documents for one group version or for all.
+//! Generates the OpenAPI document of one group version, or of all.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::paths::{Objects, Paths, References};
 use super::schema::{Dialect, Schemas, group_version_kind};
 use crate::resource::{Part, Resource};
 
-/// OpenAPI 3.0 document of one group version.
+/// The OpenAPI 3.0 document of one group version.
 pub(super) fn v3(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V3);
     json!({
@@ -21,7 +21,7 @@ pub(super) fn v3(rows: &[Arc<Resource>], version: &str) -> Value {
     })
 }
 
-/// Swagger 2.0 document of all resources.
+/// The Swagger 2.0 document of all resources.
 pub(super) fn v2(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V2);
     json!({

@@ -1,5 +1,5 @@
-//! Encodes Swagger 2.0 as gnostic protobuf, which kubectl before 1.27 requests. Field numbers are tables; one
-//! function walks them.
+//! Encodes Swagger 2.0 as gnostic protobuf, which kubectl before 1.27 requests. Tables contain the field numbers,
+//! and one function follows them.
 
 use serde_json::Value;
 
@@ -9,21 +9,21 @@ struct Message {
     extensions: Option<u32>,
 }
 
-/// Encoding of a field value.
+/// How the value of a field is encoded.
 enum Form {
     Text,
     Flag,
     Texts,
-    /// Any value, as YAML in a nested message.
+    /// Any value, encoded as YAML in a nested message.
     Yaml,
-    /// An object; the numbers are fields of enclosing messages, outermost first.
+    /// An object. The numbers are the fields of the enclosing messages, outermost first.
     One(&'static [u32], &'static Message),
-    /// A list of objects.
+    /// A list of objects. The numbers are the fields of the enclosing messages, outermost first.
     Many(&'static [u32], &'static Message),
-    /// A map: the first number is the repeated entry field (name, value). The others are messages that
-    /// enclose the value.
+    /// A map. The first number is the repeated field of its entries (name, value). The others are the fields of the
+    /// enclosing messages.
     Map(u32, &'static [u32], &'static Message),
-    /// A string in a message of its own.
+    /// A string inside a nested message.
     Wrapped,
     /// `additionalProperties`: a schema or a boolean.
     Values,
@@ -184,7 +184,7 @@ fn field(number: u32, form: &Form, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes a value inside nested messages.
+/// Encodes a value inside of nested messages.
 fn wrapped(numbers: &[u32], value: &Value, of: &Message, out: &mut Vec<u8>) {
     match numbers.split_first() {
         None => message(value, of, out),
@@ -204,7 +204,7 @@ fn text(number: u32, text: &str, out: &mut Vec<u8>) {
     nested(number, out, |out| out.extend(text.as_bytes()));
 }
 
-/// `false` is the default and is omitted.
+/// Encodes a boolean. `false` is the default and is omitted.
 fn flag(number: u32, flag: bool, out: &mut Vec<u8>) {
     if flag {
         varint(u64::from(number) << 3, out);
@@ -212,7 +212,7 @@ fn flag(number: u32, flag: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON is valid YAML.
+/// Encodes a value as YAML: its JSON, which is also valid YAML.
 fn yaml(value: &Value, out: &mut Vec<u8>) {
     text(2, &value.to_string(), out);
 }

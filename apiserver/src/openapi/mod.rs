@@ -1,7 +1,7 @@
 //! OpenAPI v2 and v3 for `kubectl explain`, `apply` and `create`.
 //!
-//! Documents are generated on first use and cached compressed. Hashes cover the inputs, so that the index
-//! needs no document.
+//! Documents are generated on first use and cached in compressed form. A hash covers the inputs of a document, so
+//! that the index does not need the document itself.
 
 mod cache;
 mod connect;

@@ -1,4 +1,4 @@
-//! Type names: `io.k8s.api.apps.v1.Deployment` for `apps.v1.Deployment` of the schema table.
+//! Type names: the type `apps.v1.Deployment` of the schema table is `io.k8s.api.apps.v1.Deployment` in OpenAPI.
 
 /// Full name of a type in the schema table.
 pub(super) fn full(name: &str) -> String {
@@ -21,7 +21,7 @@ pub(super) fn custom(group: &str, version: &str, kind: &str) -> String {
     parts.join(".")
 }
 
-/// CamelCase form for operation IDs: `apps` becomes `Apps`, `rbac.authorization.k8s.io` becomes
+/// Converts a group to CamelCase for operation IDs: `apps` to `Apps`, `rbac.authorization.k8s.io` to
 /// `RbacAuthorization`.
 pub(super) fn camel(text: &str) -> String {
     let text = text.strip_suffix(".k8s.io").unwrap_or(text);

@@ -1,4 +1,4 @@
-//! An OpenAPI operation, in either version.
+//! An OpenAPI operation, in either OpenAPI version.
 
 use serde_json::{Map, Value, json};
 
@@ -9,12 +9,12 @@ const JSON: &str = "application/json";
 /// Media types of an object in a request body.
 const OBJECT_FORMS: [&str; 3] = [JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// Request body.
+/// The body of a request.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// An object, possibly optional.
+    /// An object, which may be optional.
     Object { schema: Value, optional: bool },
-    /// A patch: media types and their schemas.
+    /// A patch: its media types and their schemas.
     Patch(Vec<(&'static str, Value)>),
 }
 
@@ -29,15 +29,15 @@ pub(super) struct Operation {
     pub said: String,
     /// Group and version, joined by an underscore.
     pub tag: String,
-    /// `x-kubernetes-action`.
+    /// The extension `x-kubernetes-action`.
     pub action: &'static str,
-    /// `x-kubernetes-group-version-kind`.
+    /// The extension `x-kubernetes-group-version-kind`.
     pub kind: Value,
     /// Query parameters.
     pub parameters: &'static [Parameter],
-    /// Request body, if any.
+    /// Request body, if there is one.
     pub body: Option<Body>,
-    /// Success status codes.
+    /// Status codes of a success.
     pub codes: &'static [u16],
     /// Schema of a success response; `None` for plain text.
     pub answer: Option<Value>,
@@ -46,7 +46,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// The operation as a document.
+    /// The JSON of the operation.
     pub(super) fn document(&self, dialect: Dialect) -> Value {
         let mut document = json!({"description": self.said, "operationId": self.id, "tags": [self.tag]});
         let mut parameters: Vec<Value> =
@@ -108,7 +108,7 @@ impl Body {
         }
     }
 
-    /// Body in OpenAPI 3.0.
+    /// The JSON of a body in OpenAPI 3.0.
     fn document(&self) -> Value {
         let content: Map<String, Value> = match self {
             Self::Object { schema, .. } => {
@@ -124,7 +124,7 @@ impl Body {
         }
     }
 
-    /// Body in Swagger 2.0: one schema for all media types.
+    /// The JSON of a body in Swagger 2.0, where all media types have the same schema.
     fn parameter(&self) -> Value {
         let (schema, required) = match self {
             Self::Object { schema, optional } => (schema.clone(), !optional),

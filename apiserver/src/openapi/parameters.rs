@@ -123,7 +123,7 @@ pub(super) const DELETE_COLLECTION: &[Parameter] = &[
 ];
 
 impl Parameter {
-    /// The parameter as a document.
+    /// The JSON of the parameter.
     pub(super) fn document(self, dialect: Dialect) -> Value {
         match dialect {
             Dialect::V2 => json!({
@@ -143,7 +143,7 @@ impl Parameter {
     }
 }
 
-/// A path parameter.
+/// The JSON of a path parameter.
 pub(super) fn of_path(name: &str, said: &str, dialect: Dialect) -> Value {
     let mut parameter = json!({"description": said, "in": "path", "name": name, "required": true});
     match dialect {

@@ -12,27 +12,27 @@ const NAME: &str = "Name of the object.";
 const NAMESPACE: &str = "Namespace of the object.";
 const BEYOND: &str = "The path of the request behind the proxy.";
 
-/// Object schema at a path.
+/// The schema of the objects at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     /// Schema of one object; `None` for plain text.
     pub one: Option<Value>,
-    /// `x-kubernetes-group-version-kind`.
+    /// The extension `x-kubernetes-group-version-kind`.
     pub kind: Value,
 }
 
 /// Schemas that the paths of a resource refer to.
 #[derive(Debug)]
 pub(super) struct References {
-    /// The object.
+    /// Schema of the object.
     pub objects: Objects,
-    /// The list.
+    /// Schema of the list.
     pub list: Value,
-    /// DeleteOptions.
+    /// Schema of DeleteOptions.
     pub delete_options: Value,
-    /// Status.
+    /// Schema of Status.
     pub status: Value,
-    /// The kind is built in, and supports strategic merge patches.
+    /// True if the kind is built in, so that it supports strategic merge patches.
     pub built_in: bool,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct References {
 pub(super) struct Paths<'a> {
     /// The resource.
     pub resource: &'a Resource,
-    /// Referenced schemas.
+    /// The schemas to which the paths refer.
     pub references: &'a References,
     /// OpenAPI version.
     pub dialect: Dialect,
 }
 
 impl Paths<'_> {
-    /// Paths of the collection and of single objects.
+    /// Returns the paths of the collection and of single objects.
     pub(super) fn main(&self) -> Vec<(String, Value)> {
         let objects = &self.references.objects;
         let mut paths = vec![];
@@ -69,7 +69,7 @@ impl Paths<'_> {
         paths
     }
 
-    /// Path of a subresource.
+    /// Returns the path of a subresource.
     pub(super) fn part(&self, part: &Subresource, objects: &Objects) -> (String, Value) {
         let of_verb = [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch")];
         let operations = of_verb.into_iter().filter(|(verb, _)| part.verbs.contains(verb));
@@ -96,7 +96,7 @@ impl Paths<'_> {
         path
     }
 
-    /// Path item with these path parameters; empty without operations.
+    /// Returns the path item with these path parameters; empty without operations.
     pub(super) fn at(&self, parameters: &[&str], operations: Vec<Operation>) -> Value {
         let mut document = Map::new();
         for operation in operations {
@@ -120,7 +120,7 @@ impl Paths<'_> {
         document.into()
     }
 
-    /// The operation for `action`; `suffix` makes its ID unique.
+    /// Returns the operation for `action`. `suffix` makes its ID unique.
     fn operation(&self, action: &'static str, suffix: &str, objects: &Objects) -> Operation {
         let References { list, delete_options, status, .. } = self.references;
         let Resource { group, version, kind, .. } = self.resource;

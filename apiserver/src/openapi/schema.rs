@@ -11,14 +11,14 @@ use super::names::full;
 /// OpenAPI version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Swagger 2.0: `definitions`, no `oneOf`.
+    /// Swagger 2.0, which has `definitions` and no `oneOf`.
     V2,
-    /// OpenAPI 3.0: `components/schemas`.
+    /// OpenAPI 3.0, which has `components/schemas`.
     V3,
 }
 
 impl Dialect {
-    /// Reference to a type by full name.
+    /// A reference to a type by its full name.
     pub(super) fn reference(self, full_name: &str) -> Value {
         match self {
             Self::V2 => json!({"$ref": format!("#/definitions/{full_name}")}),
@@ -41,14 +41,14 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// An empty set for documents of these API versions.
+    /// Creates an empty set for documents of these API versions.
     pub(super) fn new(dialect: Dialect, groups: Vec<String>) -> Self {
         let kinds = all().kinds().map(|(api_version, _, name)| (name, api_version)).collect();
         let (descriptions, ahead, seen, made) = Default::default();
         Self { dialect, descriptions, groups, kinds, ahead, seen, made }
     }
 
-    /// Reference to a type of the schema table, which is added to the schemas.
+    /// Returns a reference to a type of the schema table, and adds the type to the schemas.
     pub(super) fn refer(&mut self, name: &str) -> Value {
         if self.seen.insert(name.to_owned()) {
             self.ahead.push(name.to_owned());
@@ -56,13 +56,13 @@ impl Schemas {
         self.dialect.reference(&full(name))
     }
 
-    /// Adds a schema generated elsewhere.
+    /// Adds a schema that was generated elsewhere.
     pub(super) fn add(&mut self, full_name: &str, schema: Value) -> Value {
         self.made.insert(full_name.to_owned(), schema);
         self.dialect.reference(full_name)
     }
 
-    /// All referenced schemas, transitively.
+    /// Returns all referenced schemas, including those that other schemas reference.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         while let Some(name) = self.ahead.pop() {
             let schema = self.of_type(&name);
@@ -140,7 +140,7 @@ impl Schemas {
         schema.into()
     }
 
-    /// Description of a field. Common fields use the descriptions of Pod.
+    /// The description of a field. Common fields have the descriptions that they have in Pod.
     pub(super) fn description(&mut self, of: &str, field: &str) -> String {
         let said = self.descriptions.of_field(of, field);
         if !said.is_empty() || !matches!(field, "apiVersion" | "kind" | "metadata") {
@@ -177,7 +177,7 @@ impl Schemas {
     }
 }
 
-/// Merge extensions for strategic merge patch and server-side apply.
+/// Adds the extensions for strategic merge patch and server-side apply.
 fn merging(field: &Field, schema: &mut Map<String, Value>) {
     let mut say = |name: &str, value: Value| {
         schema.insert(format!("x-kubernetes-{name}"), value);
@@ -207,7 +207,7 @@ fn merging(field: &Field, schema: &mut Map<String, Value>) {
     }
 }
 
-/// Scalar types, which the schema table has only as field kinds.
+/// Writes the schema of a scalar type, which the schema table has only as the kind of a field.
 fn scalar(name: &str, dialect: Dialect, schema: &mut Map<String, Value>) {
     let words = match (name, dialect) {
         ("meta.v1.Time" | "meta.v1.MicroTime", _) => json!({"type": "string", "format": "date-time"}),
@@ -230,7 +230,7 @@ fn is_one_of(name: &str) -> bool {
     name.starts_with("apiextensions.v1.JSONSchemaPropsOr")
 }
 
-/// The `x-kubernetes-group-version-kind` entry of a kind.
+/// An entry of `x-kubernetes-group-version-kind`.
 pub(super) fn group_version_kind(api_version: &str, kind: &str) -> Value {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     json!({"group": group, "kind": kind, "version": version})

@@ -21,22 +21,22 @@ use crate::resource::Resource;
 use crate::status::Status;
 
 const JSON: &str = "application/json";
-/// Media type that kubectl requests. Responses use `.` instead of `@`, which is not allowed in a media type.
+/// Media type that kubectl requests. Responses have `.` instead of `@`, which a media type cannot contain.
 const V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// Cache-Control for a document requested by its hash, which never changes.
+/// `Cache-Control` for a document that is requested by its hash. Such a document never changes.
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
-/// Cache-Control for other documents: clients revalidate and get 304 if unchanged.
+/// `Cache-Control` for other documents: clients revalidate, and get 304 if the document is unchanged.
 const REVALIDATE: &str = "no-cache, private";
 
-/// State of the handlers.
+/// The state that the handlers share.
 struct OpenApi {
     catalog: Catalog,
     version: &'static str,
     cache: Cache,
 }
 
-/// Routes to the documents of the current resources; `version` is the API version (`v1.36.0`).
+/// Creates the routes to the documents of the current resources. `version` is the API version, such as `v1.36.0`.
 pub fn router(catalog: Catalog, version: &'static str) -> Router {
     let openapi = OpenApi { catalog, version, cache: Cache::default() };
     let only_get = |route: MethodRouter<Arc<OpenApi>>| {
@@ -56,7 +56,7 @@ struct Wanted {
     hash: Option<String>,
 }
 
-/// `/openapi/v3`: index of all group versions.
+/// Serves `/openapi/v3`, the index of all group versions.
 async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     accepts(&headers, &[JSON])?;
     let groups = by_group_version(&openapi.catalog.rows());
@@ -75,7 +75,7 @@ async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Resul
     Ok((head(JSON, &of_all, REVALIDATE), document).into_response())
 }
 
-/// `/openapi/v3/apis/apps/v1`: document of a group version.
+/// Serves the document of a group version, such as `/openapi/v3/apis/apps/v1`.
 async fn v3(
     State(openapi): State<Arc<OpenApi>>,
     Path(path): Path<String>,
@@ -98,7 +98,7 @@ async fn v3(
     openapi.answer(&path, JSON, &hash, keep, &headers, make).await
 }
 
-/// `/openapi/v2`: all resources, as JSON or protobuf.
+/// Serves `/openapi/v2`, the document of all resources, as JSON or protobuf.
 async fn v2(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     match accepts(&headers, &[JSON, V2_PROTOBUF_ASKED, V2_PROTOBUF])? {
         JSON => openapi.of_everything(JSON, &headers).await,
@@ -106,7 +106,7 @@ async fn v2(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<R
     }
 }
 
-/// `/swagger-2.0.0.pb-v1`: old path of the protobuf document.
+/// Serves `/swagger-2.0.0.pb-v1`, the old path of the protobuf document.
 async fn swagger(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     openapi.of_everything(V2_PROTOBUF, &headers).await
 }
@@ -149,7 +149,7 @@ impl OpenApi {
     }
 }
 
-/// Rows by document path: `api/v1`, `apis/apps/v1`.
+/// The rows by document path, such as `api/v1` and `apis/apps/v1`.
 fn by_group_version(rows: &Rows) -> BTreeMap<String, Vec<Arc<Resource>>> {
     let mut groups = BTreeMap::<String, Vec<Arc<Resource>>>::new();
     for row in rows.all() {
@@ -173,13 +173,14 @@ fn not_modified(hash: &str, keep: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [tag, keep, vary]).into_response()
 }
 
-/// Whether the client has the current document.
+/// Whether the client already has the current document.
 fn known(headers: &HeaderMap, hash: &str) -> bool {
     header_values(headers, header::IF_NONE_MATCH)
         .any(|tag| tag == "*" || tag.trim_start_matches("W/").trim_matches('"') == hash)
 }
 
-/// The first accepted media type that is offered; the first offer without an `Accept` header.
+/// The first media type that the client accepts and the server offers. Without an `Accept` header it is the first
+/// offer.
 fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str, Status> {
     let mut asked = false;
     for item in header_values(headers, header::ACCEPT) {

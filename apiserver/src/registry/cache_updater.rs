@@ -1,5 +1,5 @@
-//! Watch cache updater: applies the storage's watch events to the watch cache, and loads resources that are
-//! added at run time.
+//! Cache updater: applies the watch events of the storage to the watch cache, and loads resources that are added at
+//! run time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::resource::Fields;
 use crate::storage::{Batch, Change, Entry, Error, Revision, Store};
 use crate::watch_cache::{Draft, Object, Scope, StorageEvent, WatchCache};
 
-/// Watch history kept per resource, in bytes of superseded objects. It covers half a second of thousands of
-/// pod bindings, so that a watcher that waits for a processor that long need not list again.
+/// Size of the watch history per resource, in bytes of superseded objects. It covers half a second of thousands of
+/// pod bindings. A watcher that waits that long for a processor therefore need not list again.
 const HISTORY_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of batches applied at once; waiting writers are woken once for all of them.
+/// Maximum number of batches that are applied at once. Waiting writers are woken once for all of them.
 const MAX_BATCHES: usize = 128;
 /// Delay before the storage watch is restarted.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -38,15 +38,15 @@ pub(super) struct CacheUpdater {
     pub cache: WatchCache,
     pub handoff: Handoff,
     pub catalog: Catalog,
-    /// Rows that are cached. The catalog is updated once the cache holds all of their objects.
+    /// The rows whose objects are cached. The catalog is updated once the cache contains all of these objects.
     pub rows: Arc<Rows>,
     pub revision: Revision,
     pub updates: mpsc::Receiver<RowsUpdate>,
-    /// A row update that completes when the cache reaches that revision.
+    /// A row update that completes when the cache reaches this revision.
     pub waiting: Option<(Revision, RowsUpdate)>,
 }
 
-/// Loads all objects; returns the cache and the revision to watch from.
+/// Loads all objects. Returns the cache and the revision to watch from.
 pub(super) async fn fill(store: &dyn Store, rows: &Rows) -> Result<(WatchCache, Revision), Error> {
     let mut pages = Pages::of(store, key::PREFIX).await?;
     let cache = WatchCache::with_history(pages.revision, HISTORY_BYTES);
@@ -81,8 +81,8 @@ impl CacheUpdater {
         }
     }
 
-    /// Reloads everything and applies the differences in order of their revisions. Objects that were created
-    /// and deleted in between are missed, as are all but the last write of an object.
+    /// Reloads everything and applies the differences in the order of their revisions. Watchers miss objects that
+    /// were created and deleted in between, and all writes of an object but the last.
     pub(super) async fn resync(&mut self) -> Result<(), Error> {
         let store = self.store.clone();
         let mut pages = Pages::of(store.as_ref(), key::PREFIX).await?;
@@ -133,7 +133,7 @@ impl CacheUpdater {
         }
     }
 
-    /// Applies batches up to the first error.
+    /// Applies batches until the first error.
     fn apply(&mut self, batches: Vec<Result<Arc<Batch>, Error>>) -> Result<(), Error> {
         let mut steps = Vec::with_capacity(batches.len());
         let mut ended = Ok(());
@@ -190,7 +190,7 @@ impl CacheUpdater {
         }
     }
 
-    /// Loads the stored objects of new resources; returns the revision at which the cache will be complete.
+    /// Loads the stored objects of new resources. Returns the revision at which the cache will be complete.
     async fn load(&self, rows: &Rows) -> Result<Revision, Error> {
         let mut complete_at = self.revision;
         for (stored, fields) in rows.stored() {
@@ -238,7 +238,7 @@ fn deletion(place: key::Place<'_>) -> StorageEvent {
     }
 }
 
-/// Resource and object of an entry.
+/// The resource and the object of an entry.
 fn read<'a>(rows: &Rows, entry: &'a Entry) -> Option<(&'a str, Object)> {
     let place = key::parse(&entry.key)?;
     let fields = rows.fields(place.stored)?;

@@ -1,8 +1,8 @@
-//! Hand-off of encoded objects from writers to the cache updater, so that a local write is encoded only once.
+//! Hands encoded objects from writers to the cache updater, so that a local write is encoded only once.
 //!
-//! A writer parks its draft under the key before it commits. The updater takes the draft with the same bytes
-//! instead of decoding the event; writes of other servers are decoded. A draft is removed when its writer
-//! finishes.
+//! Before it commits, a writer stores its draft under the key of the object. The updater takes the draft with the
+//! same bytes instead of decoding the event. It decodes the writes of other servers. A draft is removed when its
+//! writer finishes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,11 +12,11 @@ use bytes::Bytes;
 use crate::resource::Fields;
 use crate::watch_cache::{Draft, Object};
 
-/// Parked drafts by key.
+/// The drafts of current writers, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handoff(Arc<Mutex<HashMap<String, Vec<Arc<Parked>>>>>);
 
-/// A parked draft, and the object that the updater made of it.
+/// A draft, and the object that the updater made of it.
 #[derive(Debug)]
 struct Parked {
     bytes: Bytes,
@@ -24,7 +24,7 @@ struct Parked {
     object: OnceLock<Object>,
 }
 
-/// A parked draft, removed on drop.
+/// Removes the draft of a writer when dropped.
 #[derive(Debug)]
 pub(super) struct HandoffGuard {
     handoff: Handoff,
@@ -33,14 +33,14 @@ pub(super) struct HandoffGuard {
 }
 
 impl Handoff {
-    /// Parks a draft under a key.
+    /// Stores a draft under a key until the guard is dropped.
     pub fn park(&self, key: &str, draft: Draft) -> HandoffGuard {
         let parked = Arc::new(Parked { bytes: draft.stored().into(), draft, object: OnceLock::new() });
         self.lock().entry(key.to_owned()).or_default().push(parked.clone());
         HandoffGuard { handoff: self.clone(), key: key.to_owned(), parked }
     }
 
-    /// The object with these bytes at that revision; `fields` are the currently selectable fields.
+    /// The object with these bytes at a revision. `fields` are the currently selectable fields.
     pub fn find(&self, key: &str, bytes: &Bytes, fields: &Fields, revision: u64) -> Option<Object> {
         let is_it = |handoff: &&Arc<Parked>| handoff.bytes == *bytes && handoff.draft.fields() == fields;
         let parked = self.lock().get(key)?.iter().find(is_it)?.clone();
@@ -56,12 +56,12 @@ impl Handoff {
 }
 
 impl HandoffGuard {
-    /// The bytes to store.
+    /// The bytes that the storage gets.
     pub fn bytes(&self) -> Bytes {
         self.parked.bytes.clone()
     }
 
-    /// The object at that revision, shared with the cache if possible.
+    /// The object at a revision, shared with the cache if possible.
     pub fn at(&self, revision: u64) -> Object {
         let made = self.parked.object.get().filter(|object| object.revision() == revision);
         made.cloned().unwrap_or_else(|| self.parked.draft.at(revision))

@@ -6,19 +6,20 @@ pub(super) const PREFIX: &str = "/registry/";
 /// The parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place<'a> {
-    /// `pods` or `deployments.apps`.
+    /// Storage name, such as `pods` or `deployments.apps`.
     pub stored: &'a str,
-    /// Empty if cluster-scoped.
+    /// Namespace; empty if cluster-scoped.
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-/// Key prefix of a resource.
+/// The prefix of all keys of a resource.
 pub(super) fn prefix(stored: &str) -> String {
     format!("{PREFIX}{stored}/")
 }
 
-/// `/registry/deployments.apps/default/web`; the namespace is empty for cluster-scoped objects.
+/// The key of an object, such as `/registry/deployments.apps/default/web`. The namespace is empty for
+/// cluster-scoped objects.
 pub(super) fn of(stored: &str, namespace: &str, name: &str) -> String {
     format!("{PREFIX}{stored}/{namespace}/{name}")
 }

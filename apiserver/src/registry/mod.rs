@@ -1,7 +1,7 @@
 //! Registry: writes objects to durable storage and reads them from the watch cache.
 //!
-//! A write is a transaction on the revision it is based on. It returns once the storage's watch has delivered
-//! it to the cache, so that the client can read its own write. An object is encoded once, by its writer.
+//! A write is a transaction, based on the revision that was read. It returns once the watch of the storage has
+//! delivered it to the cache, so that the client can read its own write. An object is encoded once, by its writer.
 
 mod cache_updater;
 mod handoff;
@@ -26,33 +26,33 @@ use crate::storage::{self, Compare, Expected, Outcome, Revision, Store, Transact
 use crate::tasks;
 use crate::watch_cache::{Content, Draft, Object, WatchCache};
 
-/// Attempts to create an object while its namespace is being updated.
+/// Maximum number of attempts to create an object while its namespace is being updated.
 const MAX_ATTEMPTS: usize = 5;
 /// Storage name of namespaces.
 const NAMESPACES: &str = "namespaces";
 /// Capacity of the channel of row updates, which are applied one at a time.
 const UPDATES: usize = 1;
 
-/// Storage and watch cache of all objects.
+/// The storage and the watch cache of all objects.
 pub struct Registry {
     store: Arc<dyn Store>,
     cache: WatchCache,
     handoff: Handoff,
     catalog: Catalog,
-    /// Custom resource rows.
+    /// The rows of custom resources.
     defined: Mutex<Defined>,
     updates: mpsc::Sender<RowsUpdate>,
-    /// Held while the watch history is loaded.
+    /// Locked while the watch history is loaded.
     loading_history: Mutex<()>,
 }
 
-/// Why an object was not written.
+/// The reason why an object was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// An object of that name exists.
     #[error("the object already exists")]
     Exists,
-    /// Conflict with a concurrent write: read the object again and retry.
+    /// Another write changed or deleted the object: read it again and retry.
     #[error("the object was changed or deleted concurrently")]
     Changed,
     /// The namespace is missing or terminating.
@@ -64,17 +64,17 @@ pub enum Error {
         /// Size in bytes.
         bytes: usize,
     },
-    /// Storage error; see [`storage::Error::advice`].
+    /// The storage failed; see [`storage::Error::advice`].
     #[error(transparent)]
     Store(Arc<storage::Error>),
 }
 
-/// Durability of a write.
+/// When a write becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durable {
-    /// Durable before the response.
+    /// Before the response.
     First,
-    /// Durable later.
+    /// After the response.
     Later,
 }
 
@@ -97,10 +97,10 @@ impl From<storage::Error> for Error {
 }
 
 impl Registry {
-    /// Loads all objects and follows the storage until dropped.
+    /// Loads all objects and watches the storage until the registry is dropped.
     ///
     /// # Errors
-    /// When the storage cannot be read.
+    /// If the storage cannot be read.
     pub async fn open(store: Arc<dyn Store>, catalog: Catalog) -> Result<Arc<Self>, storage::Error> {
         let rows = catalog.rows();
         let (cache, revision) = cache_updater::fill(store.as_ref(), &rows).await?;
@@ -131,8 +131,8 @@ impl Registry {
         &self.catalog
     }
 
-    /// Loads the watch history of a resource from before this server started. Returns false if that was done
-    /// before or fails.
+    /// Loads the watch history of a resource from before this server started. Returns false if it was loaded
+    /// before, or the load fails.
     pub async fn load_history(&self, stored: &str) -> bool {
         let lacks = || self.cache.without_history().iter().any(|(lacking, _)| lacking == stored);
         if !lacks() {
@@ -151,7 +151,7 @@ impl Registry {
     /// Reads an object from the cache, or from the storage if another server has just created it.
     ///
     /// # Errors
-    /// When the storage cannot be read.
+    /// If the storage cannot be read.
     pub async fn read(
         &self,
         stored: &str,
@@ -172,12 +172,12 @@ impl Registry {
         self.catalog.rows()
     }
 
-    /// Replaces the rows of `owner`; an empty list removes them. Returns when the rows are served and their
-    /// stored objects are cached. Watches of removed resources and of resources whose selectable fields
-    /// change are closed.
+    /// Replaces the rows of `owner`; an empty list removes them. Returns when the rows are served and their stored
+    /// objects are cached. Watches of removed resources, and of resources whose selectable fields change, are
+    /// closed.
     ///
     /// # Errors
-    /// When the storage cannot be read. The previous rows stay; retry.
+    /// If the storage cannot be read. The previous rows stay in place, and the caller may retry.
     pub async fn serve(&self, owner: &str, rows: Vec<Resource>) -> Result<(), Error> {
         let answer = {
             let mut defined = self.defined.lock().await;
@@ -198,8 +198,8 @@ impl Registry {
     /// Creates an object in a namespace that is not terminating.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::NamespaceTerminating`], [`Error::Changed`] when the namespace changes on
-    /// every attempt, or a storage error.
+    /// [`Error::Exists`], [`Error::NamespaceTerminating`], [`Error::Changed`] if the namespace changes on every
+    /// attempt, or a storage error.
     pub async fn create<'a>(
         &self,
         resource: &Resource,
@@ -238,7 +238,7 @@ impl Registry {
         Err(Error::Changed)
     }
 
-    /// Replaces an object at the revision of `before`.
+    /// Replaces an object if it still has the revision of `before`.
     ///
     /// # Errors
     /// [`Error::Changed`], or a storage error.
@@ -265,7 +265,7 @@ impl Registry {
         self.overwrite(resource, before, content.into(), Durable::Later).await
     }
 
-    /// Deletes an object; returns the revision of the deletion.
+    /// Deletes an object and returns the revision of the deletion.
     ///
     /// # Errors
     /// [`Error::Changed`], or a storage error.
@@ -298,7 +298,7 @@ impl Registry {
         Ok(handoff.at(revision))
     }
 
-    /// Selectable fields of the stored resource, over all its versions.
+    /// The selectable fields of a stored resource in all its versions.
     fn fields(&self, resource: &Resource) -> Fields {
         self.rows().fields(resource.stored()).unwrap_or(&resource.fields).clone()
     }
@@ -308,7 +308,7 @@ impl Registry {
         self.settled(outcome, conflict_error).await
     }
 
-    /// Waits until the cache has reached the result of a transaction.
+    /// Waits until the cache has reached the result of a transaction, and returns its revision.
     async fn settled(&self, outcome: Outcome, conflict_error: Error) -> Result<Revision, Error> {
         match outcome {
             Outcome::Committed { revision } => {

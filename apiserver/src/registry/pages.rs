@@ -7,8 +7,8 @@ use crate::storage::{Entry, Error, Page, Revision, Store};
 /// Entries per page.
 const PAGE_ENTRIES: usize = 1000;
 
-/// Iterates over all entries under a prefix. Pages are read at different revisions; watch from
-/// [`Pages::revision`] for a consistent state.
+/// Iterates over all entries under a prefix. Pages are read at different revisions. A watch from
+/// [`Pages::revision`] makes the result consistent.
 pub(super) struct Pages<'a> {
     store: &'a dyn Store,
     prefix: &'a str,

@@ -1,4 +1,4 @@
-//! Size limit of stored objects, equal to etcd's request limit in stock clusters.
+//! Size limit of stored objects, which equals the request limit of etcd in stock clusters.
 
 use super::Error;
 use crate::watch_cache::{Draft, Object};
@@ -9,8 +9,8 @@ pub(super) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
 
 /// Checks the size of an object that replaces `before`.
 ///
-/// Two kinds of writes are exempt, so that oversized objects of earlier versions can be reduced and deleted:
-/// writes that do not grow the object, and the write that starts its deletion.
+/// Two kinds of writes are exempt: writes that do not make the object larger, and the write that starts its
+/// deletion. Users can thus reduce and delete objects that an earlier version accepted.
 ///
 /// # Errors
 /// [`Error::TooLarge`].
@@ -26,8 +26,8 @@ pub(super) fn check(draft: &Draft, before: Option<&Object>) -> Result<(), Error>
     if is_exempt || bytes <= MAX_OBJECT_BYTES { Ok(()) } else { Err(Error::TooLarge { bytes }) }
 }
 
-/// Bytes added by JSON escapes. Stock clusters store protobuf, which has no escapes; without this correction,
-/// a 1 MiB ConfigMap with many line breaks would be rejected only here.
+/// The number of bytes that JSON escapes add. Stock clusters store protobuf, which has no escapes. Without this
+/// correction, the server would reject a 1 MiB ConfigMap with many line breaks that a stock cluster accepts.
 fn escape_bytes(json: &[u8]) -> usize {
     let (mut added, mut at) = (0, 0);
     while let Some(found) = json.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {

@@ -1,8 +1,8 @@
-//! Loads watch history from before the server started from the storage's log, when the first watch asks for
-//! it.
+//! Loads the watch history from before the server started. It comes from the log of the storage, when the first
+//! watch needs it.
 //!
-//! The log contains each write, but the previous value only if that is in the log, too. If a previous value
-//! is unknown, watches cannot start before that write and get "too old".
+//! The log contains each write, but its previous value only if the log also contains that write. If a previous
+//! value is unknown, watches cannot start before the write, and get "too old".
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::resource::Fields;
 use crate::storage::{self, Batch, Event, Revision, Store};
 use crate::watch_cache::{Before, Change, ChangeKind, HISTORY_CHANGES, Object, WatchCache};
 
-/// Maximum number of revisions to read; the embedded store keeps as many.
+/// Maximum number of revisions that are read; the embedded store keeps as many.
 const MAX_REVISIONS: u64 = 10_000;
-/// Maximum bytes of values kept to find previous values; beyond it, they are forgotten.
+/// Maximum size of the values that are kept to find previous values, in bytes. Beyond it, they are dropped.
 const MAX_VALUE_BYTES: usize = 64 * 1024 * 1024;
-/// Time limit; after it, waiting clients list instead.
+/// Time limit for the load. After it, the waiting clients list instead.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Attempts when the log is compacted while it is read. The second attempt starts at the oldest revision;
-/// each later one skips a larger part of the log, up to half.
+/// Maximum number of attempts if the log is compacted while it is read. The second attempt starts at the oldest
+/// revision. Each later one skips a larger part of the log, up to half.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// Loads the history of all cached resources that lack it.
@@ -62,8 +62,8 @@ async fn read(
     }
 }
 
-/// Start revision of the next attempt. A full log drops its oldest entry with every write, so reading from
-/// there would fail again.
+/// The revision at which the next attempt starts. A full log drops its oldest entry with every write, so an attempt
+/// that starts there would fail again.
 fn restart_at(oldest: Revision, upto: Revision, tries: u32) -> Revision {
     let skipped = if tries > 1 { upto.saturating_sub(oldest) >> (MAX_ATTEMPTS - tries) } else { 0 };
     oldest + skipped
@@ -83,7 +83,7 @@ async fn read_from(
     Ok(past)
 }
 
-/// Writes read from the log, by resource.
+/// The writes that were read from the log, by resource.
 #[derive(Debug)]
 pub(super) struct PastWrites {
     tables: BTreeMap<String, ResourceWrites>,
@@ -94,7 +94,7 @@ pub(super) struct PastWrites {
     read: Revision,
 }
 
-/// Writes of one resource.
+/// The writes of one resource.
 #[derive(Debug)]
 struct ResourceWrites {
     /// The cache already has the history after this revision.
@@ -109,15 +109,15 @@ struct ResourceWrites {
 struct Written {
     key: Arc<str>,
     revision: Revision,
-    /// `None` for a deletion.
+    /// The new value; `None` for a deletion.
     value: Option<Bytes>,
     before: Previous,
 }
 
-/// Revision and bytes.
+/// The revision and the bytes of a value.
 type Value = (Revision, Bytes);
 
-/// Value of a key before a write.
+/// What is known of the value of a key before a write.
 #[derive(Debug)]
 enum Previous {
     Nothing,
@@ -126,7 +126,7 @@ enum Previous {
 }
 
 impl PastWrites {
-    /// Empty history for these resources, each up to a revision.
+    /// Creates an empty history for these resources, each up to a revision.
     pub(super) fn of(wanted: BTreeMap<String, Revision>, from: Revision) -> Self {
         let told =
             |starts_at| ResourceWrites { starts_at, since: from.min(starts_at), writes: VecDeque::new() };
@@ -211,7 +211,7 @@ impl ResourceWrites {
 }
 
 impl Written {
-    /// The write as a watch event; `objects` holds the last decoded object by key.
+    /// Converts the write to a watch event. `objects` contains the last decoded object of each key.
     fn change(
         &self,
         stored: &str,

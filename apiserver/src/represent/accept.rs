@@ -1,4 +1,4 @@
-//! Parses `Accept`: encodings and shapes that a client takes.
+//! Parses the header `Accept`: the encodings and shapes that a client accepts.
 
 use std::cmp::Reverse;
 
@@ -33,7 +33,7 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// Shape of a response.
+/// What a response contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum As {
     /// The object itself.
@@ -53,7 +53,7 @@ pub enum MetaVersion {
     V1beta1,
 }
 
-/// Encoding and shape.
+/// The encoding and shape of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
     /// The encoding.
@@ -62,20 +62,20 @@ pub struct Format {
     pub shape: As,
 }
 
-/// What the server can send for a request.
+/// The formats that the server can send for a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// The kind has a protobuf message.
+    /// True if the kind has a protobuf message.
     pub has_message: bool,
-    /// The response is a watch.
+    /// True if the response is a watch.
     pub is_stream: bool,
 }
 
-/// Accepted formats, best first.
+/// The formats that a client accepts, best first.
 #[derive(Clone, Debug)]
 pub struct Accept {
     formats: Vec<Format>,
-    /// Media type and API version of aggregated discovery.
+    /// Media type and API version of aggregated discovery, if the client accepts it.
     pub discovery: Option<(&'static str, &'static str)>,
 }
 
@@ -101,7 +101,7 @@ impl Encoding {
 }
 
 impl Format {
-    /// The object as JSON.
+    /// The object itself as JSON.
     pub const JSON: Self = Self { encoding: Encoding::Json, shape: As::Object };
 
     fn is_offered(self, offer: Offer) -> bool {
@@ -176,14 +176,14 @@ impl Accept {
         offered.copied().ok_or_else(Status::not_acceptable)
     }
 
-    /// Encoding of errors; JSON if the client accepts none.
+    /// The encoding of errors; JSON if the client accepts none.
     pub fn of_errors(&self) -> Encoding {
         let plain = self.formats.iter().find(|format| format.shape == As::Object);
         plain.map_or(Encoding::Json, |format| format.encoding)
     }
 }
 
-/// The `q` parameter in thousandths.
+/// The parameter `q` in thousandths.
 fn quality(item: &str) -> u32 {
     let value = item.split(';').find_map(|part| part.trim().strip_prefix("q="));
     let value = value.map_or(Ok(1.0), |value| value.trim().parse::<f32>());

@@ -21,10 +21,10 @@ use crate::request::Include;
 use crate::resource::Columns;
 use crate::status::Status;
 
-/// Top-level fields of a JSON object, not decoded.
+/// The top-level fields of a JSON object, not decoded.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// A JSON response with a trailing newline, like kube-apiserver.
+/// Creates a JSON response with a trailing newline, as kube-apiserver does.
 pub(crate) fn json(media_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
     let mut body = body.into();
     body.push(b'\n');
@@ -46,7 +46,7 @@ pub(crate) fn encoded(encoding: Encoding, json: &[u8]) -> Result<Vec<u8>, Status
     }
 }
 
-/// A response in that encoding.
+/// Creates a response in an encoding.
 ///
 /// # Errors
 /// As [`encoded`].
@@ -89,7 +89,7 @@ pub(crate) fn metadata_of(object: &[u8]) -> &str {
     fields.get("metadata").map_or("{}", |metadata| metadata.get())
 }
 
-/// An error response in an accepted encoding.
+/// Creates an error response in an encoding that the client accepts.
 pub(crate) async fn error(accept: &Accept, status: Status) -> Response {
     let format = Format { encoding: accept.of_errors(), shape: As::Object };
     respond(format, None, status.into_response()).await
@@ -99,11 +99,11 @@ pub(crate) async fn error(accept: &Accept, status: Status) -> Response {
 pub(crate) struct TableOptions<'a> {
     /// Columns of the resource.
     pub columns: &'a dyn Columns,
-    /// Object data included in each row.
+    /// The part of the object that each row contains.
     pub include: Include,
 }
 
-/// Converts a JSON response to the requested format. Other media types and streams are unchanged.
+/// Converts a JSON response to the requested format. Other media types and streams stay unchanged.
 pub(crate) async fn respond(
     format: Format,
     table_options: Option<TableOptions<'_>>,
@@ -136,7 +136,7 @@ pub(crate) async fn respond(
     }
 }
 
-/// Shapes an object; a `Status` is never reshaped.
+/// Converts an object to a shape. A `Status` always keeps its own.
 fn shape(shape: As, table_options: &TableOptions<'_>, body: Bytes) -> Bytes {
     let parse = || serde_json::from_slice::<Map<String, Value>>(&body).unwrap_or_default();
     match shape {

@@ -7,7 +7,7 @@ use super::MetaVersion;
 use crate::request::Include;
 use crate::resource::Columns;
 
-/// `columnDefinitions` of a table.
+/// The `columnDefinitions` of a table.
 pub fn definitions(columns: &dyn Columns) -> Value {
     let heads = columns.heads().into_iter().map(|head| {
         json!({
@@ -26,16 +26,16 @@ pub fn definitions(columns: &dyn Columns) -> Value {
 pub struct Table {
     /// `apiVersion` of the table and of partial metadata.
     pub version: MetaVersion,
-    /// Object data in rows.
+    /// The part of the object that each row contains.
     pub include: Include,
-    /// Whether to include column definitions; a watch includes them once.
+    /// Whether the table includes column definitions. A watch sends them once.
     pub with_columns: bool,
     /// Current time, for ages.
     pub now: Timestamp,
 }
 
 impl Table {
-    /// A table of these objects; `metadata` is the list metadata.
+    /// Creates a table of these objects. `metadata` is the list metadata.
     pub fn of(
         &self,
         columns: &dyn Columns,

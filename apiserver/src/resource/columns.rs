@@ -21,11 +21,11 @@ pub struct Head {
     pub name: Text,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: Text,
-    /// Format: `name` for the object's name.
+    /// Format: `name` for the name of the object, otherwise empty.
     pub format: Text,
     /// Description.
     pub description: Text,
-    /// 0: always shown; 1: only with `-o wide`.
+    /// 0 for columns that are always shown, 1 for those with `-o wide`.
     pub priority: i32,
 }
 
@@ -39,7 +39,7 @@ impl Columns for api::table::Columns {
     }
 }
 
-/// Columns of a stored kind, for a converted version.
+/// Columns of a stored kind, for a served version that is converted to it.
 pub struct ConvertedColumns<C, V> {
     /// Columns of the stored kind.
     pub columns: C,

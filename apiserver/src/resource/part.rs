@@ -1,10 +1,11 @@
-//! Subresources and what they write.
+//! Subresources, and the fields that they write.
 
 use api::strategy::Json;
 
 use super::Text;
 
-/// Merges the fields that an update of a subresource may change into the stored object: `(stored, sent)`.
+/// Merges the fields that an update of a subresource may change into the stored object. The arguments are the
+/// stored object and the sent one.
 pub type UpdateFields = fn(&Json, Json) -> Json;
 
 /// A subresource.
@@ -12,30 +13,30 @@ pub type UpdateFields = fn(&Json, Json) -> Json;
 pub struct Subresource {
     /// Name in paths.
     pub name: &'static str,
-    /// Group, version and kind of the body, if not the kind of the resource.
+    /// Group, version and kind of the body, if they differ from the kind of the resource.
     pub kind: Option<(&'static str, &'static str, &'static str)>,
     /// Supported verbs.
     pub verbs: &'static [&'static str],
-    /// Implementation.
+    /// How the subresource works.
     pub part: Part,
 }
 
-/// Implementation of a subresource.
+/// How a subresource works.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// The status.
+    /// It reads and writes the status.
     Status,
-    /// A subset of fields; the strategy identifies it by the subresource name.
+    /// It writes a subset of the fields. The strategy distinguishes such subresources by name.
     Fields(UpdateFields),
-    /// Scale.
+    /// It reads and writes the number of replicas, as a `Scale`.
     Scale(Replicas),
-    /// Binding of a pod to a node.
+    /// It binds a pod to a node.
     Binding,
-    /// Eviction: a delete that respects disruption budgets.
+    /// It evicts a pod: a delete that respects disruption budgets.
     Eviction,
-    /// Handled by a route in front of the API.
+    /// A route in front of the API handles it.
     Elsewhere,
-    /// A stream, handled by a route in front of the API; it has no OpenAPI schema.
+    /// It is a stream that a route in front of the API handles. It has no OpenAPI schema.
     Stream,
 }
 
@@ -46,39 +47,39 @@ pub struct Replicas {
     pub wanted: Text,
     /// Actual replicas.
     pub actual: Text,
-    /// Label selector, as an object, a map or a string.
+    /// Label selector: an object, a map or a string.
     pub selector: Option<Text>,
 }
 
 impl Subresource {
-    /// The status subresource.
+    /// Creates the status subresource.
     pub fn status() -> Self {
         Self { name: "status", kind: None, verbs: &["get", "patch", "update"], part: Part::Status }
     }
 
-    /// A subresource for a subset of fields.
+    /// Creates a subresource for a subset of fields.
     pub fn fields(name: &'static str, update_fields: UpdateFields) -> Self {
         Self { name, kind: None, verbs: &["get", "patch", "update"], part: Part::Fields(update_fields) }
     }
 
-    /// The scale subresource.
+    /// Creates the scale subresource.
     pub fn scale(replicas: Replicas) -> Self {
         let kind = Some(("autoscaling", "v1", "Scale"));
         Self { name: "scale", kind, verbs: &["get", "patch", "update"], part: Part::Scale(replicas) }
     }
 
-    /// The binding subresource.
+    /// Creates the binding subresource.
     pub fn binding() -> Self {
         Self { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"], part: Part::Binding }
     }
 
-    /// The eviction subresource.
+    /// Creates the eviction subresource.
     pub fn eviction() -> Self {
         let kind = Some(("policy", "v1", "Eviction"));
         Self { name: "eviction", kind, verbs: &["create"], part: Part::Eviction }
     }
 
-    /// A subresource handled by a route in front of the API.
+    /// Creates a subresource that a route in front of the API handles.
     pub fn elsewhere(
         name: &'static str,
         kind: (&'static str, &'static str, &'static str),
@@ -87,7 +88,7 @@ impl Subresource {
         Self { name, kind: Some(kind), verbs, part: Part::Elsewhere }
     }
 
-    /// A stream handled by a route in front of the API; `kind` is the core/v1 options type.
+    /// Creates a stream that a route in front of the API handles. `kind` is the core/v1 type of its options.
     pub fn stream(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Self {
         Self { name, kind: Some(("", "v1", kind)), verbs, part: Part::Stream }
     }

@@ -1,4 +1,4 @@
-//! Schema, conversion and strategy of a resource row.
+//! The schema, conversion and strategy of a resource row.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
@@ -17,7 +17,7 @@ pub trait Schema: Send + Sync {
     /// Removes unknown fields and returns their paths (`spec.containers[0].imagee`).
     fn prune(&self, object: &mut Map<String, Value>) -> Vec<String>;
 
-    /// Normalizes values to their stored form and returns values of the wrong type.
+    /// Normalizes values to their stored form, and returns errors for values of the wrong type.
     fn fit(&self, _object: &mut Map<String, Value>) -> Vec<FieldError> {
         Vec::new()
     }
@@ -27,7 +27,8 @@ pub trait Schema: Send + Sync {
         None
     }
 
-    /// Changes whenever [`Schema::json`] changes. It is computed for every request of the OpenAPI index.
+    /// A number that changes whenever [`Schema::json`] changes. It is computed for every request of the OpenAPI
+    /// index.
     fn edition(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.json().hash(&mut hasher);
@@ -35,7 +36,7 @@ pub trait Schema: Send + Sync {
     }
 }
 
-/// Conversion between a served and the stored version, including `apiVersion` and `kind`.
+/// Converts between a served version and the stored one, including `apiVersion` and `kind`.
 pub trait Conversion: Send + Sync {
     /// Converts a stored object to the served version.
     fn to_served(&self, stored: Map<String, Value>) -> Map<String, Value>;
@@ -44,7 +45,7 @@ pub trait Conversion: Send + Sync {
     fn to_stored(&self, shown: Map<String, Value>) -> Map<String, Value>;
 }
 
-/// Strategy of a kind.
+/// The strategy of a kind, built in or built at run time.
 #[derive(Clone)]
 pub enum StrategyRef {
     /// A built-in strategy.

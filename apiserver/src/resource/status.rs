@@ -15,7 +15,7 @@ impl Status {
         Self { details: Some(details), ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message) }
     }
 
-    /// Conflict with the current state; `why` completes the message.
+    /// The request conflicts with the current state. `why` completes the message.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         let details = details(resource, name);
@@ -35,7 +35,7 @@ impl Status {
     }
 }
 
-/// Name, group and resource in `details`.
+/// The `details` of an error: name, group and resource.
 fn details(resource: &Resource, name: &str) -> Value {
     let mut details = json!({"name": name, "kind": resource.plural});
     if !resource.group.is_empty() {

@@ -8,7 +8,7 @@ pub use self::object::{matches as matches_selector, text};
 use crate::object::{FieldValue, NODE_NAME, Object};
 use crate::status::Status;
 
-/// A label selector; all requirements must match.
+/// A label selector. An object matches if it fulfils all requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<LabelRequirement>);
 
@@ -106,7 +106,7 @@ fn label_value(text: &str, part: &str) -> Result<String, Status> {
     }
 }
 
-/// Empty, or alphanumeric at both ends with `-`, `_` and `.` between.
+/// True for an empty text, and for one with letters or digits at both ends and `-`, `_` and `.` between.
 fn is_word(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     ends(text.chars().next())
@@ -136,7 +136,7 @@ fn unreadable(what: &str, part: &str, why: &str) -> Status {
     Status::bad_request(format!("unable to parse requirement: {what} selector \"{part}\": {why}"))
 }
 
-/// A field selector; all requirements must match.
+/// A field selector. An object matches if it fulfils all requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 
@@ -148,7 +148,7 @@ struct FieldRequirement {
 }
 
 impl FieldSelector {
-    /// Parses `a.b=c,d!=e`; a backslash escapes `,`, `=` and itself.
+    /// Parses `a.b=c,d!=e`. A backslash escapes `,`, `=` and itself.
     ///
     /// # Errors
     /// 400 that quotes the invalid requirement.
@@ -177,10 +177,10 @@ impl FieldSelector {
         self.0.push(FieldRequirement { path: path.to_owned(), value: value.to_owned(), equal: true });
     }
 
-    /// Translates every field label.
+    /// Translates every field label with `name`.
     ///
     /// # Errors
-    /// The error of `name` for an unsupported label.
+    /// The error that `name` returns for an unsupported label.
     pub fn rename(&mut self, name: impl Fn(&str) -> Result<String, Status>) -> Result<(), Status> {
         for requirement in &mut self.0 {
             requirement.path = name(&requirement.path)?;
@@ -188,22 +188,23 @@ impl FieldSelector {
         Ok(())
     }
 
-    /// The required object name, if any.
+    /// The required object name, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.wanted("metadata.name").next()
     }
 
-    /// True when the field is required to have that value.
+    /// True if the selector requires that the field has this value.
     pub fn demands(&self, path: &str, value: &str) -> bool {
         self.wanted(path).any(|wanted| wanted == value)
     }
 
-    /// The required node name, if any.
+    /// The required node name, if there is one.
     pub fn node(&self) -> Option<&str> {
         self.wanted(NODE_NAME).find(|node| !node.is_empty())
     }
 
-    /// The requirement to use for an indexed watch: the name if present, else another equality requirement.
+    /// The requirement by which an indexed watch is found: the name if there is one, otherwise another equality
+    /// requirement.
     pub fn field_value(&self) -> Option<FieldValue> {
         let mut equal = self.0.iter().filter(|it| it.equal && it.path != "metadata.namespace");
         let found = equal.clone().find(|it| it.path == "metadata.name").or_else(|| equal.next())?;
@@ -216,7 +217,7 @@ impl FieldSelector {
         of_path.map(|requirement| requirement.value.as_str())
     }
 
-    /// True when only name and namespace are selected, which never change.
+    /// True if the selector uses only name and namespace, which never change.
     pub fn are_of_the_name(&self) -> bool {
         self.0
             .iter()

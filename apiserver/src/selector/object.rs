@@ -8,11 +8,11 @@ enum Requirement<'a> {
     NotIn(&'a str, Vec<&'a str>),
     Exists(&'a str),
     Missing(&'a str),
-    /// An unknown operator, which matches nothing.
+    /// A requirement with an unknown operator, which matches nothing.
     Unknown,
 }
 
-/// Whether a selector matches these labels; an empty selector matches everything.
+/// Whether a selector matches these labels. An empty selector matches everything.
 pub fn matches(selector: &Value, labels: &Map<String, Value>) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     requirements(selector).iter().all(|requirement| match requirement {
@@ -24,7 +24,7 @@ pub fn matches(selector: &Value, labels: &Map<String, Value>) -> bool {
     })
 }
 
-/// The selector in query syntax: `a=b,c in (d,e)`.
+/// The selector in query syntax, such as `a=b,c in (d,e)`.
 pub fn text(selector: &Value) -> String {
     if let Value::String(text) = selector {
         return text.clone();

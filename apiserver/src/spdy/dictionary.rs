@@ -1,9 +1,9 @@
 //! The zlib dictionary of SPDY/3 header blocks.
 
-/// Adler-32 of the dictionary, by which a zlib stream refers to it.
+/// The Adler-32 checksum of the dictionary, by which a zlib stream refers to it.
 pub const ID: u32 = 0xe3c6_a7c2;
 
-/// Words at the start of the dictionary, each preceded by its length.
+/// The words at the start of the dictionary. In the dictionary, the length of each word precedes it.
 const WORDS: &str = "options,head,post,put,delete,trace,accept,accept-charset,accept-encoding,accept-language,\
     accept-ranges,age,allow,authorization,cache-control,connection,content-base,content-encoding,content-language,\
     content-length,content-location,content-md5,content-range,content-type,date,etag,expect,expires,from,host,\
@@ -12,7 +12,7 @@ const WORDS: &str = "options,head,post,put,delete,trace,accept,accept-charset,ac
     upgrade,user-agent,vary,via,warning,www-authenticate,method,get,status,200 OK,version,HTTP/1.1,url,public,\
     set-cookie,keep-alive,origin";
 
-/// Rest of the dictionary.
+/// The rest of the dictionary.
 const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized\
     403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable\

@@ -12,26 +12,26 @@ use super::stream::Stream;
 /// Subprotocols of exec. Over SPDY, v5 is identical to v4.
 pub const PROTOCOLS: &[&str] =
     &["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
-/// Time limit for opening the streams, as in the kubelet of stock Kubernetes.
+/// How long a client may take to open the streams, as in the stock kubelet.
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Requested streams. The error stream is always present.
+/// The streams that the client requests. The error stream is always present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamOptions {
     /// Standard input.
     pub stdin: bool,
     /// Standard output.
     pub stdout: bool,
-    /// Standard error; unused with a terminal, which has one output.
+    /// Standard error; unused with a terminal, which has only one output.
     pub stderr: bool,
-    /// A terminal, with a resize stream.
+    /// True for a terminal, which also has a resize stream.
     pub tty: bool,
 }
 
-/// The streams of a command: those that were requested. Dropping a stream ends it.
+/// The requested streams of a command. Dropping a stream ends it.
 #[derive(Debug)]
 pub struct Streams {
-    /// The session; it accepts no more streams once the client is gone.
+    /// The session. It accepts no more streams once the client is gone.
     pub session: Session,
     /// Negotiated subprotocol.
     pub protocol: &'static str,
@@ -54,7 +54,7 @@ pub fn admit(headers: &HeaderMap) -> bool {
 }
 
 impl Streams {
-    /// Waits for all requested streams; `None` when the client is gone or does not open them in time.
+    /// Waits for all requested streams. Returns `None` if the client is gone or does not open them in time.
     pub async fn accept(mut session: Session, protocol: &'static str, wanted: StreamOptions) -> Option<Self> {
         let has_resize = !matches!(protocol, "v2.channel.k8s.io" | "channel.k8s.io");
         let mut waited: Vec<(&str, Option<Stream>)> = [
@@ -99,7 +99,7 @@ impl Streams {
     }
 }
 
-/// Encodes the exit status: a `Status` since v4, before that an error message or nothing.
+/// Encodes the exit status. Since v4 it is a `Status`, before that an error message or nothing.
 pub fn encode_status(protocol: &str, status: &Value) -> Vec<u8> {
     match protocol {
         "v3.channel.k8s.io" | "v2.channel.k8s.io" | "channel.k8s.io" => {

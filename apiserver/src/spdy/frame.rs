@@ -1,4 +1,4 @@
-//! SPDY/3.1 frame encoding and decoding. Pure.
+//! Encodes and decodes SPDY/3.1 frames. Pure.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
@@ -13,8 +13,7 @@ const HEAD_BYTES: usize = 8;
 const CONTROL: u16 = 0x8000;
 /// Mask of stream IDs.
 const STREAM: u32 = 0x7fff_ffff;
-/// Maximum payload of a control frame: twice the limit of uncompressed headers; larger SETTINGS frames have
-/// no use.
+/// Maximum payload of a control frame: twice the limit of uncompressed headers. SETTINGS frames need not be larger.
 pub const MOST_CONTROL_BYTES: usize = 2 * headers::MOST_BYTES;
 /// Maximum length of a data frame.
 const MOST_DATA_BYTES: usize = 0x00ff_ffff;
@@ -50,9 +49,9 @@ pub enum Frame {
     SynStream {
         /// Stream ID, odd for client streams.
         stream: u32,
-        /// The sender closes its side.
+        /// True if the sender closes its side.
         fin: bool,
-        /// The receiver must not send.
+        /// True if the receiver must not send.
         unidirectional: bool,
         /// Headers.
         headers: HeaderMap,
@@ -75,7 +74,7 @@ pub enum Frame {
     },
     /// Settings: flags and ID, and value.
     Settings(Vec<(u32, u32)>),
-    /// Ping, to be echoed; client IDs are odd.
+    /// A ping, which the receiver returns. The IDs of clients are odd.
     Ping(u32),
     /// No further streams are accepted.
     GoAway {
@@ -111,22 +110,22 @@ pub enum Frame {
     },
 }
 
-/// Decoding error; the rest of the connection cannot be read.
+/// The reason why a frame cannot be decoded. The rest of the connection cannot be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Another protocol or version.
+    /// The frame has another protocol or version.
     #[error("version {0} is not SPDY/3")]
     Version(u16),
     /// The control frame is too long.
     #[error("a control frame of {0} bytes exceeds the limit of {MOST_CONTROL_BYTES}")]
     TooLong(usize),
-    /// The length does not fit the frame type.
+    /// The length does not fit the type of the frame.
     #[error("a control frame of type {0} has an invalid length")]
     Length(u16),
     /// The stream ID is 0.
     #[error("a frame without a stream ID")]
     NoStream,
-    /// Invalid headers.
+    /// The headers are invalid.
     #[error("{0}")]
     Headers(#[from] headers::Error),
 }
@@ -139,7 +138,7 @@ struct PartialData {
     left: usize,
 }
 
-/// Frame decoder.
+/// Decodes frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     inflater: Inflater,
@@ -147,7 +146,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes the next frame, or returns `None` until more bytes arrive.
+    /// Decodes the next frame. Returns `None` until more bytes arrive.
     ///
     /// Data frames are returned in fragments, so that they need not be buffered. Frames of unknown types are
     /// skipped.
@@ -249,14 +248,14 @@ fn stream(number: u32) -> Result<u32, Error> {
     }
 }
 
-/// Frame encoder.
+/// Encodes frames.
 #[derive(Debug, Default)]
 pub struct Encoder {
     deflater: Deflater,
 }
 
 impl Encoder {
-    /// Appends a frame; long data is split into several frames.
+    /// Appends a frame. Long data is split into several frames.
     pub fn encode(&mut self, frame: &Frame, into: &mut BytesMut) {
         match frame {
             Frame::Data { stream, fin, bytes } => {

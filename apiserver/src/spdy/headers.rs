@@ -1,4 +1,4 @@
-//! Header blocks: zlib with a dictionary and one compression context per direction and session.
+//! Header blocks: zlib with a dictionary, and one compression context per direction and session.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -20,7 +20,7 @@ const HAS_DICTIONARY: u8 = 0x20;
 /// Type of a stored deflate block that is not the last; length and complement follow.
 const STORED: u8 = 0;
 
-/// Why a block cannot be decoded. Later blocks depend on it and cannot be decoded either.
+/// The reason why a block cannot be decoded. Later blocks depend on it and cannot be decoded either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The block does not use the SPDY/3 dictionary.
@@ -45,7 +45,7 @@ pub enum Error {
 pub struct Inflater(Option<Decompress>);
 
 impl Inflater {
-    /// The headers of the next block.
+    /// Decodes the headers of the next block.
     ///
     /// # Errors
     /// After an error no block can be decoded.
@@ -69,8 +69,8 @@ impl Inflater {
 
 /// Encodes the blocks of one direction, in order.
 ///
-/// Blocks are stored uncompressed: the server sends no headers, and a compressor needs a third of a megabyte
-/// per session.
+/// Blocks are not compressed: the server sends only empty blocks, and a compressor needs a third of a megabyte per
+/// session.
 #[derive(Debug, Default)]
 pub struct Deflater {
     begun: bool,
@@ -143,7 +143,7 @@ fn parse(mut plain: &[u8]) -> Result<HeaderMap, Error> {
     if plain.is_empty() { Ok(headers) } else { Err(Error::Length) }
 }
 
-/// A length-prefixed string.
+/// Reads a length-prefixed string.
 fn text<'a>(plain: &mut &'a [u8]) -> Result<&'a [u8], Error> {
     let length = plain.try_get_u32().map_err(|_| Error::Length)?;
     let length = usize::try_from(length).map_err(|_| Error::Length)?;

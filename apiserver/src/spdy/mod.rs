@@ -1,12 +1,12 @@
-//! SPDY/3.1 server, for exec and port-forward of kubectl before 1.30 and for newer ones whose WebSocket is
+//! SPDY/3.1 server, for exec and port-forward. It serves kubectl before 1.30, and newer ones whose WebSocket is
 //! refused.
 //!
-//! No crate serves SPDY: `spdy-mux` is a client that opens stream pairs, others are GPL or stubs (November
-//! 2026). [`frame`] and [`headers`] are pure, [`Session`] does the I/O, [`Upgrade`] negotiates the protocol.
+//! No usable crate serves SPDY (November 2026): `spdy-mux` is a client that opens stream pairs, others are GPL or
+//! stubs. [`frame`] and [`headers`] are pure, [`Session`] does the I/O, [`Upgrade`] negotiates the protocol.
 //! [`exec`] and [`port_forward`] define the streams of each protocol.
 //!
-//! There is no flow control, as in moby/spdystream, which all clients use: it neither announces windows nor
-//! respects them. A stream that is not read blocks the connection once its buffer is full.
+//! There is no flow control. All clients use moby/spdystream, which neither announces windows nor respects them. A
+//! stream that is not read blocks the connection once its buffer is full.
 
 mod dictionary;
 pub mod exec;

@@ -12,9 +12,9 @@ use super::stream::Stream;
 
 /// Subprotocols of port-forward.
 pub const PROTOCOLS: &[&str] = &["portforward.k8s.io"];
-/// Time limit for the second stream of a pair, as in the kubelet of stock Kubernetes.
+/// How long a client may take to open the second stream of a pair, as in the stock kubelet.
 const PAIR_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of incomplete pairs, half of the session's streams.
+/// Maximum number of incomplete pairs. They can use half of the session's streams.
 const WAITING: usize = 256;
 
 /// A forwarded connection.
@@ -43,12 +43,12 @@ pub fn admit(headers: &HeaderMap) -> bool {
 }
 
 impl ForwardedConnections {
-    /// The connections of a session started with [`admit`].
+    /// Creates the connections of a session that was started with [`admit`].
     pub fn new(session: Session) -> Self {
         Self { session, waiting: VecDeque::new() }
     }
 
-    /// The next connection; `None` when the client is gone.
+    /// The next connection; `None` if the client is gone.
     pub async fn next(&mut self) -> Option<ForwardedConnection> {
         loop {
             let late = self.waiting.front().map(|(since, ..)| *since + PAIR_TIMEOUT);
@@ -88,7 +88,7 @@ impl ForwardedConnections {
     }
 }
 
-/// Request ID of a stream. The oldest clients send none; their data stream directly follows its error stream.
+/// The request ID of a stream. The oldest clients send none: their data stream directly follows its error stream.
 fn request(stream: &Stream) -> String {
     match stream.header("requestid") {
         "" if stream.kind() == "data" => format!("stream {}", stream.id.saturating_sub(2)),

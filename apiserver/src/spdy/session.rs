@@ -1,5 +1,5 @@
-//! Server side of a SPDY session: one task reads frames, one writes them, and one task per stream forwards
-//! its output.
+//! Server side of a SPDY session. One task reads frames, one writes them, and one task per stream forwards its
+//! output.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,20 +19,20 @@ use crate::tasks;
 
 /// Maximum number of open streams, two per forwarded connection. Their full buffers take 48 MiB.
 pub(super) const MAX_STREAMS: usize = 512;
-/// Interval at which a client is probed while its data is not read. The end of an unread connection is not
-/// detected; only a write to it fails.
+/// How often a client is probed while its data is not read. The server does not notice the end of an unread
+/// connection; only a write to it fails.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time for the client to close the connection at the end. Unread input is drained, because otherwise the
+/// How long the client may take to close the connection at the end. Unread input is drained, because otherwise the
 /// kernel would discard output that the client has not read.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Read size, and maximum data frame size.
+/// Size of a read, and maximum size of a data frame.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Capacity of the output queue in frames; it bounds the delay that one busy stream causes for others.
+/// Capacity of the output queue in frames. It bounds the delay that one busy stream causes for others.
 const WAITING_FRAMES: usize = 16;
-/// Maximum size of a combined write.
+/// Maximum size of one write, which combines several frames.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Decides by the headers whether a stream is accepted.
+/// Decides by its headers whether a stream is accepted.
 pub type Admit = fn(&HeaderMap) -> bool;
 
 /// A session whose streams the client opens.
@@ -46,8 +46,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts on a connection after `101 Switching Protocols`; it ends when nothing was received or sent for
-    /// `idle`.
+    /// Starts a session on a connection after `101 Switching Protocols`. It ends when nothing was received or sent
+    /// for `idle`.
     pub fn start(io: impl AsyncRead + AsyncWrite + Send + 'static, admit: Admit, idle: Duration) -> Self {
         let (offers, streams) = mpsc::channel(MAX_STREAMS);
         let (alive, unused) = mpsc::channel(1);
@@ -73,7 +73,7 @@ impl Session {
         Self { streams, _alive: alive }
     }
 
-    /// The next stream opened by the client; `None` when there are no more.
+    /// The next stream that the client opens; `None` if there are no more.
     pub async fn accept(&mut self) -> Option<Stream> {
         self.streams.recv().await
     }
@@ -81,15 +81,15 @@ impl Session {
 
 /// An open stream.
 struct Open {
-    /// `None` when the client has closed its side or the reader was dropped.
+    /// Input for the reader; `None` after the client has closed its side or the reader was dropped.
     input: Option<DuplexStream>,
-    /// The output task; `None` when the output has ended.
+    /// The output task; `None` after the output has ended.
     pump: Option<AbortHandle>,
 }
 
 /// How a session ends.
 enum End {
-    /// Completed.
+    /// The session is complete.
     Done,
     /// The client is gone.
     Gone,
@@ -107,9 +107,9 @@ struct Serving {
     open: HashMap<u32, Open>,
     /// ID of the latest stream.
     latest: u32,
-    /// The client opens no more streams.
+    /// True if the client opens no more streams.
     gone_away: bool,
-    /// Output tasks of the streams; each returns its stream ID.
+    /// The output tasks of the streams. Each returns its stream ID.
     pumps: JoinSet<u32>,
     /// Last activity.
     active: Activity,
@@ -178,7 +178,7 @@ impl Serving {
         }
     }
 
-    /// Handles a frame; fails when output is no longer possible.
+    /// Handles a frame. Fails if output is no longer possible.
     async fn take(&mut self, frame: Frame) -> Result<(), Gone> {
         match frame {
             Frame::SynStream { stream, fin, unidirectional, headers } => {
@@ -238,7 +238,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Forwards data to the reader of a stream, waiting for buffer space; fails when the client is gone.
+    /// Forwards data to the reader of a stream, and waits for space in its buffer. Fails if the client is gone.
     async fn deliver(&mut self, number: u32, bytes: Bytes, fin: bool) -> Result<(), Gone> {
         // Data of a closed stream was in transit.
         let Some(open) = self.open.get_mut(&number) else { return Ok(()) };
@@ -279,7 +279,7 @@ impl Serving {
     }
 }
 
-/// Output is no longer possible.
+/// The error for output that is no longer possible.
 struct Gone;
 
 /// Forwards the output of a stream, then its end.
@@ -296,7 +296,7 @@ async fn pump(number: u32, mut output: DuplexStream, frames: mpsc::Sender<Frame>
 
 /// Probes the client periodically until output is no longer possible.
 ///
-/// It sends empty SETTINGS, which need no answer: a client whose own output is blocked could not answer, and
+/// It sends empty SETTINGS, which need no answer. A client whose own output is blocked could not answer a ping, and
 /// would stop reading.
 async fn probe(frames: &mpsc::Sender<Frame>) {
     loop {

@@ -9,12 +9,12 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 
-/// Input buffer of a stream in bytes; when it is full, the connection is not read.
+/// Size of a stream's input buffer in bytes. While it is full, the connection is not read.
 const UNREAD_BYTES: usize = 64 * 1024;
-/// Output buffer of a stream in bytes.
+/// Size of a stream's output buffer in bytes.
 const UNSENT_BYTES: usize = 32 * 1024;
 
-/// Held by all users of a session; the session ends when all are dropped.
+/// A handle of a session. The session ends when all handles are dropped.
 pub(super) type Alive = mpsc::Sender<Infallible>;
 
 /// A stream opened by the client.
@@ -24,15 +24,15 @@ pub struct Stream {
     pub id: u32,
     /// Headers.
     pub headers: HeaderMap,
-    /// Input; it ends when the client closes its side, resets the stream or is gone.
+    /// Input. It ends when the client closes its side, resets the stream or is gone.
     pub reader: Reader,
-    /// Output; dropping it or shutting it down closes this side.
+    /// Output. Dropping it or shutting it down closes the side of the server.
     pub writer: Writer,
 }
 
-/// The session's ends of the stream pipes.
+/// The ends of a stream's pipes that the session uses.
 pub(super) struct Ends {
-    /// Input to the reader; fails when the reader is dropped.
+    /// Input for the reader. It fails when the reader is dropped.
     pub input: DuplexStream,
     /// Output of the writer.
     pub output: DuplexStream,
@@ -48,12 +48,12 @@ impl Stream {
         (Self { id, headers, reader, writer }, Ends { input, output })
     }
 
-    /// A header as text; empty if absent or not text.
+    /// A header as text; empty if it is absent or not text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Stream type: `stdin`, `error`, `data` and others.
+    /// The type of the stream: `stdin`, `error`, `data` and others.
     pub fn kind(&self) -> &str {
         self.header("streamtype")
     }

@@ -1,4 +1,4 @@
-//! Upgrade of an HTTP request to a SPDY session, with kube-apiserver's error messages.
+//! Upgrades an HTTP request to a SPDY session, with the error messages of kube-apiserver.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::tasks;
 
 /// `Upgrade` header value.
 const SPDY: &str = "SPDY/3.1";
-/// Header with the client's subprotocols in order of preference; in the response, the selected one.
+/// Header with the subprotocols of the client in order of preference. In the response, it has the selected one.
 const PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// Header with the supported subprotocols, if none matches.
+/// Header with the supported subprotocols, sent if none matches.
 const ACCEPTED: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
 
-/// Why an upgrade was refused.
+/// The reason why an upgrade was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400 or 403.
+    /// Status code: 400 or 403.
     pub code: StatusCode,
     /// Error message.
     pub message: String,
@@ -100,7 +100,7 @@ impl Upgrade {
     /// Negotiates the upgrade.
     ///
     /// # Errors
-    /// When no subprotocol matches, or the request does not ask for SPDY.
+    /// If no subprotocol matches, or the request does not ask for SPDY.
     pub fn read(parts: &mut Parts, spoken: &'static [&'static str]) -> Result<Self, Refusal> {
         let protocol = choose(&parts.headers, spoken)?;
         let asked = Self::is_asked(&parts.headers);
@@ -117,7 +117,7 @@ impl Upgrade {
         }
     }
 
-    /// The 101 response; the session runs in its own task and ends after `idle` without activity.
+    /// Returns the 101 response. The session runs in its own task, and ends after `idle` without activity.
     pub fn serve<F>(
         self,
         admit: Admit,

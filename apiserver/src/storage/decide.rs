@@ -1,10 +1,10 @@
-//! Evaluates a transaction against the current entries: the single definition of compare, put and delete.
+//! Evaluates a transaction against the current entries. All stores use this definition of compare, put and delete.
 
 use std::sync::Arc;
 
 use super::{Batch, Change, Entry, Event, Revision, Transaction, Write};
 
-/// Result of evaluating a transaction.
+/// The result of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// An expectation failed.
@@ -15,7 +15,7 @@ pub(super) enum Decision {
     Change(Batch),
 }
 
-/// Evaluates a transaction that would get that revision; `current` looks up a key.
+/// Evaluates a transaction that would get this revision. `current` looks up a key.
 pub(super) fn decide<E>(
     transaction: &Transaction,
     revision: Revision,

@@ -17,7 +17,7 @@ pub enum Error {
         /// Oldest available revision.
         oldest: Revision,
     },
-    /// The request is invalid; the message says what to change.
+    /// The request is invalid. The message says what to change.
     #[error("{0}")]
     Invalid(String),
     /// The disk is full; nothing was written.
@@ -28,7 +28,7 @@ pub enum Error {
         /// System error.
         source: Arc<io::Error>,
     },
-    /// The etcd quota is exceeded; nothing was written.
+    /// The quota of etcd is exceeded; nothing was written.
     #[error(
         "the etcd at {store} is full ({reason}), nothing was written: it has reached its --quota-backend-bytes; free space with `etcdctl \
          defrag`, then `etcdctl alarm disarm`, or start it with a larger quota"
@@ -58,7 +58,7 @@ pub enum Error {
         /// System error, if any.
         source: Option<Arc<io::Error>>,
     },
-    /// A disk error; the write may have taken effect.
+    /// A disk error. The write may have taken effect.
     #[error("{file}: {reason}; the write may have taken effect: read the object before you retry")]
     Unknown {
         /// Store file.
@@ -66,7 +66,7 @@ pub enum Error {
         /// The failed operation and its error.
         reason: String,
     },
-    /// The file is damaged. It was not modified.
+    /// The file is damaged. The store did not modify it.
     #[error(
         "{file} is damaged or not a store ({reason}); it was not modified: move it away and restore a backup"
     )]
@@ -76,7 +76,7 @@ pub enum Error {
         /// The error in the file.
         reason: String,
     },
-    /// The file has a newer format. It was not modified.
+    /// The file has a newer format. The store did not modify it.
     #[error(
         "{file} has format {found} but this program supports formats up to {known}; it was not modified: run the newer \
          program, or move the file away and restore a backup that an older program made"
@@ -95,7 +95,7 @@ pub enum Error {
         /// Directory.
         directory: PathBuf,
     },
-    /// The file exists and is not overwritten.
+    /// The file exists, and the operation does not overwrite it.
     #[error("{path} already exists and is not overwritten: move it away, or specify another path")]
     Exists {
         /// File.

@@ -15,7 +15,7 @@ pub struct Batch {
     pub events: Vec<Event>,
 }
 
-/// Change of a key.
+/// The change of one key by a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Key.
@@ -38,7 +38,7 @@ pub enum Change {
     },
     /// The key was deleted.
     Delete {
-        /// Last value; empty in logs of older versions.
+        /// The last value; empty in logs that older versions wrote.
         last: Bytes,
     },
 }
@@ -54,7 +54,7 @@ impl Batch {
 }
 
 impl Event {
-    /// The entry after the event at that revision; `None` for a deletion.
+    /// The entry after the event at a revision; `None` for a deletion.
     pub fn entry(&self, revision: Revision) -> Option<Entry> {
         match &self.change {
             Change::Put { value, created } => Some(Entry {

@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use super::{Batch, Error, Revision};
 
-/// Limits of the event history; the stricter one applies.
+/// Limits of the event history. The stricter one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of revisions.
+    /// Maximum number of revisions.
     pub revisions: usize,
-    /// Bytes of keys and values.
+    /// Maximum bytes of keys and values.
     pub bytes: usize,
 }
 
-/// A watch cache that missed fewer writes resumes without a list: one minute at 160 writes per second.
+/// Default number of revisions in the log. A watch cache that missed fewer writes resumes without a list. The log
+/// covers one minute at 160 writes per second.
 const LOG_REVISIONS: usize = 10_000;
-/// Limits the log to what a control plane with a few thousand pods uses anyway.
+/// Default size of the log in bytes. It is about what a control plane with a few thousand pods uses.
 const LOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of batches per read, so that a watcher that is far behind uses limited memory.
+/// Maximum number of batches per read. It limits the memory of a watcher that is far behind.
 pub(super) const READ_BATCHES: usize = 128;
-/// Maximum bytes per read, exceeded by at most one batch.
+/// Maximum bytes per read. One batch may exceed it.
 pub(super) const READ_BYTES: usize = 4 * 1024 * 1024;
 
 impl Default for Limits {
@@ -30,7 +31,7 @@ impl Default for Limits {
     }
 }
 
-/// Consecutive batches, always including the newest.
+/// Consecutive batches, which always include the newest one.
 #[derive(Debug)]
 pub(super) struct History {
     batches: VecDeque<Arc<Batch>>,
@@ -41,7 +42,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// An empty history at that revision.
+    /// Creates an empty history at a revision.
     pub(super) fn new(revision: Revision, limits: Limits) -> Self {
         Self { batches: VecDeque::new(), bytes: 0, oldest: revision, limits }
     }
@@ -55,7 +56,7 @@ impl History {
         }
     }
 
-    /// Drops everything up to that revision.
+    /// Drops everything up to and including a revision.
     pub(super) fn compact(&mut self, revision: Revision) {
         while self.batches.front().is_some_and(|batch| batch.revision <= revision) {
             self.forget_first();
@@ -63,7 +64,7 @@ impl History {
         self.oldest = self.oldest.max(revision);
     }
 
-    /// Batches after a revision, oldest first, up to the read limit.
+    /// Returns the batches after a revision, oldest first, up to the read limit.
     pub(super) fn after(&self, seen: Revision) -> Result<Vec<Arc<Batch>>, Error> {
         if seen < self.oldest {
             return Err(Error::Compacted { asked: seen, oldest: self.oldest });

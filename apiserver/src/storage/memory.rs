@@ -20,7 +20,7 @@ use super::{
 #[derive(Debug)]
 pub struct Memory {
     state: Arc<Mutex<State>>,
-    /// Not shared with watchers, so that they end when the store is dropped.
+    /// The current revision. Watchers do not share it, so that they end when the store is dropped.
     newest: watch::Sender<Revision>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// An empty store with these history limits.
+    /// Creates an empty store with these limits of its history.
     pub fn new(limits: Limits) -> Self {
         let revision = FIRST_REVISION;
         let state = State { revision, entries: BTreeMap::new(), history: History::new(revision, limits) };

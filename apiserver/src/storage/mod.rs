@@ -1,7 +1,7 @@
-//! Durable key-value storage with a global revision.
+//! Durable key-value storage with one revision counter.
 //!
-//! A [`Store`] holds the newest value of each key and a bounded log, from which watches resume. Objects,
-//! selectors, snapshots and slow clients are handled by the watch cache above. All implementations pass the
+//! A [`Store`] contains the newest value of each key and a bounded log, from which watches resume. The watch cache,
+//! which uses a store, handles objects, selectors, snapshots and slow clients. All implementations pass the
 //! contract in `tests/contract`.
 
 mod decide;
@@ -31,43 +31,44 @@ pub use transaction::{Compare, Entry, Expected, Found, Outcome, Page, Transactio
 pub use transaction::{MAX_KEY_BYTES, MAX_PARTS, MAX_TRANSACTION_BYTES, MAX_VALUE_BYTES};
 pub use watch::Batches;
 
-/// Number of writes to the store, the `resourceVersion` of the API. The first write of a new store is 2 or
+/// The number of a write to the store; the `resourceVersion` of the API. The first write of a new store is 2 or
 /// higher.
 pub type Revision = u64;
 
 /// Durable storage.
 ///
-/// All methods are cancel safe; a cancelled commit either takes effect completely or not at all.
+/// All methods are cancel safe. A cancelled commit takes effect either completely or not at all.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// The newest value of a key, and the current revision.
+    /// Reads the newest value of a key, and the current revision.
     ///
     /// # Errors
-    /// When the store cannot be read; see [`Error::advice`].
+    /// If the store cannot be read; see [`Error::advice`].
     async fn get(&self, key: &str) -> Result<Found, Error>;
 
-    /// The newest values of keys with a prefix, after the key `after`, in byte order.
+    /// Reads the newest values of keys with a prefix, after the key `after`, in byte order.
     ///
-    /// A page ends after `limit` entries or a byte limit. Pages are read at different revisions; for a
-    /// consistent state, watch from the revision of the first page.
+    /// A page ends after `limit` entries or a byte limit. Pages are read at different revisions. For a consistent
+    /// state, the caller watches from the revision of the first page.
     ///
     /// # Errors
-    /// When the store cannot be read; see [`Error::advice`].
+    /// If the store cannot be read; see [`Error::advice`].
     async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error>;
 
-    /// Applies all writes of a transaction if all expectations hold, otherwise none. Durable on return.
+    /// Applies all writes of a transaction if all expectations hold, otherwise none. They are durable when it
+    /// returns.
     ///
     /// A transaction without an effect creates no revision.
     ///
     /// # Errors
-    /// When nothing was written, or the outcome is unknown ([`Error::Unknown`]).
+    /// If nothing was written, or the outcome is unknown ([`Error::Unknown`]).
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
-    /// As [`Self::commit`], for heartbeats, which are repeated soon: may return before the write is durable.
+    /// As [`Self::commit`], for heartbeats, which are repeated soon. It may return before the write is durable.
     ///
-    /// Readers and watchers see the write at once and in order. A crash may lose the latest deferred writes,
-    /// but none that precedes a [`Self::commit`], and no revision is reused. A watch that resumes may see
-    /// only the last of several deferred writes to a key.
+    /// Readers and watchers see the write at once and in order. A crash may lose the latest deferred writes, but
+    /// none that precedes a [`Self::commit`], and no revision is used twice. A watch that resumes may see only the
+    /// last of several deferred writes to a key.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -79,14 +80,14 @@ pub trait Store: Send + Sync {
     /// When they cannot be written.
     async fn flush(&self) -> Result<(), Error>;
 
-    /// All events after a revision, in order, complete and without repetition; a future revision is waited
-    /// for.
+    /// Streams all events after a revision, in order, complete and without repetition. If the revision is in the
+    /// future, the stream starts when it is reached.
     ///
-    /// Watchers never block writers. One that falls behind the log is closed with [`Error::Compacted`]. An
-    /// error ends the stream.
+    /// Watchers never block writers. One that falls behind the log is closed with [`Error::Compacted`]. An error
+    /// ends the stream.
     ///
     /// # Errors
-    /// [`Error::Compacted`] when the log starts later.
+    /// [`Error::Compacted`] if the log starts later.
     async fn watch(&self, from: Revision) -> Result<Batches, Error>;
 
     /// Compacts the log up to a revision.
@@ -95,22 +96,22 @@ pub trait Store: Send + Sync {
     /// When the revision is in the future, or the store cannot be written.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 
-    /// The current revision.
+    /// Reads the current revision.
     ///
     /// # Errors
-    /// When the store cannot be reached.
+    /// If the store cannot be reached.
     async fn revision(&self) -> Result<Revision, Error>;
 
-    /// Checks that the store is intact and writable, on demand.
+    /// Checks that the store is intact and writable.
     ///
     /// # Errors
-    /// [`Error::Displaced`] when the file was removed or replaced, [`Error::Quota`] when etcd is full, and
-    /// errors of the check itself.
+    /// [`Error::Displaced`] if the file was removed or replaced, [`Error::Quota`] if etcd is full, and errors of
+    /// the check itself.
     async fn check_health(&self) -> Result<(), Error>;
 
-    /// Writes a consistent copy to a new file while the store is in use; [`embedded::restore`] reads it.
+    /// Writes a consistent copy to a new file while the store is in use. [`embedded::restore`] reads the copy.
     ///
     /// # Errors
-    /// [`Error::Exists`] when the file exists, and file errors.
+    /// [`Error::Exists`] if the file exists, and file errors.
     async fn backup(&self, path: &Path) -> Result<(), Error>;
 }

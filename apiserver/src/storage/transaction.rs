@@ -7,13 +7,14 @@ use bytes::Bytes;
 
 use super::{Error, Revision};
 
-/// Maximum key size in bytes; object keys are far smaller.
+/// Maximum size of a key in bytes. Keys of objects are far smaller.
 pub const MAX_KEY_BYTES: usize = 4096;
-/// Maximum value size in bytes. The API rejects bodies over 3 MiB, and stored objects are slightly larger.
+/// Maximum size of a value in bytes. The API rejects bodies over 3 MiB, and stored objects are slightly larger than
+/// bodies.
 pub const MAX_VALUE_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum transaction size in bytes, so that one transaction never fills the log.
+/// Maximum size of a transaction in bytes, so that one transaction never fills the log.
 pub const MAX_TRANSACTION_BYTES: usize = 16 * 1024 * 1024;
-/// Maximum number of compares and of writes per transaction.
+/// Maximum number of compares, and of writes, per transaction.
 pub const MAX_PARTS: usize = 1024;
 
 /// Maximum bytes of values per page.
@@ -28,9 +29,9 @@ pub struct Entry {
     pub key: Arc<str>,
     /// Value.
     pub value: Bytes,
-    /// Creation revision.
+    /// The revision at which the key was created.
     pub created: Revision,
-    /// Modification revision.
+    /// The revision at which the key was last modified.
     pub modified: Revision,
 }
 
@@ -50,34 +51,34 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// Current revision.
     pub revision: Revision,
-    /// True when there are further entries.
+    /// True if there are further entries.
     pub more: bool,
 }
 
 /// Writes that are applied atomically if all expectations hold.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// Expectations.
+    /// The expectations.
     pub compares: Vec<Compare>,
-    /// Writes, at most one per key.
+    /// The writes, at most one per key.
     pub writes: Vec<Write>,
 }
 
-/// Expectation of a key.
+/// The expectation for a key.
 #[derive(Clone, Debug)]
 pub struct Compare {
     /// Key.
     pub key: Arc<str>,
-    /// Expected state.
+    /// The expected state of the key.
     pub expected: Expected,
 }
 
-/// Expected state of a key.
+/// The expected state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The key does not exist.
     Absent,
-    /// The value was written at that revision.
+    /// The value was written at this revision.
     Modified(Revision),
     /// Any state.
     Any,
@@ -103,14 +104,14 @@ pub enum Write {
 /// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Applied.
+    /// The writes were applied.
     Committed {
-        /// New revision; the current one if nothing changed.
+        /// The new revision. It is the current one if nothing changed.
         revision: Revision,
     },
     /// An expectation failed; nothing was applied.
     Conflict {
-        /// Key.
+        /// The key whose expectation failed.
         key: Arc<str>,
         /// Current entry of the key.
         current: Option<Entry>,
@@ -201,7 +202,7 @@ impl Expected {
     }
 }
 
-/// Error for a revision in the future.
+/// The error for a revision in the future.
 pub(super) fn future_revision(asked: Revision, revision: Revision) -> Error {
     Error::Invalid(format!(
         "revision {asked} is in the future, the store is at {revision}: specify an older one"

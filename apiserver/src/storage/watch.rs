@@ -11,17 +11,17 @@ use tokio::sync::watch;
 
 use super::{Batch, Error, Revision};
 
-/// Batches in order of their revisions; an error is the last item.
+/// Batches in the order of their revisions. An error is the last item.
 pub type Batches = BoxStream<'static, Result<Arc<Batch>, Error>>;
 
-/// Log that a watcher reads.
+/// The log that a watcher reads.
 #[async_trait]
 pub(super) trait Log: Send + Sync {
-    /// Batches after a revision, oldest first, up to a limit.
+    /// Returns the batches after a revision, oldest first, up to a limit.
     async fn after(&self, seen: Revision) -> Result<Vec<Arc<Batch>>, Error>;
 }
 
-/// A stream of all batches after a revision; `newest` wakes it.
+/// Streams all batches after a revision. `newest` wakes the stream.
 pub(super) fn batches(log: Arc<dyn Log>, newest: watch::Receiver<Revision>, from: Revision) -> Batches {
     let watcher = Watcher { log, newest, seen: from, pending: Vec::new().into_iter() };
     Box::pin(stream::try_unfold(watcher, |mut watcher| async move {

@@ -1,4 +1,4 @@
-//! Trust of a connection's client certificate after the client CA bundle was reloaded.
+//! Checks whether a connection's client certificate is still trusted after the client CA bundle was reloaded.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -11,18 +11,18 @@ use tokio::sync::watch;
 
 use super::config::Config;
 
-/// Certificate chain of a client, checked against the current client CA bundle.
+/// The certificate chain of a client, which is checked against the current client CA bundle.
 #[derive(Clone, Debug)]
 pub(super) struct ClientTrust {
-    /// Client certificate first; empty without one.
+    /// The chain, client certificate first; empty without one.
     chain: Arc<[CertificateDer<'static>]>,
-    /// Time of the handshake. Later expiry does not end the connection.
+    /// Time of the handshake. A certificate that expires later does not end the connection.
     shown: UnixTime,
     configs: watch::Receiver<Arc<Config>>,
 }
 
 impl ClientTrust {
-    /// A chain verified by the current configuration.
+    /// Creates the trust in a chain that the current configuration has verified.
     pub(super) fn new(chain: &[CertificateDer<'static>], configs: watch::Receiver<Arc<Config>>) -> Self {
         Self { chain: chain.into(), shown: UnixTime::now(), configs }
     }
@@ -37,7 +37,7 @@ impl ClientTrust {
         config.trusts(&self.chain, self.shown)
     }
 
-    /// Waits until the client is no longer trusted; forever without a client certificate.
+    /// Waits until the client is no longer trusted. Without a client certificate it waits forever.
     pub(super) async fn revoked(mut self) {
         if self.chain.is_empty() {
             return pending().await;
@@ -53,10 +53,11 @@ impl ClientTrust {
     }
 }
 
-/// Ends an upgraded connection when its client is no longer trusted; the HTTP server no longer watches it.
+/// Ends an upgraded connection when its client is no longer trusted. The HTTP server no longer checks such a
+/// connection.
 pub struct Revocation {
     revoked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// For checks that do not register a waker.
+    /// The client, for checks that do not register a waker.
     client: Option<ClientTrust>,
 }
 
@@ -67,12 +68,12 @@ impl fmt::Debug for Revocation {
 }
 
 impl Revocation {
-    /// Resolves when the client is no longer trusted.
+    /// Creates a revocation that resolves when the client is no longer trusted.
     pub(super) fn of(client: ClientTrust) -> Self {
         Self { revoked: Some(Box::pin(client.clone().revoked())), client: Some(client) }
     }
 
-    /// Resolves with a future.
+    /// Creates a revocation that resolves with a future.
     #[cfg(test)]
     pub(super) fn when(revoked: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { revoked: Some(Box::pin(revoked)), client: None }
@@ -83,8 +84,8 @@ impl Revocation {
         poll_fn(|context| if self.poll_revoked(context) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Whether the client is no longer trusted, without registering a waker. Writers use it, because the
-    /// reader half waits.
+    /// Whether the client is no longer trusted. The check registers no waker, because the half of the connection
+    /// that reads waits for the revocation.
     pub(super) fn has_happened(&mut self) -> bool {
         if self.client.as_mut().is_some_and(ClientTrust::is_revoked) {
             self.revoked = None;

@@ -1,4 +1,4 @@
-//! Server certificate and client CA bundle as a rustls configuration.
+//! Converts a server certificate and a client CA bundle to a rustls configuration.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::{RootCertStore, ServerConfig};
 /// Certificates and key of a server.
 #[derive(Debug)]
 pub struct Keys {
-    /// Server certificate first, then intermediates.
+    /// The chain, server certificate first.
     pub chain: Vec<CertificateDer<'static>>,
     /// Private key.
     pub key: PrivateKeyDer<'static>,
@@ -32,14 +32,14 @@ impl Config {
         &self.server
     }
 
-    /// Whether the client CA bundle trusts this chain (client certificate first) at that time.
+    /// Whether the client CA bundle trusts this chain (client certificate first) at a time.
     pub(super) fn trusts(&self, chain: &[CertificateDer<'static>], at: UnixTime) -> bool {
         let Some((own, rest)) = chain.split_first() else { return true };
         self.clients.as_ref().is_some_and(|clients| clients.verify_client_cert(own, rest, at).is_ok())
     }
 }
 
-/// Why certificates are unusable.
+/// The reason why certificates are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Server certificate and key do not match.
@@ -50,10 +50,10 @@ pub enum Error {
     Clients(String),
 }
 
-/// Builds the configuration: TLS 1.2 and newer, HTTP/2 preferred, client certificates optional.
+/// Builds the configuration. It has TLS 1.2 and newer, prefers HTTP/2, and makes client certificates optional.
 ///
 /// # Errors
-/// When key and certificate do not match, or a CA is invalid.
+/// If key and certificate do not match, or a CA is invalid.
 pub fn config(keys: Keys) -> Result<Arc<Config>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();

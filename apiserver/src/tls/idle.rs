@@ -1,4 +1,4 @@
-//! Idle timeout of HTTP/2 connections.
+//! Closes idle HTTP/2 connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Idle timeout, as in kube-apiserver. HTTP/1.1 has a shorter one.
+/// How long an HTTP/2 connection may be idle, as in kube-apiserver. HTTP/1.1 has a shorter timeout.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Counts requests on a connection.
@@ -16,7 +16,7 @@ pub(super) struct IdleTracker {
     ended: AtomicU64,
 }
 
-/// A request in flight; dropped with its response body.
+/// A request in flight. It is dropped with its response body.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<IdleTracker>);
 
@@ -27,7 +27,7 @@ impl IdleTracker {
         InFlight(self.clone())
     }
 
-    /// Waits until the connection is idle for [`IDLE_TIMEOUT`], at most twice as long.
+    /// Waits until the connection has been idle for [`IDLE_TIMEOUT`]. It may return up to twice as late.
     pub(super) async fn idle(&self) {
         // Polling keeps the cost per request to one counter.
         let mut before = u64::MAX;

@@ -1,5 +1,5 @@
-//! TLS server: identities from client certificates, HTTP/1.1 and HTTP/2, reloadable certificates and client
-//! CA bundle, and timeouts.
+//! TLS server: identities from client certificates, HTTP/1.1 and HTTP/2, timeouts, and certificates and a client CA
+//! bundle that can be reloaded.
 
 mod chain;
 mod client_trust;

@@ -1,7 +1,7 @@
-//! Limits response data of a connection that the client has not taken, by size and time.
+//! Limits the response data of a connection that the client has not read, by size and time.
 //!
-//! The write timeout detects clients that read nothing. An HTTP/2 client can answer pings, keep its windows
-//! closed and stall 250 streams. Therefore each chunk counts from its creation until it is written.
+//! The write timeout detects clients that read nothing. An HTTP/2 client, however, can answer pings, keep its
+//! windows closed and stall 250 streams. Therefore each chunk counts from its creation until it is written.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -14,18 +14,18 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, sleep};
 
-/// Maximum bytes of pending responses per connection; at the limit its streams and new requests wait. Four
-/// times the window of a client with 1 Gbit/s and 10 ms round trip.
+/// Maximum bytes of pending responses per connection. At the limit its streams and new requests wait. It is four
+/// times the window of a client with 1 Gbit/s and a round trip of 10 ms.
 const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
-/// A stream without progress for this time ends its connection; `--request-timeout` of kube-apiserver.
+/// How long a stream may make no progress before its connection ends; `--request-timeout` of kube-apiserver.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval of the stall check.
+/// How often streams are checked for progress.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// Chunk size. Progress is measured in chunks, so one chunk per [`STALL_TIMEOUT`] is the slowest client
-/// served.
+/// Size of a chunk. Progress is measured in chunks, so the slowest client that is served reads one chunk per
+/// [`STALL_TIMEOUT`].
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Pending responses of a connection.
+/// The pending responses of a connection.
 #[derive(Debug, Default)]
 pub(super) struct ResponseBuffer(Mutex<Waiting>);
 
@@ -33,7 +33,7 @@ pub(super) struct ResponseBuffer(Mutex<Waiting>);
 struct Waiting {
     bytes: usize,
     streams: HashMap<u64, Stream>,
-    /// Wakers of responses and requests that wait for room, by ID.
+    /// Wakers of responses and requests that wait for space, by ID.
     wakers: HashMap<u64, Waker>,
     numbers: u64,
 }
@@ -42,7 +42,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Stream {
     pieces: usize,
-    /// Time of the last written chunk, or of the first pending one.
+    /// When a chunk was last written, or the first chunk became pending.
     since: Instant,
 }
 
@@ -57,7 +57,7 @@ impl ResponseBuffer {
         waiting.numbers
     }
 
-    /// Waits until the connection may hold more response data.
+    /// Waits until the connection has space for more response data.
     pub(super) async fn wait_for_room(self: &Arc<Self>) {
         let number = self.number();
         poll_fn(|context| self.poll_room(number, context)).await;
@@ -101,7 +101,7 @@ pub(super) struct BufferedBody {
     body: Body,
     buffer: Arc<ResponseBuffer>,
     number: u64,
-    /// Received data that has not been passed on.
+    /// Received data that has not been sent on.
     rest: Bytes,
 }
 
@@ -169,7 +169,7 @@ impl HttpBody for BufferedBody {
     }
 }
 
-/// A chunk that counts until the connection drops it after writing.
+/// A chunk that counts as pending until the connection has written and dropped it.
 struct BufferedChunk {
     bytes: Bytes,
     number: u64,

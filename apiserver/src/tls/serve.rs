@@ -1,4 +1,4 @@
-//! TLS connections. Each handshake runs in the task of its connection, so that a slow one blocks no other.
+//! Serves TLS connections. Each handshake runs in the task of its connection, so that a slow one delays no other.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,28 +31,27 @@ use crate::drain_body;
 use crate::guarded_body::GuardedBody;
 use crate::serve::{DRAIN, HEADER_TIMEOUT, accept, wait_for_shutdown};
 
-/// Handshake timeout: a few round trips on a slow network.
+/// How long a handshake may take: a few round trips on a slow network.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent HTTP/2 streams per connection; clients open further connections if needed.
+/// Maximum number of concurrent HTTP/2 streams per connection. Clients open further connections if they need more.
 const MAX_STREAMS: u32 = 250;
-/// HTTP/2 receive windows per stream and connection: data buffered while requests are queued. Sufficient for
-/// 1 Gbit/s with 2 ms round trip.
+/// HTTP/2 receive windows per stream and per connection. They bound the data that is buffered while a request is
+/// queued, and suffice for 1 Gbit/s with a round trip of 2 ms.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// Send buffer per stream; the socket buffer keeps fast links busy. Also the maximum size of HTTP/1.1 request
-/// heads.
+/// Send buffer per stream, and maximum size of HTTP/1.1 request heads. The socket buffer keeps fast links busy.
 const SEND_BUFFER: usize = 64 << 10;
-/// TCP keepalive: idle time before the first probe.
+/// Idle time before the first TCP keepalive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// Interval of HTTP/2 pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Timeout of an HTTP/2 ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Minimum interval of log messages about rejected client certificates, which any client can cause.
+/// Minimum interval between log messages about rejected client certificates, because any client can cause them.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a connection ended early.
+/// The reason why a connection ended early.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Ended {
     /// The client certificate was rejected.
@@ -73,12 +72,12 @@ impl Ended {
     }
 }
 
-/// Time of the last log message about a rejected certificate.
+/// When a rejected certificate was last logged.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<Option<Instant>>);
 
 impl Refusals {
-    /// Whether to log now; counts as logged.
+    /// Whether a rejected certificate may be logged now. If so, the time is recorded.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= REFUSAL_LOG_INTERVAL);
@@ -91,9 +90,9 @@ impl Refusals {
 
 /// Serves TLS connections until `shutdown` becomes true or its sender is dropped.
 ///
-/// New connections use the latest configuration. Existing ones continue, except those whose client
-/// certificate is no longer trusted: they end after in-flight requests. The last configuration stays in use
-/// when the sender of `configs` is dropped.
+/// New connections use the latest configuration. Existing ones continue, unless their client certificate is no
+/// longer trusted: such a connection ends after its requests in flight. When the sender of `configs` is dropped,
+/// the last configuration stays in use.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -213,7 +212,7 @@ fn builder(is_http2: bool) -> Builder<TokioExecutor> {
     builder
 }
 
-/// Identity of the verified client certificate; anonymous without one.
+/// The identity of the verified client certificate; anonymous without one.
 fn identity(stream: &TlsStream<TcpStream>) -> Identity {
     let certificates = stream.get_ref().1.peer_certificates();
     certificates

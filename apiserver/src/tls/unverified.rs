@@ -1,5 +1,5 @@
-//! TLS without server verification, for probes and lifecycle hooks as Kubernetes defines them, and for public
-//! data that is verified otherwise.
+//! TLS without server verification. Probes and lifecycle hooks use it, as Kubernetes defines them, and requests for
+//! public data that is verified in another way.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
-/// Accepts every certificate, including ones that rustls cannot parse, such as X.509 v1.
+/// Accepts every certificate, including certificates that rustls cannot parse, such as X.509 v1.
 #[derive(Debug)]
 pub struct Unverified(pub Arc<CryptoProvider>);
 

@@ -1,5 +1,5 @@
-//! Upgraded TLS connections, with a second handle of the socket to detect a disconnect while input is not
-//! read.
+//! Upgraded TLS connections. A second handle of the socket detects that the client has disconnected while input is
+//! not read.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -19,9 +19,9 @@ use super::write_timeout::WriteTimeout;
 pub struct UpgradedStream {
     /// The connection.
     pub stream: TlsStream<TcpStream>,
-    /// Bytes already received after the request.
+    /// Bytes that were received after the request.
     pub before: Bytes,
-    /// Second handle of the socket; not for reading or writing.
+    /// Second handle of the socket. It must not be read or written.
     pub socket: TcpStream,
     /// Resolves when the client is no longer trusted.
     pub revocation: Revocation,
@@ -30,7 +30,7 @@ pub struct UpgradedStream {
 /// Downcasts an upgraded connection of [`super::serve()`].
 ///
 /// # Errors
-/// When it is another kind of connection, or the socket cannot be duplicated.
+/// If it is another kind of connection, or the socket cannot be duplicated.
 pub fn upgraded(upgraded: Upgraded) -> io::Result<UpgradedStream> {
     let other = |_| io::Error::other("not a connection of this server");
     let parts = downcast::<TokioIo<WriteTimeout<TlsStream<TcpStream>>>>(upgraded).map_err(other)?;

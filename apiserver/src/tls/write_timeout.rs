@@ -1,5 +1,5 @@
-//! Write timeout: aborts a connection whose client takes no data. Also ends upgraded connections of clients
-//! that are no longer trusted.
+//! Write timeout, which aborts a connection whose client reads no data. It also ends upgraded connections of
+//! clients that are no longer trusted.
 
 use std::io;
 use std::pin::Pin;
@@ -13,27 +13,27 @@ use tokio::time::{Sleep, sleep};
 
 use super::client_trust::Revocation;
 
-/// Maximum time without progress of a write; long enough for a laptop that is suspended briefly.
+/// How long a write may make no progress. It is long enough for a laptop that is suspended briefly.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Error message.
+/// The error for a client that is no longer trusted.
 const UNTRUSTED: &str = "the client certificate is no longer trusted";
 
 /// A connection with a write timeout.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     is_upgraded: Arc<AtomicBool>,
-    /// Runs while a write is blocked.
+    /// The timer that runs while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
     revocation: Revocation,
 }
 
 impl<S> WriteTimeout<S> {
-    /// `is_upgraded` disables the timeout: upgraded connections have their own.
+    /// Wraps a connection. `is_upgraded` disables the timeout, because upgraded connections have their own.
     pub(super) fn new(stream: S, is_upgraded: Arc<AtomicBool>, revocation: Revocation) -> Self {
         Self { stream, is_upgraded, waiting: None, revocation }
     }
 
-    /// Whether an upgraded connection must end; registers a waker.
+    /// Whether an upgraded connection must end. Registers a waker.
     fn is_revoked(&mut self, context: &mut Context<'_>) -> bool {
         self.is_upgraded.load(Ordering::Relaxed) && self.revocation.poll_revoked(context)
     }
@@ -43,7 +43,7 @@ impl<S> WriteTimeout<S> {
         self.is_upgraded.load(Ordering::Relaxed) && self.revocation.has_happened()
     }
 
-    /// The connection, and its revocation.
+    /// Returns the connection and its revocation.
     pub(super) fn into_parts(self) -> (S, Revocation) {
         (self.stream, self.revocation)
     }

@@ -1,4 +1,4 @@
-//! Watch quotas per user: number of watches, and bytes of events that the client has not taken.
+//! Limits of watches per user: their number, and the bytes of events that the client has not read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,21 +15,21 @@ use crate::status::Status;
 /// Maximum number of watches per user. A stock kubelet opens one per ConfigMap and Secret of its pods, a
 /// garbage collector one per resource.
 const USER: usize = 1_000;
-/// Maximum number of watches of all users that are neither nodes nor administrators: five per node of a
-/// DaemonSet on 5,000 nodes.
+/// Maximum number of watches of all users that are neither nodes nor administrators. It is enough for five per pod
+/// of a DaemonSet on 5,000 nodes.
 const OTHERS: usize = 25_000;
 /// Maximum number of watches of all nodes: ten for each of 5,000 nodes.
 const OF_NODES: usize = 50_000;
-/// Maximum bytes of unsent events per user; a large object counts once per watch.
+/// Maximum bytes of unsent events per user. An object that several watches send counts once for each.
 const USER_BYTES: usize = 16 * 1024 * 1024;
-/// Time a watch waits for its user's quota before it is closed.
+/// How long a watch waits for its user's limit before it is closed.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 const OTHER_WATCHES: ShareLimits = ShareLimits { all: OTHERS, user: USER, others: OTHERS, what: "watches" };
 const NODE_WATCHES: ShareLimits =
     ShareLimits { all: OF_NODES, user: USER, others: OF_NODES, what: "watches" };
 
-/// Watch quotas of all users.
+/// The limits of all users, and what counts against them.
 #[derive(Debug)]
 pub struct WatchLimits {
     nodes: Arc<Shares>,
@@ -37,7 +37,7 @@ pub struct WatchLimits {
     bytes: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// The quota of an open watch, released on drop.
+/// An open watch that counts against the limits until it is dropped.
 #[derive(Debug)]
 pub struct Slot {
     _share: Share,
@@ -47,16 +47,16 @@ pub struct Slot {
 }
 
 impl WatchLimits {
-    /// Quotas without open watches.
+    /// Creates limits without open watches.
     pub fn new() -> Arc<Self> {
         let (nodes, others) = (Shares::new(NODE_WATCHES), Shares::new(OTHER_WATCHES));
         Arc::new(Self { nodes, others, bytes: Mutex::default() })
     }
 
-    /// Opens a watch; `None` for `system:masters`, who are exempt.
+    /// Opens a watch. Returns `None` for `system:masters`, which is exempt.
     ///
     /// # Errors
-    /// 429 when the limit of the user or of all users is reached.
+    /// 429 if the limit of the user or of all users is reached.
     pub fn open(self: &Arc<Self>, who: &Identity) -> Result<Option<Slot>, Status> {
         if who.is_master() {
             return Ok(None);
@@ -81,7 +81,7 @@ impl WatchLimits {
 }
 
 impl Slot {
-    /// Waits for the user's quota and charges the bytes until the returned buffer is dropped.
+    /// Waits for space within the user's limit. The bytes count against it until the returned buffer is dropped.
     pub(super) async fn charge(&self, chunk: Bytes) -> Bytes {
         let bytes = u32::try_from(chunk.len().min(USER_BYTES)).unwrap_or(u32::MAX);
         match self.bytes.clone().acquire_many_owned(bytes).await {
@@ -102,7 +102,7 @@ impl Drop for Slot {
     }
 }
 
-/// Bytes charged to a user until dropped.
+/// Bytes that count against a user's limit until they are dropped.
 struct Charged {
     chunk: Bytes,
     _permit: OwnedSemaphorePermit,

@@ -1,4 +1,4 @@
-//! Output buffer of a watch: small events are combined, large objects are shared.
+//! Output buffer of a watch. Small events are combined, large objects are shared.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ const SHARED_BYTES: usize = 8 * 1024;
 pub(super) struct Lines {
     encoding: Encoding,
     chunks: VecDeque<Bytes>,
-    /// Events after the chunks.
+    /// Events after the last chunk.
     last: Vec<u8>,
     bytes: usize,
 }
 
 impl Lines {
-    /// An empty buffer for that encoding.
+    /// Creates an empty buffer for an encoding.
     pub fn new(encoding: Encoding) -> Self {
         Self { encoding, chunks: VecDeque::new(), last: Vec::new(), bytes: 0 }
     }
@@ -59,7 +59,7 @@ impl Lines {
         self.bytes
     }
 
-    /// The next bytes to send.
+    /// Removes and returns the next bytes to send.
     pub fn pop(&mut self) -> Option<Bytes> {
         let chunk = match self.chunks.pop_front() {
             Some(chunk) => chunk,

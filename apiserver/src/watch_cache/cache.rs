@@ -1,6 +1,6 @@
-//! The watch cache: all objects of a server in memory, with history for watches.
+//! The watch cache: all objects of a server in memory, with a history for watches.
 //!
-//! A standalone kubelet uses it as its only store. The control plane fills it from durable storage.
+//! A lone kubelet uses it as its only store. The control plane fills it from durable storage.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use super::watcher::{Before, Change, ChangeKind, Watcher};
 use super::{Draft, Object, Scope, TooOld};
 use crate::object::FieldValue;
 
-/// Maximum number of changes per resource from which watches can resume; older revisions get 410.
+/// Maximum number of changes per resource from which watches can resume. A watch from an older revision gets 410.
 pub(crate) const HISTORY_CHANGES: usize = 4096;
-/// Maximum number of changes per read, so that a burst neither holds the lock long nor wakes a watcher for
-/// each change.
+/// Maximum number of changes per read. During a burst, it limits how long the lock is held, and watchers are not
+/// woken for each change.
 const BATCH_CHANGES: usize = 128;
-/// Maximum bytes per read, exceeded by at most one object. It bounds the memory of a watch that is not read.
+/// Maximum bytes per read, which one object may exceed. It bounds the memory of a watch that is not read.
 const BATCH_BYTES: usize = 256 * 1024;
-/// Default limit of history per resource, in bytes of superseded objects.
+/// Default limit of the history per resource, in bytes of superseded objects.
 const HISTORY_BYTES: usize = 1024 * 1024;
 
 /// The watch cache. Clones share it.
@@ -37,9 +37,9 @@ pub(super) struct Shared {
     first: u64,
     history_bytes: usize,
     resources: BTreeMap<String, Table>,
-    /// Last ID of a field index subscriber.
+    /// The last ID that a subscriber of the field index got.
     last_subscriber: u64,
-    /// Revision up to which storage events have been applied.
+    /// The revision up to which storage events have been applied.
     reached: watch::Sender<u64>,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Table {
     history: VecDeque<Arc<Change>>,
     history_bytes: usize,
     history_limit: usize,
-    /// Oldest revision that watches can resume from.
+    /// The oldest revision from which watches can resume.
     oldest: u64,
-    /// Start revision, while earlier history has not been loaded and nothing has been dropped.
+    /// The revision at which the cache started, as long as no earlier history was loaded and nothing was dropped.
     starts_at: Option<u64>,
-    /// Revision of the latest change; wakes watchers.
+    /// The revision of the latest change. It wakes watchers.
     newest: watch::Sender<u64>,
-    /// Subscribers of single field values.
+    /// The subscribers of single field values.
     field_index: FieldIndex,
 }
 
@@ -67,7 +67,7 @@ pub enum Put {
     Created(Object),
     /// The object was replaced.
     Updated(Object),
-    /// The object was identical; no revision was used.
+    /// The object was identical, and no revision was used.
     Unchanged(Object),
 }
 
@@ -111,15 +111,15 @@ pub struct Listing {
 }
 
 impl WatchCache {
-    /// An empty cache whose first revision is above `first`.
+    /// Creates an empty cache whose first revision is above `first`.
     ///
-    /// A process that starts at the current time never reuses revisions of its predecessor. Clients that
+    /// If `first` is the start time of the process, revisions of its predecessor are never used again. Clients that
     /// resume watches across a restart get 410.
     pub fn new(first: u64) -> Self {
         Self::with_history(first, HISTORY_BYTES)
     }
 
-    /// As [`Self::new`], with a limit of history per resource in bytes of superseded objects.
+    /// As [`Self::new`], with a limit of the history per resource in bytes of superseded objects.
     pub fn with_history(first: u64, history_bytes: usize) -> Self {
         let reached = watch::Sender::new(first);
         let shared = Shared {
@@ -138,7 +138,7 @@ impl WatchCache {
         self.lock().revision
     }
 
-    /// Writes an object of a resource (`pods`, `leases.coordination.k8s.io`).
+    /// Writes an object of a resource, such as `pods` or `leases.coordination.k8s.io`.
     pub fn put(&self, resource: &str, draft: &Draft) -> Put {
         let mut shared = self.lock();
         let table = shared.table(resource);
@@ -158,12 +158,12 @@ impl WatchCache {
         shared.delete(resource, namespace, name, revision)
     }
 
-    /// Adds an object while the cache is filled initially, before watches start.
+    /// Adds an object while the cache is filled for the first time, before watches start.
     pub fn load(&self, resource: &str, object: Object) {
         self.lock().table(resource).objects.insert(object);
     }
 
-    /// Replaces all objects of a resource that is newly served. Watches can start at that revision; existing
+    /// Replaces all objects of a resource that is newly served. Watches can start at this revision, and existing
     /// ones are closed.
     pub fn replace_resource(&self, resource: &str, objects: Vec<Object>, revision: u64) {
         let mut shared = self.lock();
@@ -178,12 +178,13 @@ impl WatchCache {
         self.lock().resources.remove(resource);
     }
 
-    /// Applies storage events of one revision atomically, in revision order. Deletions get that revision.
+    /// Applies storage events of one revision atomically. Revisions must be applied in order. Deletions get this
+    /// revision.
     pub fn apply(&self, revision: u64, changes: impl IntoIterator<Item = StorageEvent>) {
         self.apply_all([(revision, changes)]);
     }
 
-    /// As [`Self::apply`] for several revisions; waiting tasks are woken once.
+    /// As [`Self::apply`] for several revisions. Waiting tasks are woken only once.
     pub fn apply_all(&self, steps: impl IntoIterator<Item = (u64, impl IntoIterator<Item = StorageEvent>)>) {
         let mut shared = self.lock();
         for (revision, changes) in steps {
@@ -200,14 +201,14 @@ impl WatchCache {
         shared.reached.send_replace(shared.revision);
     }
 
-    /// Resources whose earlier history has not been loaded, with their start revisions.
+    /// The resources whose earlier history has not been loaded, with the revisions at which they start.
     pub fn without_history(&self) -> Vec<(String, u64)> {
         let shared = self.lock();
         let starts_at = shared.resources.iter().map(|(name, table)| (name, table.starts_at));
         starts_at.filter_map(|(name, starts_at)| Some((name.clone(), starts_at?))).collect()
     }
 
-    /// Adds the history of a resource between revision `oldest` and its start revision.
+    /// Adds the history of a resource between the revision `oldest` and the revision at which the cache starts.
     pub fn load_history(&self, resource: &str, starts_at: u64, past: Vec<Change>, oldest: u64) {
         let mut shared = self.lock();
         // The resource may have been replaced, or history dropped, which would leave a gap.
@@ -217,7 +218,7 @@ impl WatchCache {
         }
     }
 
-    /// Waits until storage events up to that revision have been applied.
+    /// Waits until storage events up to a revision have been applied.
     pub async fn wait_for_revision(&self, revision: u64) {
         let mut reached = self.lock().reached.subscribe();
         // Cannot fail: `self` keeps the sender alive.
@@ -240,30 +241,30 @@ impl WatchCache {
         self.snapshot(resource).count(scope)
     }
 
-    /// A snapshot of a resource.
+    /// Returns a snapshot of a resource.
     pub fn snapshot(&self, resource: &str) -> Snapshot {
         let shared = self.lock();
         let objects = shared.resources.get(resource).map(|table| table.objects.clone()).unwrap_or_default();
         Snapshot { revision: shared.revision, objects }
     }
 
-    /// A snapshot of a resource at an earlier revision.
+    /// Returns a snapshot of a resource at an earlier revision.
     ///
     /// # Errors
-    /// When the revision is too old.
+    /// If the revision is too old.
     pub fn snapshot_at(&self, resource: &str, revision: u64) -> Result<Snapshot, TooOld> {
         self.lock().table(resource).at(revision)
     }
 
-    /// Keeps a snapshot for the following pages of a list, within limits.
+    /// Keeps a snapshot for the next pages of a list, within limits.
     pub fn keep(&self, resource: &str, snapshot: &Snapshot) {
         self.lock().table(resource).snapshots.keep(snapshot);
     }
 
-    /// A watcher of changes in a scope after a revision.
+    /// Starts a watcher of the changes in a scope after a revision.
     ///
     /// # Errors
-    /// When the revision is too old.
+    /// If the revision is too old.
     pub fn watch(&self, resource: &str, scope: Scope, after: u64) -> Result<Watcher, TooOld> {
         let mut shared = self.lock();
         let table = shared.table(resource);
@@ -274,7 +275,7 @@ impl WatchCache {
         Ok(Watcher::new(self.clone(), resource.to_owned(), scope, after, newest))
     }
 
-    /// A watcher of changes in a scope to objects that have or had this field value.
+    /// Starts a watcher of changes to objects in a scope that have or had this field value.
     ///
     /// # Errors
     /// As [`Self::watch`].
@@ -355,8 +356,8 @@ impl Shared {
 }
 
 impl Table {
-    /// Changes after a revision, oldest first, up to the read limit. The changes of the last revision are
-    /// always complete, so that a watcher can resume after it.
+    /// Returns the changes after a revision, oldest first, up to the read limit. It always returns all changes of
+    /// the last revision, so that a watcher can resume after it.
     pub(super) fn after(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
         if revision < self.oldest {
             return Err(TooOld { asked: revision, oldest: self.oldest });
@@ -387,7 +388,7 @@ impl Table {
         self.field_index.unsubscribe(field_value, id);
     }
 
-    /// A kept snapshot, or the current state with all later changes undone.
+    /// Returns a kept snapshot, or the current state with all later changes undone.
     fn at(&self, revision: u64) -> Result<Snapshot, TooOld> {
         if let Some(kept) = self.snapshots.find(revision) {
             return Ok(kept.clone());

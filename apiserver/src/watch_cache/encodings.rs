@@ -1,6 +1,6 @@
-//! Encodings of watch events, shared by all watchers: an event is encoded once per representation.
+//! Encodings of watch events, which all watchers share: an event is encoded once per representation.
 //!
-//! Stored JSON is shared anyway. This cache holds all other representations: other versions, partial
+//! Stored JSON is shared in any case. This cache contains all other representations: other versions, partial
 //! metadata, other media types.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::object::Text;
 use crate::represent::Format;
 use crate::request::Include;
 
-/// Maximum bytes of cached encodings, over all resources.
+/// Maximum bytes of cached encodings of all resources.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Representation of an object in an event.
@@ -23,7 +23,7 @@ pub struct Representation {
     pub version: Text,
     /// Encoding and shape.
     pub form: Form,
-    /// The previous object, sent as DELETED when the selector no longer matches.
+    /// True for the previous object, which is sent as DELETED if the selector no longer matches.
     pub is_before: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct Representation {
 pub struct Form {
     /// Encoding and shape.
     pub format: Format,
-    /// Object data in table rows.
+    /// The part of the object that table rows contain.
     pub include: Include,
-    /// Whether the table has column definitions.
+    /// Whether the table includes the column definitions.
     pub with_columns: bool,
 }
 
@@ -59,7 +59,7 @@ impl Encodings {
 }
 
 impl Encoded {
-    /// The encoding of a change, created by the first watcher that needs it.
+    /// Returns the encoding of a change. The first watcher that needs it creates it.
     pub fn get(
         &self,
         change: &Arc<Change>,

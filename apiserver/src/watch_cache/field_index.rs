@@ -1,6 +1,6 @@
-//! Field index: watchers of one field value get only matching changes.
+//! Field index. A watcher of one field value gets only the changes that match it.
 //!
-//! Every node watches its own pods. Without the index, each pod change would wake the watcher of every node.
+//! Every node watches its own pods. Without the index, each change of a pod would wake the watchers of all nodes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::HISTORY_CHANGES;
 use super::watcher::{Before, Change};
 use crate::object::FieldValue;
 
-/// Maximum number of queued changes of a subscriber, including the initial history. A slower subscriber is
+/// Maximum number of queued changes of a subscriber, with the initial history. A subscriber that is slower is
 /// closed and lists again.
 const QUEUE_CHANGES: usize = 2 * HISTORY_CHANGES;
-/// Maximum bytes queued, exceeded by at most one object.
+/// Maximum bytes in a queue, which one object may exceed.
 const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Whether the object has or may have had the value.
+/// Whether the object has, or may have had, the value.
 fn matches(wanted: &FieldValue, change: &Change) -> bool {
     let has = || change.object.value(&wanted.path) == wanted.value;
     match &change.before {
@@ -33,12 +33,12 @@ pub(super) struct FieldIndex {
     fields: HashMap<String, HashMap<String, BTreeMap<u64, Queue>>>,
 }
 
-/// Queued changes of a subscriber.
+/// The queued changes of a subscriber.
 #[derive(Debug)]
 struct Queue {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Revision of the latest queued change; wakes the subscriber.
+    /// The revision of the latest queued change. It wakes the subscriber.
     newest: watch::Sender<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Queue {
 }
 
 impl FieldIndex {
-    /// Adds a subscriber at a revision, with the matching changes since then.
+    /// Adds a subscriber at a revision, and queues the matching changes since then.
     pub fn subscribe<'a>(
         &mut self,
         field_value: &FieldValue,
@@ -90,7 +90,7 @@ impl FieldIndex {
         }
     }
 
-    /// Queues a change for matching subscribers; closes those whose queue is full.
+    /// Queues a change for matching subscribers, and closes those whose queue is full.
     pub fn dispatch(&mut self, change: &Arc<Change>) {
         for (path, values) in &mut self.fields {
             let now = change.object.value(path);
@@ -105,7 +105,7 @@ impl FieldIndex {
         }
     }
 
-    /// Takes queued changes while `fits` accepts them, and completes the last revision.
+    /// Removes queued changes while `fits` accepts them, and then the other changes of the last revision.
     pub fn take(
         &mut self,
         field_value: &FieldValue,

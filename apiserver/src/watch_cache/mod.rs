@@ -22,7 +22,7 @@ use http::StatusCode;
 pub use crate::object::{Content, Draft, Object};
 use crate::status::{EXPIRED, Status};
 
-/// Namespace scope of a list or watch.
+/// The namespaces of a list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// All namespaces.
@@ -33,7 +33,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// True when the scope contains that namespace.
+    /// True if the scope contains the namespace.
     pub fn holds(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -42,13 +42,13 @@ impl Scope {
     }
 }
 
-/// The revision is too old: list again and watch from there.
+/// The error for a revision that is too old. The client must list again and watch from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {asked} ({oldest})")]
 pub struct TooOld {
     /// Requested revision.
     pub asked: u64,
-    /// Oldest revision that can be resumed from.
+    /// Oldest revision from which a watch can resume.
     pub oldest: u64,
 }
 

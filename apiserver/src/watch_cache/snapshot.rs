@@ -1,4 +1,4 @@
-//! Copy-on-write snapshots of the objects of a resource; taking one is O(1).
+//! Copy-on-write snapshots of the objects of a resource. Taking a snapshot is O(1).
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -9,7 +9,8 @@ use rpds::RedBlackTreeMapSync;
 use super::{Object, Scope};
 use crate::object::NODE_NAME;
 
-/// Snapshots kept per resource for paged lists. Further lists reconstruct theirs from history.
+/// Maximum number of snapshots per resource that are kept for paged lists. Further lists reconstruct their
+/// snapshots from the history.
 const SNAPSHOTS: usize = 8;
 /// Maximum bytes of superseded objects that the kept snapshots of a resource may retain.
 const SNAPSHOT_BYTES: usize = 8 * 1024 * 1024;
@@ -31,24 +32,24 @@ pub(super) struct Objects {
     counts: RedBlackTreeMapSync<Arc<str>, usize>,
 }
 
-/// Key prefix of a node.
+/// The prefix of a node's keys in the node index.
 fn within(node: &str) -> String {
     format!("{node}\0")
 }
 
-/// Key in the node index, if the object has a node.
+/// The key of an object in the node index; `None` if it has no node.
 fn place_at_node(object: &Object, place: &str) -> Option<Place> {
     let node = object.field(NODE_NAME).filter(|node| !node.is_empty())?;
     Some((within(node) + place).into())
 }
 
 impl Objects {
-    /// An object.
+    /// Returns an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Object> {
         self.all.get(&*place(namespace, name))
     }
 
-    /// Adds an object; returns the replaced one.
+    /// Adds an object, and returns the one that it replaces.
     pub fn insert(&mut self, object: Object) -> Option<Object> {
         let place = place(object.namespace(), object.name());
         let before = self.all.get(&*place).cloned();
@@ -96,7 +97,7 @@ impl Objects {
         }
     }
 
-    /// Objects in a scope after a namespace and name, in order.
+    /// Returns the objects in a scope after a namespace and name, in order.
     pub fn after(&self, scope: &Scope, after: Option<(&str, &str)>) -> impl Iterator<Item = &Object> {
         range(&self.all, "", scope, after)
     }
@@ -112,7 +113,7 @@ impl Objects {
     }
 }
 
-/// Objects in a scope after a namespace and name, whose keys have the prefix `within`.
+/// Returns the objects in a scope after a namespace and name whose keys have the prefix `within`.
 fn range<'a>(
     objects: &'a RedBlackTreeMapSync<Place, Object>,
     within: &str,
@@ -156,7 +157,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Objects in a scope after a namespace and name, in order.
+    /// Returns the objects in a scope after a namespace and name, in order.
     pub fn after(&self, scope: &Scope, after: Option<(&str, &str)>) -> impl Iterator<Item = &Object> {
         self.objects.after(scope, after)
     }
@@ -177,11 +178,11 @@ impl Snapshot {
     }
 }
 
-/// Snapshots kept for paged lists, oldest first.
+/// The snapshots that are kept for paged lists, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotCache {
     kept: VecDeque<(Snapshot, usize)>,
-    /// Total bytes of objects that were superseded so far.
+    /// Total bytes of the objects that have been superseded.
     superseded: usize,
 }
 
@@ -197,12 +198,12 @@ impl SnapshotCache {
         }
     }
 
-    /// The snapshot of a revision, if kept.
+    /// The snapshot of a revision, if it is kept.
     pub fn find(&self, revision: u64) -> Option<&Snapshot> {
         self.kept.iter().map(|(snapshot, _)| snapshot).find(|snapshot| snapshot.revision == revision)
     }
 
-    /// Counts a superseded object and drops snapshots that retain too much.
+    /// Counts a superseded object, and drops the snapshots that retain too much.
     pub fn superseded(&mut self, bytes: usize) {
         self.superseded = self.superseded.wrapping_add(bytes);
         let now = self.superseded;

@@ -1,7 +1,7 @@
-//! Watchers of a resource: a position in its history that advances with changes.
+//! Watchers of a resource. A watcher is a position in the history, which advances with the changes.
 //!
-//! A watcher has no buffer of its own; one that falls behind the history is closed. Changes for an indexed
-//! watch are queued in the [`field_index`](super::field_index).
+//! It has no buffer of its own, and is closed if it falls behind the history. The
+//! [`field_index`](super::field_index) queues changes for an indexed watch.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ pub struct Change {
     pub revision: u64,
     /// Kind of change.
     pub kind: ChangeKind,
-    /// The written object, or the last state of a deleted one at the revision of its deletion.
+    /// The written object. For a deletion, it is the last state at the revision of the deletion.
     pub object: Object,
-    /// Previous object.
+    /// The previous object.
     pub before: Before,
     pub(super) encodings: Encodings,
 }
 
-/// Previous object of a change.
+/// The previous object of a change.
 #[derive(Clone, Debug)]
 pub enum Before {
     /// The object was created.
     Nothing,
     /// The previous object.
     Object(Object),
-    /// Unknown: it was written before the history begins.
+    /// The previous object is unknown, because it was written before the history begins.
     Forgotten,
 }
 
@@ -54,7 +54,7 @@ impl From<Option<Object>> for Before {
 }
 
 impl Change {
-    /// A change at the revision of its object.
+    /// Creates a change at the revision of its object.
     pub fn new(kind: ChangeKind, object: Object, before: Before) -> Self {
         Self { revision: object.revision(), kind, object, before, encodings: Encodings::default() }
     }
@@ -73,9 +73,9 @@ impl Change {
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// Created or updated.
+    /// The object was created or updated.
     Put,
-    /// Deleted.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -87,7 +87,7 @@ pub struct Watcher {
     scope: Scope,
     seen: u64,
     newest: watch::Receiver<u64>,
-    /// Field value and subscriber ID of an indexed watch.
+    /// The field value and the subscriber ID of an indexed watch.
     field_value: Option<(FieldValue, u64)>,
 }
 
@@ -112,7 +112,7 @@ impl Watcher {
         Self { store, resource, scope, seen, newest, field_value: None }
     }
 
-    /// Makes it an indexed watch.
+    /// Makes this an indexed watch.
     pub(super) fn subscribed(self, field_value: FieldValue, id: u64) -> Self {
         let mut own = self;
         own.field_value = Some((field_value, id));
@@ -122,7 +122,7 @@ impl Watcher {
     /// Waits for changes in the scope, oldest first. Cancel safe.
     ///
     /// # Errors
-    /// When the watcher has fallen behind the history, or the resource was removed.
+    /// If the watcher has fallen behind the history, or the resource was removed.
     pub async fn next(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
         loop {
             let changes = self.take()?;
@@ -145,12 +145,12 @@ impl Watcher {
         self.store.encoded().get(change, representation, encode)
     }
 
-    /// Whether there may be new changes, without taking the lock.
+    /// Whether there may be new changes. The check does not take the lock.
     pub fn has_changes(&self) -> bool {
         self.newest.has_changed().unwrap_or(true)
     }
 
-    /// Takes available changes without waiting, oldest first; call it until it returns none.
+    /// Returns available changes without waiting, oldest first. The caller repeats it until it returns none.
     ///
     /// # Errors
     /// As [`Self::next`].
@@ -158,7 +158,7 @@ impl Watcher {
         self.take()
     }
 
-    /// The revision up to which all changes were taken, for bookmarks.
+    /// The revision up to which the watcher has returned all changes, for bookmarks.
     pub fn bookmark_revision(&mut self) -> u64 {
         let shared = self.store.lock();
         if *self.newest.borrow() <= self.seen {

@@ -1,4 +1,4 @@
-//! Binding subresource: assigns a pod to a node.
+//! The binding subresource, which assigns a pod to a node.
 
 use api::strategy::{Cause, Json};
 use api::time::seconds;
@@ -23,7 +23,7 @@ struct Binding {
 }
 
 impl Write<'_> {
-    /// Binds a pod, named in the path or in the binding.
+    /// Binds a pod, which the path or the binding names.
     pub(super) async fn bind(
         &self,
         name: Option<&str>,
@@ -86,7 +86,7 @@ impl Binding {
         })
     }
 
-    /// Why the pod cannot be bound.
+    /// The reason why the pod cannot be bound.
     fn conflict_reason(&self, name: &str, pod: &Json) -> Option<String> {
         let uid = object_meta::text(pod, "uid");
         if !self.uid.is_empty() && self.uid != uid {

@@ -23,11 +23,11 @@ const CERTIFICATE_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.
 /// Maximum body size in bytes, as in kube-apiserver.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// Maximum body size of an anonymous CertificateSigningRequest: a 16 KiB request in base64 and the rest of
+/// Maximum size of the body of an anonymous CertificateSigningRequest: a CSR of 16 KiB in base64, and the rest of
 /// the object.
 const ANONYMOUS_REQUEST_MAX_BYTES: usize = 64 * 1024;
 
-/// Maximum body size for a user and resource. Anonymous clients may create CertificateSigningRequests, so
+/// Maximum size of a body for a user and resource. Anonymous clients may create CertificateSigningRequests, so
 /// their bodies are limited before parsing.
 pub(crate) fn max_bytes(resource: &Resource, user: &Identity) -> usize {
     if user.is_anonymous() && resource.stored() == CERTIFICATE_REQUESTS {
@@ -41,14 +41,14 @@ pub(crate) fn max_bytes(resource: &Resource, user: &Identity) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub object: Map<String, Value>,
-    /// Types have been checked and normalized.
+    /// True if the types of the fields have been checked and normalized.
     pub fits: bool,
     /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
 impl Sent {
-    /// An object built by the server.
+    /// Creates an object that the server built itself.
     pub fn decided(object: Map<String, Value>) -> Self {
         Self { object, fits: false, warnings: Vec::new() }
     }
@@ -61,7 +61,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     if media_type.is_empty() { "application/json" } else { media_type }
 }
 
-/// Time limit for sending a body: the maximum size at 1 Mbit/s.
+/// How long a client may take to send a body: the maximum size at 1 Mbit/s.
 const TIME: Duration = Duration::from_secs(30);
 
 /// Reads a body.
@@ -81,7 +81,7 @@ pub(crate) async fn whole(body: Body, max_bytes: usize) -> Result<Bytes, Status>
     })
 }
 
-/// Parses a document; the last of repeated fields wins.
+/// Parses a document. The last of repeated fields wins.
 ///
 /// # Errors
 /// 400 for a syntax error, 415 for an unsupported media type.
@@ -121,7 +121,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<WithDuplicates, Sta
     }
 }
 
-/// An object of a built-in kind such as `Scale`, without unknown fields.
+/// Parses an object of a built-in kind such as `Scale`, without unknown fields.
 ///
 /// # Errors
 /// 400 for another kind or version.
@@ -148,10 +148,10 @@ pub(super) fn of_kind(
     Ok(object)
 }
 
-/// The object to be written, checked for kind and pruned of unknown fields.
+/// Parses the object to be written, checks its kind and removes unknown fields.
 ///
 /// # Errors
-/// 400 for another kind, and with strict validation for unknown and repeated fields.
+/// 400 for another kind. With strict validation, also 400 for unknown and repeated fields.
 pub(super) fn object(
     document: WithDuplicates,
     resource: &Resource,
@@ -226,7 +226,7 @@ fn check_faults(mistyped: &[FieldError], api_version: &str, kind: &str) -> Resul
     Err(unreadable(api_version, kind, &said.join(", ")))
 }
 
-/// Decoding error with kube-apiserver's prefix.
+/// A decoding error with the prefix of kube-apiserver.
 fn unreadable(api_version: &str, kind: &str, why: &str) -> Status {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))

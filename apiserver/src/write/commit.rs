@@ -19,21 +19,21 @@ use crate::resource::{self, Subresource};
 use crate::status::Status;
 use crate::watch_cache::{Content, Object};
 
-/// Alphabet of generated names, as in kube-apiserver: without vowels, to avoid words.
+/// Alphabet of generated names, as in kube-apiserver. It has no vowels, to avoid words.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Length of the suffix after `generateName`.
 pub(super) const SUFFIX_LENGTH: usize = 5;
 
-/// Origin of a write.
+/// The kind of request that writes an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WriteOrigin {
-    /// Create, update or patch; changed fields become owned by the client.
+    /// Create, update or patch. The client becomes the owner of changed fields.
     Update,
     /// Server-side apply, with the new managed fields.
     Apply(Vec<u8>),
 }
 
-/// The stored object: encoded, and decoded without managed fields.
+/// The stored object, both encoded and decoded without managed fields.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     stored: &'a Object,
@@ -45,7 +45,7 @@ struct Complete {
     object: Json,
     /// Managed fields.
     record: Vec<u8>,
-    /// Values of the wrong type.
+    /// Errors for values of the wrong type.
     mistyped: Vec<Cause>,
     warnings: Vec<String>,
 }
@@ -61,9 +61,9 @@ pub(super) struct Written {
 /// The object to return.
 #[derive(Debug)]
 enum WrittenObject {
-    /// As stored.
+    /// The object as it is stored.
     Stored(Object),
-    /// Decoded: a dry run, a deleted object or another version.
+    /// The decoded object: of a dry run, of a delete, or in another version.
     Decoded(Json),
 }
 
@@ -103,7 +103,7 @@ impl Written {
 }
 
 impl Write<'_> {
-    /// Creates an object, possibly over a placeholder; `None` if the name is taken.
+    /// Creates an object, which may replace a placeholder. Returns `None` if the name is taken.
     pub(super) async fn commit_new(
         &self,
         mut sent: Sent,
@@ -125,7 +125,7 @@ impl Write<'_> {
         self.settled(&name, put)
     }
 
-    /// Completes, validates and persists a new object; the inner result is that of the registry.
+    /// Completes, validates and persists a new object. The inner result is that of the registry.
     async fn put_new(
         &self,
         name: &str,
@@ -159,7 +159,7 @@ impl Write<'_> {
         Ok(written.map(|object| Written::stored(self, object, true, warnings)))
     }
 
-    /// Result of a create; `None` if the name is taken.
+    /// The result of a create; `None` if the name is taken.
     fn settled(&self, name: &str, put: Result<Written, registry::Error>) -> Result<Option<Written>, Status> {
         match put {
             Ok(written) => Ok(Some(written)),
@@ -168,7 +168,7 @@ impl Write<'_> {
         }
     }
 
-    /// The placeholder of an object to be created.
+    /// The placeholder that the new object may replace.
     fn placeholder(&self, name: &str) -> Option<Object> {
         let there = self.find(name)?;
         let tree = self.resource.tree_without_managed_fields(&there);
@@ -177,7 +177,8 @@ impl Write<'_> {
         self.context.admission.iter().any(keeps).then_some(there)
     }
 
-    /// Updates an object, or deletes a terminating one whose last finalizer is gone; `None` on a conflict.
+    /// Updates an object, or deletes a terminating one whose last finalizer was removed. Returns `None` on a
+    /// conflict.
     pub(super) async fn commit_over(
         &self,
         before: &Object,
@@ -223,7 +224,7 @@ impl Write<'_> {
         }
     }
 
-    /// Applies defaults and mutating admission.
+    /// Sets defaults and runs mutating admission.
     async fn complete(
         &self,
         operation: Operation,
@@ -259,13 +260,13 @@ impl Write<'_> {
         Ok(Complete { object, record, mistyped, warnings })
     }
 
-    /// Normalizes the object; returns values of the wrong type.
+    /// Normalizes the object, and returns errors for values of the wrong type.
     fn fit(&self, object: &mut Json) -> Vec<Cause> {
         let faults = self.resource.fit(object);
         mistyped(&faults, object)
     }
 
-    /// Validates by strategy and admission; returns the object and warnings.
+    /// Validates the object by strategy and admission, and returns it with warnings.
     async fn check(
         &self,
         operation: Operation,
@@ -343,7 +344,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether managed fields are equal; for applies, timestamps are ignored.
+/// Whether managed fields are equal. For an apply, timestamps are ignored.
 fn is_same_record(before: &[u8], after: &[u8], is_apply: bool) -> bool {
     let read = |record: &[u8]| serde_json::from_slice::<Value>(record).ok();
     before == after
@@ -351,7 +352,7 @@ fn is_same_record(before: &[u8], after: &[u8], is_apply: bool) -> bool {
         || (!is_apply && read(before).is_some_and(|before| Some(before) == read(after)))
 }
 
-/// The object in a JSON value.
+/// Returns the object in a JSON value.
 pub(super) fn tree(value: Value) -> Json {
     match value {
         Value::Object(object) => object,
@@ -359,7 +360,7 @@ pub(super) fn tree(value: Value) -> Json {
     }
 }
 
-/// A new UID and name suffix.
+/// Generates a UID and a name suffix.
 fn fresh(now: jiff::Timestamp) -> Generated {
     let random = Uuid::new_v4();
     let letter = |byte: &u8| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()]);

@@ -1,4 +1,4 @@
-//! Deletes: immediate, graceful, or pending finalizers.
+//! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
 use api::strategy::Cause;
 use axum::response::Response;
@@ -43,7 +43,7 @@ impl Write<'_> {
         self.remove(name, &DeleteOptions::read(&document, &self.options)?).await
     }
 
-    /// Deletes all selected objects one by one; returns the list before the deletion.
+    /// Deletes all selected objects one by one. Returns the list from before the deletion.
     pub(super) async fn delete_all(
         &self,
         uri: &Uri,
@@ -83,7 +83,7 @@ impl Write<'_> {
         Err(Status::changed(self.resource, name))
     }
 
-    /// Runs admission for an operation that does not write the object itself.
+    /// Runs admission for an operation that does not write an object.
     pub(super) async fn admit(
         &self,
         operation: Operation,
@@ -138,12 +138,12 @@ impl Write<'_> {
         Ok(response(code, self.resource.json(&object), &warnings))
     }
 
-    /// Warning that dependents are orphaned by default.
+    /// The warning that dependents are orphaned by default.
     fn propagation_warning(&self, wanted: &DeleteOptions) -> Option<String> {
         wanted.propagation.warning(self.resource.garbage_collection).map(str::to_owned)
     }
 
-    /// The response after the object is removed: the object or a Status, depending on the kind.
+    /// The response after the object was removed: the object or a Status, depending on the kind.
     fn deleted(&self, mut object: Map<String, Value>) -> Value {
         if self.resource.returns_deleted {
             if self.resource.stored() == PODS {
@@ -191,7 +191,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Grace period in seconds: only for pods that are bound and not finished.
+    /// The grace period in seconds. Only pods that are bound and not finished have one.
     fn grace(&self, object: &Map<String, Value>, wanted: &DeleteOptions) -> i64 {
         let of = |part: &str, field: &str| object.get(part).and_then(|part| part.get(field));
         let text = |part, field| of(part, field).and_then(Value::as_str).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Write<'_> {
 }
 
 impl DeleteOptions {
-    /// Parses `DeleteOptions`; query parameters are defaults. Invalid fields are rejected, because ignoring a
+    /// Parses `DeleteOptions`; query parameters are the defaults. Invalid fields are rejected, because ignoring a
     /// misspelled dry run or precondition would delete data.
     pub fn read(document: &Value, options: &Options) -> Result<Self, Status> {
         let mut document = match document {
@@ -252,19 +252,19 @@ impl DeleteOptions {
     }
 }
 
-/// True when a terminating object can be removed.
+/// True if a terminating object can be removed.
 pub(super) fn is_deletable(resource: &Resource, object: &Map<String, Value>) -> bool {
     object_meta::is_terminating(object) && has_no_finalizers(resource, object) && !is_grace_pending(object)
 }
 
-/// True without finalizers; namespaces also have finalizers in their spec.
+/// True if there are no finalizers. Namespaces also have finalizers in their spec.
 fn has_no_finalizers(resource: &Resource, object: &Map<String, Value>) -> bool {
     let spec = object.get("spec").filter(|_| resource.stored() == "namespaces");
     let in_spec = spec.and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
     object_meta::finalizers(object).is_empty() && in_spec.is_none_or(Vec::is_empty)
 }
 
-/// True while the grace period has not ended: the kubelet still stops the pod.
+/// True while the grace period has not ended, because the kubelet is still stopping the pod.
 fn is_grace_pending(object: &Map<String, Value>) -> bool {
     let metadata = object.get("metadata").and_then(Value::as_object);
     let grace = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));

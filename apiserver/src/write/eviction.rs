@@ -17,7 +17,7 @@ use crate::status::Status;
 use crate::watch_cache::{Object, Scope};
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
-/// Condition of a budget that tells whether disruptions are allowed.
+/// Condition of a budget that says whether disruptions are allowed.
 const ALLOWED: &str = "DisruptionAllowed";
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 /// Maximum number of disrupted pods in a budget, as in kube-apiserver.
@@ -68,7 +68,7 @@ impl Write<'_> {
         Err(Status::changed(self.resource, name))
     }
 
-    /// Charges a disruption to the budget of the pod, if it has one.
+    /// Counts a disruption against the budget of the pod, if it has one.
     async fn charge(&self, name: &str, pod: &Json, dry_run: bool) -> Result<Charge, Status> {
         for _ in 0..MAX_ATTEMPTS {
             let rows = self.context.registry.rows();
@@ -87,7 +87,7 @@ impl Write<'_> {
         Err(too_many(&format!("many changes to the disruption budget of {name} at once"), 0, None))
     }
 
-    /// False on a conflict.
+    /// Writes a budget. Returns false on a conflict.
     async fn replaced(&self, row: &Resource, before: &Object, budget: &Json) -> Result<bool, Status> {
         match self.context.registry.replace(row, before, budget).await {
             Ok(_) => Ok(true),
@@ -96,7 +96,7 @@ impl Write<'_> {
         }
     }
 
-    /// The only budget that selects the pod.
+    /// The budget that selects the pod. It fails if several do.
     fn budget(&self, pod: &Json) -> Result<Option<(Object, Json)>, Status> {
         let scope = Scope::Namespace(object_meta::text(pod, "namespace").to_owned());
         let none = Map::new();
@@ -117,14 +117,14 @@ impl Write<'_> {
     }
 }
 
-/// How an eviction was charged.
+/// How an eviction counts against a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Charge {
-    /// Not charged: the pod is pending or finished.
+    /// It does not count: the pod is pending or finished.
     Nothing,
-    /// Not charged: the pod is not ready, and the named budget allows evicting unready pods.
+    /// It does not count: the pod is not ready, and the named budget allows the eviction of unready pods.
     Spared(String),
-    /// Charged, or no budget selects the pod.
+    /// It counts as one disruption, or no budget selects the pod.
     One,
 }
 
@@ -155,7 +155,7 @@ fn is_ready(pod: &Json) -> bool {
     })
 }
 
-/// Whether unready pods may be evicted: always, or while enough pods are healthy.
+/// Whether the budget allows the eviction of unready pods: always, or while enough pods are healthy.
 fn allows_unready(budget: &Json) -> bool {
     let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
     let policy = at(budget, "spec.unhealthyPodEvictionPolicy").and_then(Value::as_str);
@@ -163,7 +163,7 @@ fn allows_unready(budget: &Json) -> bool {
     policy == Some("AlwaysAllow") || (wanted > 0 && number("status.currentHealthy") >= wanted)
 }
 
-/// Charges a disruption to a budget, or fails if none is allowed.
+/// Counts a disruption against a budget, or fails if the budget allows none.
 fn charge_disruption(budget: &mut Json, pod: &str, now: &str) -> Result<(), Status> {
     let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
     let name = object_meta::text(budget, "name").to_owned();
@@ -192,7 +192,7 @@ fn charge_disruption(budget: &mut Json, pod: &str, now: &str) -> Result<(), Stat
     Ok(())
 }
 
-/// Reason why a budget allows no disruption.
+/// The reason why a budget allows no disruption.
 fn denial_message(budget: &Json, name: &str) -> String {
     let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
     let (healthy, wanted) = (number("status.currentHealthy"), number("status.desiredHealthy"));

@@ -1,8 +1,8 @@
 //! Write requests: create, update, patch, apply, delete, and subresources.
 //!
-//! All writes share one pipeline: parse the body or apply the patch, default, mutating admission, prepare,
-//! update managed fields, validate, validating admission, commit. A conflicting write is retried, unless the
-//! client specified a revision.
+//! All writes share one pipeline: parse the body or apply the patch, set defaults, mutating admission, prepare,
+//! update managed fields, validate, validating admission, commit. A conflicting write is retried, unless the client
+//! specified a revision.
 
 mod binding;
 pub(crate) mod body;
@@ -48,16 +48,16 @@ use crate::resource::{Part, Resource, Subresource};
 use crate::status::Status;
 use crate::watch_cache::Object;
 
-/// Attempts of a conflicting write, as in kube-apiserver.
+/// Maximum number of attempts of a conflicting write, as in kube-apiserver.
 const MAX_ATTEMPTS: usize = 5;
-/// Attempts to generate a free name, as in kube-apiserver.
+/// Maximum number of attempts to generate a free name, as in kube-apiserver.
 const MAX_NAME_ATTEMPTS: usize = 8;
-/// Maximum name length in bytes: that of a DNS subdomain, which few kinds exceed.
+/// Maximum length of a name in bytes. It is that of a DNS subdomain, and few kinds have longer names.
 const NAME_MAX: usize = 253;
-/// Field manager of objects created by the control plane.
+/// Field manager of objects that the control plane creates.
 const MASTER: &str = "master";
 
-/// Registry and admission plugins of a write.
+/// The registry and the admission plugins of a write.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteContext<'a> {
     pub registry: &'a Registry,
@@ -75,14 +75,14 @@ struct Write<'a> {
     manager: String,
     user: Identity,
     now: Timestamp,
-    /// Computation deadline; later nothing is committed.
+    /// The deadline of the computation. Nothing is committed after it.
     deadline: Deadline,
 }
 
 /// Handles a write request whose body has been read.
 ///
 /// # Errors
-/// Request or storage errors.
+/// Errors of the request or the storage.
 pub(crate) async fn answer(
     context: WriteContext<'_>,
     resource: &Resource,
@@ -131,7 +131,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Creates a cluster-scoped object as the server, unless it exists.
+/// Creates a cluster-scoped object in the name of the server, unless the object exists.
 ///
 /// # Errors
 /// Validation or storage errors.
@@ -161,7 +161,7 @@ impl Write<'_> {
         Ok(written.response(StatusCode::CREATED))
     }
 
-    /// Creates an object; a generated name is retried if it is taken.
+    /// Creates an object. If a generated name is taken, it retries with another one.
     async fn make(&self, sent: Sent) -> Result<Written, Status> {
         let text = |field: &str| object_meta::text(&sent.object, field).to_owned();
         let (name, prefix) = (text("name"), text("generateName"));
@@ -192,8 +192,8 @@ impl Write<'_> {
         Ok(written.response(StatusCode::OK))
     }
 
-    /// Updates the stored object with `decide`, which gets it decoded without managed fields and as stored.
-    /// Retries on conflicts, unless the client specified a revision.
+    /// Updates the stored object with `decide`, which gets the object decoded without managed fields and as it is
+    /// stored. Retries on conflicts, unless the client specified a revision.
     async fn change(
         &self,
         name: &str,

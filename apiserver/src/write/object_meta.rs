@@ -1,4 +1,4 @@
-//! Object metadata set by the server: UID, timestamps, generation, names.
+//! Object metadata that the server sets: UID, timestamps, generation, names.
 
 use api::equal::{beside, equal};
 use api::strategy::{Cause, Part};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::resource::{Resource, UpdateFields};
 use crate::status::Status;
 
-/// Random and current values, passed as arguments.
+/// Random values and the current time, passed as arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Generated {
     /// `metadata.uid`.
@@ -32,7 +32,7 @@ pub(super) fn metadata(object: &mut Map<String, Value>) -> &mut Map<String, Valu
     metadata.as_object_mut().expect("it was made an object two lines above")
 }
 
-/// A metadata string, empty if absent.
+/// A string of the metadata; empty if it is absent.
 pub(super) fn text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
     let metadata = object.get("metadata").and_then(Value::as_object);
     metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
@@ -81,17 +81,17 @@ pub(super) fn created(
     Ok(())
 }
 
-/// Copies UID and creation timestamp from the placeholder.
+/// Copies the UID and the creation timestamp from the placeholder.
 pub(super) fn inherit_identity(object: &mut Map<String, Value>, there: &Map<String, Value>) {
     for field in ["uid", "creationTimestamp"] {
         metadata(object).insert(field.to_owned(), text(there, field).into());
     }
 }
 
-/// Prepares an object created by an update.
+/// Prepares an object that an update creates.
 ///
 /// # Errors
-/// 400 for another name, 409 if it has a UID, because that object is gone.
+/// 400 for another name. 409 if the object has a UID, because that object no longer exists.
 pub(super) fn created_by_update(
     resource: &Resource,
     object: &mut Map<String, Value>,
@@ -108,7 +108,7 @@ pub(super) fn created_by_update(
     Ok(())
 }
 
-/// Rejects a name that differs from the path.
+/// Rejects a name that differs from the name in the path.
 pub(super) fn check_given_name(object: &Map<String, Value>, name: &str) -> Result<(), Status> {
     match text(object, "name") {
         given if given == name => Ok(()),
@@ -118,7 +118,7 @@ pub(super) fn check_given_name(object: &Map<String, Value>, name: &str) -> Resul
     }
 }
 
-/// Sets or checks the namespace.
+/// Sets the namespace, or checks the one in the object.
 fn set_namespace(
     resource: &Resource,
     metadata: &mut Map<String, Value>,
@@ -140,7 +140,8 @@ fn set_namespace(
     Ok(())
 }
 
-/// Prepares an update: merges the fields that the subresource may change and keeps server-set metadata.
+/// Prepares an update. It merges the fields that the subresource may change, and keeps the metadata that the server
+/// sets.
 ///
 /// # Errors
 /// 400, 409 or 422 for a mismatch with the stored object.
@@ -207,7 +208,7 @@ const STATUS_WITHOUT_METADATA: &[&str] = &[
     "VolumeAttachment",
 ];
 
-/// The stored object with the new status, and the metadata that the stock strategy accepts.
+/// Returns the stored object with the new status, and with the metadata that the stock strategy accepts.
 fn of_status(
     resource: &Resource,
     before: &Map<String, Value>,
@@ -270,7 +271,7 @@ pub(super) fn count_generation(
     }
 }
 
-/// Restores server-set metadata.
+/// Restores the metadata that the server sets.
 fn keep_server_metadata(before: &Map<String, Value>, object: &mut Map<String, Value>) {
     let nothing = Map::new();
     let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&nothing);
@@ -291,7 +292,7 @@ fn keep_server_metadata(before: &Map<String, Value>, object: &mut Map<String, Va
     metadata.insert("resourceVersion".to_owned(), text(before, "resourceVersion").into());
 }
 
-/// True when fields other than metadata and status differ.
+/// True if fields other than metadata and status differ.
 fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
     let is_asked = |field: &str| !matches!(field, "metadata" | "status");
     let asked = |object: &Map<String, Value>| object.keys().filter(|field| is_asked(field)).count();
@@ -312,7 +313,7 @@ pub(crate) fn mark_deleted(object: &mut Map<String, Value>, grace_seconds: i64, 
     }
 }
 
-/// Shortens the grace period of a terminating object; a longer one has no effect.
+/// Shortens the grace period of a terminating object. A longer grace period has no effect.
 pub(super) fn shorten_grace(object: &mut Map<String, Value>, grace_seconds: i64) {
     let metadata = metadata(object);
     let grace = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -325,14 +326,14 @@ pub(super) fn shorten_grace(object: &mut Map<String, Value>, grace_seconds: i64)
     }
 }
 
-/// Sets deletion timestamp and grace period.
+/// Sets the deletion timestamp and the grace period.
 fn end(metadata: &mut Map<String, Value>, began: Timestamp, grace_seconds: i64) {
     let ends = began.checked_add(jiff::SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
     metadata.insert("deletionTimestamp".to_owned(), seconds(ends).into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
 }
 
-/// Sets a status condition. Its transition time is kept when the status does not change.
+/// Sets a condition of the status. Its transition time changes only with its status.
 pub(super) fn put_condition(object: &mut Map<String, Value>, condition: &Value) {
     let status = object.entry("status").or_insert_with(|| Value::Object(Map::new()));
     let Some(status) = status.as_object_mut() else { return };
@@ -352,14 +353,14 @@ pub(super) fn put_condition(object: &mut Map<String, Value>, condition: &Value) 
     }
 }
 
-/// `metadata.finalizers`.
+/// Returns `metadata.finalizers`.
 pub(super) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     let metadata = object.get("metadata").and_then(Value::as_object);
     let list = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// True when the object is terminating.
+/// True if the object is terminating.
 pub(super) fn is_terminating(object: &Map<String, Value>) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }

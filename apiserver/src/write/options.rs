@@ -14,31 +14,31 @@ const MANAGER_MAX: usize = 128;
 /// Options of a write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
-    /// Do not persist.
+    /// True for a dry run, which stores nothing.
     pub dry_run: bool,
     /// Field manager.
     pub field_manager: Option<String>,
-    /// Take over conflicting fields (server-side apply).
+    /// True if a server-side apply takes over conflicting fields.
     pub force: bool,
-    /// Field validation.
+    /// How unknown and repeated fields are handled.
     pub validation: Validation,
-    /// Grace period of a delete; DeleteOptions in the body take precedence.
+    /// Grace period of a delete. DeleteOptions in the body take precedence.
     pub grace_seconds: Option<i64>,
-    /// Propagation policy of a delete; DeleteOptions in the body take precedence.
+    /// Propagation policy of a delete. DeleteOptions in the body take precedence.
     pub propagation: Option<String>,
-    /// Deprecated `orphanDependents`.
+    /// The deprecated option `orphanDependents`.
     pub orphan: Option<bool>,
 }
 
-/// Handling of unknown and repeated fields.
+/// How unknown and repeated fields are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Validation {
-    /// Drop them.
+    /// They are dropped.
     Ignore,
-    /// Drop them with a warning, the default.
+    /// They are dropped with a warning; the default.
     #[default]
     Warn,
-    /// Reject the request.
+    /// The request is rejected.
     Strict,
 }
 

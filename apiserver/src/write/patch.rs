@@ -47,7 +47,7 @@ impl Write<'_> {
         Ok(written.await?.response(StatusCode::OK))
     }
 
-    /// Server-side apply; creates a missing object.
+    /// Carries out a server-side apply, which may create the object.
     async fn apply(&self, name: &str, bytes: &[u8]) -> Result<Response, Status> {
         let mut sent = self.read(APPLY, bytes)?;
         object_meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());

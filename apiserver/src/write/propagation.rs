@@ -1,5 +1,5 @@
-//! Garbage collection finalizers of a delete, decided by `DeleteOptions`, existing finalizers and the default
-//! of the kind, in this order.
+//! Garbage collection finalizers of a delete. `DeleteOptions` determine them, otherwise the existing finalizers,
+//! otherwise the default of the kind.
 
 use serde_json::{Map, Value};
 
@@ -13,10 +13,10 @@ const ORPHAN: &str = "orphan";
 /// Values of `propagationPolicy`.
 pub(super) const POLICIES: &[&str] = &["Foreground", "Background", "Orphan"];
 
-/// Propagation requested by the client.
+/// The propagation that the client requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Propagation {
-    /// Not specified.
+    /// The client requests none.
     #[default]
     Unset,
     /// The deprecated `orphanDependents`.
@@ -30,7 +30,7 @@ pub(super) enum Propagation {
 }
 
 impl Propagation {
-    /// The policy of that name in `DeleteOptions`; `None` if it is not one of [`POLICIES`].
+    /// Parses a policy of `DeleteOptions`; `None` if it is not one of [`POLICIES`].
     pub fn named(policy: &str) -> Option<Self> {
         match policy {
             "Foreground" => Some(Self::Foreground),
@@ -40,7 +40,7 @@ impl Propagation {
         }
     }
 
-    /// True when a pending delete returns 202, because the client requested a cascading deletion.
+    /// True if a pending delete returns 202, because the client requested a cascading deletion.
     pub fn is_accepted(self) -> bool {
         matches!(self, Self::Foreground | Self::OrphanDependents(false))
     }
@@ -53,7 +53,7 @@ impl Propagation {
         }
     }
 
-    /// Sets the finalizers on an object of a kind with that default policy.
+    /// Sets the finalizers of an object whose kind has this default policy.
     pub fn apply(self, object: &mut Map<String, Value>, policy: GarbageCollection) {
         let finalizers = object_meta::finalizers(object);
         let of_collector = |finalizer: &str| [FOREGROUND, ORPHAN].contains(&finalizer);

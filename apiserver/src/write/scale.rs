@@ -1,4 +1,4 @@
-//! Scale subresource.
+//! The scale subresource.
 
 use api::patch::{json, merge, strategic};
 use api::strategy::{Cause, Json};
@@ -16,7 +16,7 @@ use crate::status::Status;
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 
-/// The `Scale` of an object.
+/// Returns the `Scale` of an object.
 pub(crate) fn scale(object: &Json, replicas: &Replicas) -> Json {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -41,7 +41,7 @@ pub(crate) fn scale(object: &Json, replicas: &Replicas) -> Json {
 }
 
 impl Write<'_> {
-    /// Updates the replicas; other fields of the scale are ignored.
+    /// Updates the number of replicas. Other fields of the scale are ignored.
     pub(super) async fn scale(
         &self,
         method: &Method,
@@ -122,7 +122,7 @@ pub(super) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
     names.try_fold(first, |value, name| value.get(name))
 }
 
-/// Sets the value at a path, replacing intermediate values that are not objects.
+/// Sets the value at a path. Intermediate values that are not objects are replaced.
 pub(super) fn put(object: &mut Json, path: &str, value: Value) {
     match path.split_once('.') {
         None => drop(object.insert(path.to_owned(), value)),

@@ -1,4 +1,4 @@
-//! Subresource strategies: which fields of a body update the stored object.
+//! Merges the body of a subresource into the stored object: only some fields are updated.
 
 use api::strategy::Json;
 use serde_json::{Map, Value};
@@ -6,27 +6,27 @@ use serde_json::{Map, Value};
 use super::object_meta::with_client_metadata;
 use super::scale::{at, put};
 
-/// `pods/ephemeralcontainers`.
+/// Merges `pods/ephemeralcontainers`.
 pub(crate) fn ephemeral_containers(before: &Json, sent: Json) -> Json {
     taken(before, &sent, &["spec.ephemeralContainers"])
 }
 
-/// `namespaces/finalize`, including client metadata.
+/// Merges `namespaces/finalize`, with the metadata that clients may change.
 pub(crate) fn finalizers(before: &Json, sent: Json) -> Json {
     with_client_metadata(taken(before, &sent, &["spec.finalizers"]), &sent)
 }
 
-/// `certificatesigningrequests/approval`, including client metadata.
+/// Merges `certificatesigningrequests/approval`, with the metadata that clients may change.
 pub(crate) fn approval(before: &Json, sent: Json) -> Json {
     with_client_metadata(taken(before, &sent, &["status.conditions"]), &sent)
 }
 
-/// `pods/finalize`: labels, annotations and spec.
+/// Merges `pods/finalize`: labels, annotations and spec.
 pub(crate) fn finished(before: &Json, sent: Json) -> Json {
     taken(before, &sent, &["metadata.labels", "metadata.annotations", "spec"])
 }
 
-/// `pods/resize`: resources of the pod and of existing containers.
+/// Merges `pods/resize`: the resources of the pod and of existing containers.
 pub(crate) fn resources(before: &Json, sent: Json) -> Json {
     let mut object = taken(before, &sent, &["spec.resources"]);
     for list in ["spec.containers", "spec.initContainers"] {
@@ -52,7 +52,7 @@ pub(crate) fn resources(before: &Json, sent: Json) -> Json {
     object
 }
 
-/// The stored object with these fields from `sent`.
+/// Returns the stored object with the fields at `paths` from `sent`.
 fn taken(before: &Json, sent: &Json, paths: &[&str]) -> Json {
     let mut object = before.clone();
     for path in paths {

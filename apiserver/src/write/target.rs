@@ -1,4 +1,4 @@
-//! Target of a write: a resource or a subresource.
+//! The target of a write: a resource or a subresource.
 
 use api::strategy::Part;
 use http::Method;
@@ -9,7 +9,7 @@ use crate::request::Objects;
 use crate::resource::{self, Resource, Subresource, UpdateFields};
 use crate::status::Status;
 
-/// A resource, and optionally a subresource.
+/// A resource, and a subresource if the write has one.
 #[derive(Clone, Copy)]
 pub(super) struct WriteTarget<'a> {
     pub resource: &'a Resource,
@@ -17,7 +17,7 @@ pub(super) struct WriteTarget<'a> {
 }
 
 impl<'a> WriteTarget<'a> {
-    /// The target of a path.
+    /// Finds the target of a path.
     ///
     /// # Errors
     /// 404 for an unknown subresource.
@@ -37,7 +37,7 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// Whether the method is supported.
+    /// Whether the target supports the method.
     pub fn allows(&self, method: &Method, is_named: bool) -> bool {
         let verb = match *method {
             Method::POST => "create",
@@ -63,7 +63,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Fields that the subresource may change, if restricted.
+    /// The function that merges the fields which the subresource may change; `None` if it is not restricted.
     pub(super) fn update_fields(&self) -> Option<UpdateFields> {
         match self.subresource?.part {
             resource::Part::Fields(update_fields) => Some(update_fields),

@@ -14,15 +14,15 @@ pub const LEASES: &str = "kube-node-lease";
 pub enum Verdict {
     /// The request is allowed.
     Allowed,
-    /// The request is denied, with a reason or an empty string.
+    /// The request is denied; the reason may be empty.
     Denied(String),
-    /// The request is allowed if a pod of the node references this object.
+    /// The request is allowed only if a pod of the node references this object.
     IfReachable(Object),
-    /// The rules do not apply; the RBAC rules of role `system:node` decide.
+    /// These rules do not apply. The RBAC rules of the role `system:node` decide.
     ByRules,
 }
 
-/// Applies the rules to a request of a node.
+/// Applies the rules to a request from a node.
 pub fn authorize(node: &str, asked: &Attributes) -> Verdict {
     let On::Resource(on) = &asked.on else { return Verdict::ByRules };
     let verb = asked.verb.as_str();
@@ -51,7 +51,7 @@ fn denied(why: &str) -> Verdict {
     Verdict::Denied(why.to_owned())
 }
 
-/// Allowed for a named object that a pod of the node references.
+/// Allows access to a named object if a pod of the node references it.
 fn named(kind: Kind, on: &ResourceAttributes) -> Verdict {
     if on.name.is_empty() {
         return denied("No Object name found");
@@ -67,7 +67,8 @@ fn get(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
     }
 }
 
-/// List and watch pass when narrowed to one name, which [`Attributes`] takes from the field selector.
+/// Allows get, and allows list and watch if they are restricted to one name. [`Attributes`] takes the name from the
+/// field selector.
 fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
     match verb {
         "get" | "list" | "watch" if !on.subresource.is_empty() => denied("cannot read subresource"),
@@ -79,7 +80,7 @@ fn read(verb: &str, kind: Kind, on: &ResourceAttributes) -> Verdict {
     }
 }
 
-/// Reads of the pods' service accounts, for image pull credentials, and token requests for them.
+/// Allows a node to read the service accounts of its pods, for image pull credentials, and to request their tokens.
 fn account(verb: &str, on: &ResourceAttributes) -> Verdict {
     match (verb, on.subresource.as_str()) {
         ("get", "") => read(verb, Kind::ServiceAccount, on),
@@ -92,7 +93,8 @@ fn account(verb: &str, on: &ResourceAttributes) -> Verdict {
     }
 }
 
-/// A create has no name in its path; admission checks the name in the body.
+/// Allows a node to write its own lease. The path of a create has no name, so admission checks the name in the
+/// body.
 fn lease(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
     if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
         return denied("can only get, create, update, patch, or delete a node lease");
@@ -141,8 +143,8 @@ fn slice(node: &str, verb: &str, on: &ResourceAttributes) -> Verdict {
     }
 }
 
-/// A node writes only its own Node, which admission enforces. It reads all Nodes, because pod routes need
-/// their addresses; kube-apiserver shows a node only itself.
+/// Allows a node to write its own Node, which admission enforces, and to read all Nodes. Pod routes need their
+/// addresses. kube-apiserver shows a node only itself.
 fn of_nodes(verb: &str, on: &ResourceAttributes) -> Verdict {
     match (on.subresource.as_str(), verb) {
         ("", "create" | "update" | "patch" | "get" | "list" | "watch") | ("status", "update" | "patch") => {

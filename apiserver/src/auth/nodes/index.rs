@@ -1,11 +1,11 @@
 //! Index of the objects that a node may reach through its pods. Pure.
 //!
-//! A node references its pods, the objects these name, and its own attachments and slices. References are
-//! counted, so that an object named by two pods stays reachable until both are gone. A claim also gives
-//! access to its bound volume and to the Secrets of that volume.
+//! A node references its pods, the objects that these name, and its own attachments and slices. The index counts
+//! references, so an object that two pods name stays reachable until both pods are gone. A claim also gives access
+//! to its bound volume and to the Secrets of that volume.
 //!
-//! A decision usually needs one lookup; a Secret that no pod names needs one lookup per claim. The index
-//! takes about 0.5 KiB per pod.
+//! A decision usually needs one lookup. A Secret that no pod names needs one lookup per claim. The index takes
+//! about 0.5 KiB per pod.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -67,13 +67,13 @@ pub struct Object {
 }
 
 impl Object {
-    /// A key of these parts.
+    /// Creates a key.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// References of all nodes.
+/// The references of all nodes.
 #[derive(Debug, Default)]
 pub struct Index {
     nodes: HashMap<Arc<str>, NodeReferences>,
@@ -110,7 +110,7 @@ struct Volume {
 pub struct Lookup {
     /// Whether the node reaches the object.
     pub found: bool,
-    /// Number of table lookups.
+    /// Number of table lookups that were needed.
     pub steps: usize,
 }
 
@@ -162,7 +162,7 @@ impl Index {
         self.lookup(node, object).found
     }
 
-    /// As [`Self::reaches`], with the cost.
+    /// As [`Self::reaches`], and counts the table lookups.
     pub fn lookup(&self, node: &str, object: &Object) -> Lookup {
         let Some(held) = self.nodes.get(node) else { return Lookup { found: false, steps: 1 } };
         match object.kind {
@@ -177,7 +177,7 @@ impl Index {
         }
     }
 
-    /// Whether a volume bound to a claim of the node names a Secret.
+    /// Whether a volume that is bound to a claim of the node names a Secret.
     fn lookup_in_volumes(&self, held: &NodeReferences, secret: &Object) -> Lookup {
         let mut steps = 2;
         for claim in held.claims.keys() {

@@ -1,4 +1,4 @@
-//! Public keys registered for nodes: only the control plane writes them, to an annotation of the Node. Pure.
+//! Public keys that are registered for nodes, in an annotation of the Node. Only the control plane writes it. Pure.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::watch_cache;
 
 /// Node annotation with the registered keys: SHA-256 of the SubjectPublicKeyInfo in hex, separated by commas.
 pub const KEYS: &str = "coracle.io/public-keys";
-/// Maximum number of keys per node: the current one, and earlier ones that stay valid until the node uses the
-/// new one.
+/// Maximum number of keys per node: the current one, and earlier ones that stay valid until the node uses the new
+/// one.
 pub const MAX_KEYS: usize = 4;
 
-/// The keys registered at a Node.
+/// The keys that are registered at a Node.
 pub fn of_node(node: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let text = node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(KEYS)?.as_str());
     text.unwrap_or_default().split(',').map(str::trim).filter(|key| !key.is_empty()).take(MAX_KEYS)

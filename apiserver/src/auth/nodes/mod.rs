@@ -20,9 +20,9 @@ use super::synced_index::{self, SyncedIndex};
 use crate::identity::Identity;
 use crate::watch_cache::{self, WatchCache};
 
-/// API groups of the access reviews.
+/// API groups that contain access reviews.
 const QUESTIONS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
-/// Name prefix of reviews about the requester.
+/// Prefix of the resource names of reviews about the requester, such as `selfsubjectaccessreviews`.
 const OF_ONESELF: &str = "self";
 /// Group of all nodes.
 pub const NODES: &str = "system:nodes";
@@ -30,17 +30,18 @@ pub const NODES: &str = "system:nodes";
 pub const PREFIX: &str = "kubelet:";
 /// User name prefix of nodes in stock Kubernetes. Both prefixes denote the same node.
 pub const STOCK_PREFIX: &str = "system:node:";
-/// Both prefixes.
+/// The user name prefixes of all nodes.
 pub const PREFIXES: [&str; 2] = [STOCK_PREFIX, PREFIX];
-/// Error for a node certificate whose key is not registered; the node name follows.
+/// Start of the error for a node certificate whose key is not registered. The node name follows.
 pub const UNREGISTERED: &str = "the key of this certificate is not registered for node";
 
-/// Node name in a user name, regardless of groups; `None` for other users.
+/// Node name in a user name, regardless of the groups; `None` for other users.
 pub fn name_of(user: &str) -> Option<&str> {
     PREFIXES.iter().find_map(|prefix| user.strip_prefix(prefix))
 }
 
-/// Node name of an identity in group `system:nodes`, possibly empty; `None` for other identities.
+/// Node name of an identity in the group `system:nodes`; empty if its user name has none. `None` for other
+/// identities.
 pub fn node_of(who: &Identity) -> Option<&str> {
     name_of(&who.user).filter(|_| who.is_in(NODES))
 }
@@ -51,13 +52,13 @@ pub struct Nodes {
     index: SyncedIndex<Index>,
     /// Registered keys; `None` when keys are not checked.
     keys: Option<SyncedIndex<Keys>>,
-    /// Rules of role `system:node`, which hold for every node.
+    /// The rules of the role `system:node`. They apply to every node.
     rules: Vec<Rule>,
 }
 
 impl Nodes {
-    /// An authorizer over that watch cache. With `needs_keys`, a node certificate needs a key registered at
-    /// its Node.
+    /// Creates an authorizer that reads the watch cache. With `needs_keys`, it accepts only node certificates whose
+    /// key is registered at the Node.
     pub fn new(store: WatchCache, needs_keys: bool) -> Self {
         let keys = needs_keys.then(|| SyncedIndex::new(store.clone()));
         Self { index: SyncedIndex::new(store), keys, rules: bootstrap_policy::node_rules() }
@@ -77,7 +78,7 @@ impl Nodes {
         ))
     }
 
-    /// Decides for nodes; denies all other users without a reason.
+    /// Decides about requests of nodes. Other users are denied without a reason.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         let allowed = || Decision::Allowed(String::new());
         let Some(node) = node_of(who) else { return Decision::Denied(String::new()) };

@@ -1,4 +1,4 @@
-//! References to other objects in pods and volumes that a node must read. Pure.
+//! References in pods and volumes to objects that a node must read. Pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -72,11 +72,11 @@ pub struct VolumeReferences {
     pub secrets: Vec<Object>,
 }
 
-/// Hash over the parts of a pod that contain its node and references. Equal hashes mean equal references.
+/// Hash of the parts of a pod that contain its node and its references. Equal hashes mean equal references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReferenceHash(u64);
 
-/// The parts of a pod, not decoded.
+/// The parts of a pod that the hash covers, not decoded.
 #[derive(Deserialize)]
 struct Parts<'a> {
     #[serde(borrow)]
@@ -89,10 +89,11 @@ struct Parts<'a> {
 
 /// Reference hash of a stored pod; `None` if the JSON is not an object.
 pub fn reference_hash(json: &[u8]) -> Option<ReferenceHash> {
-    /// Substring of the status fields that record generated claims.
+    /// Part of the names of the status fields that record generated claims.
     const OF_CLAIMS: &str = "esourceClaimStatus";
 
-    /// Metadata and status change often, and rarely contain references.
+    /// Returns a part of the pod only if it contains `word`. Metadata and status change often, and rarely contain
+    /// references.
     fn if_it_says<'a>(part: Option<&'a RawValue>, word: &str) -> Option<&'a str> {
         part.map(RawValue::get).filter(|text| text.contains(word))
     }
@@ -167,7 +168,7 @@ fn each<'a>(value: Option<&'a Value>, path: &str, found: &mut dyn FnMut(&'a str)
     });
 }
 
-/// Calls `found` with each value at a path. Recursion depth is the length of the path.
+/// Calls `found` with each value at a path. The recursion is as deep as the path is long.
 fn each_value<'a>(value: Option<&'a Value>, path: &str, found: &mut dyn FnMut(&'a Value)) {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     let mut go_on = |value: &'a Value| {

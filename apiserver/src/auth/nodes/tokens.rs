@@ -1,4 +1,5 @@
-//! Limits the service-account tokens that a node may request: only for its own pods, and audiences they use.
+//! Limits the service-account tokens that a node may request: tokens for its own pods, with audiences that these
+//! pods use.
 
 use serde_json::{Map, Value};
 
@@ -8,10 +9,11 @@ use crate::auth::{Attributes, Auth, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::Status;
 
-/// RBAC verb that lets nodes request an additional audience; the audience is the resource name.
+/// RBAC verb that allows nodes to request an additional audience. The audience is the resource name.
 const ANY_AUDIENCE: &str = "request-serviceaccounts-token-audience";
 
-/// Rejects a token request of a node that none of its pods needs; `spec` is the spec of the TokenRequest.
+/// Rejects a token request of a node unless one of its pods needs the token. `spec` is the spec of the
+/// TokenRequest.
 ///
 /// # Errors
 /// 403 with the message of kube-apiserver, 404 for a missing pod.
@@ -51,7 +53,7 @@ pub(in crate::auth) fn check(
     ))
 }
 
-/// The bound pod of a token request.
+/// The pod to which the requested token is bound.
 #[derive(Debug)]
 struct Bound<'a> {
     name: &'a str,
@@ -86,7 +88,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// Whether a volume of the pod uses a token for this audience, directly or through its CSI driver.
+/// Whether a volume of the pod uses a token with this audience, directly or through its CSI driver.
 fn uses(
     pod: &Map<String, Value>,
     audience: &str,
@@ -122,7 +124,7 @@ fn uses(
     })
 }
 
-/// Whether RBAC lets the node request this audience for this service account.
+/// Whether RBAC allows the node to request this audience for this service account.
 fn may_have_any(auth: &Auth, who: &Identity, on: &ResourceAttributes, audience: &str) -> bool {
     let of_audience = ResourceAttributes {
         version: "v1".to_owned(),

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use super::index::text;
 use super::rule::Rule;
 
-/// Maximum number of passes over roles that aggregate aggregated roles. A cycle that still changes after
-/// these is left as it is.
+/// Maximum number of passes over roles that aggregate other aggregated roles. Roles that form a cycle may still be
+/// incomplete after them.
 const MAX_PASSES: usize = 16;
 
 /// Computed rules by role name.
 pub type AggregatedRules = BTreeMap<String, Vec<Rule>>;
 
-/// The aggregated roles whose stored rules differ from the computed ones, with the computed rules.
+/// Returns the aggregated roles whose stored rules differ from the computed ones, with the computed rules.
 pub fn outdated(roles: &[Map<String, Value>]) -> AggregatedRules {
     let mut rules: BTreeMap<&str, Vec<Rule>> =
         roles.iter().map(|role| (text(role, "name"), Rule::all_of(role))).collect();

@@ -1,5 +1,4 @@
-//! RBAC escalation check: a user may grant only permissions that the user holds, when writing a role or a
-//! binding.
+//! RBAC escalation check: a user who writes a role or binding may grant only permissions that the user has.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -12,18 +11,18 @@ use crate::auth::attributes::{Attributes, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::Status;
 
-/// Maximum number of atomic permissions (verb, group, resource, name) in the rules of one role. Each is
-/// compared with every rule of the user. The largest bootstrap role has two hundred.
+/// Maximum number of atomic permissions (verb, group, resource, name) in the rules of one role. The check compares
+/// each one with every rule of the user. The largest bootstrap role has two hundred.
 const MAX_PARTS: usize = 100_000;
 
 /// Metadata that the garbage collector and the server itself change.
 const GC_METADATA: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
 
 impl Authorizer {
-    /// Whether a user may write this role or binding over the stored one.
+    /// Checks whether a user may write this role or binding over the stored one.
     ///
     /// # Errors
-    /// 403 listing the missing permissions, 404 for a binding to a missing role.
+    /// 403 with the missing permissions, 404 for a binding to a missing role.
     pub fn check_escalation(
         &self,
         who: &Identity,

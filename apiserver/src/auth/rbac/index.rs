@@ -46,7 +46,7 @@ pub enum RoleRef {
 /// Roles and bindings.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Rules by namespace (empty for cluster roles) and role name.
+    /// Rules by namespace and role name. The namespace of cluster roles is empty.
     roles: HashMap<String, HashMap<String, Arc<[Rule]>>>,
     users: HashMap<String, Grants>,
     groups: HashMap<String, Grants>,
@@ -54,18 +54,19 @@ pub struct Index {
     bindings: HashMap<(String, String), BTreeSet<Subject>>,
 }
 
-/// Bindings by namespace (empty for cluster role bindings) and name.
+/// What bindings grant to one subject, by namespace and name of the binding. The namespace of cluster role bindings
+/// is empty.
 type Grants = HashMap<String, BTreeMap<String, Granted>>;
 
 /// What one binding grants to a subject.
 #[derive(Clone, Debug)]
 struct Granted {
     role: RoleRef,
-    /// The subject for messages: `Group "dev"`.
+    /// The subject as messages show it, such as `Group "dev"`.
     to: String,
 }
 
-/// Subject of a binding.
+/// A subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     User(String),
@@ -133,7 +134,7 @@ impl Index {
         }
     }
 
-    /// Decides whether a user may do something.
+    /// Decides whether a user may send a request with these attributes.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         if who.is_master() {
             return Decision::Allowed(String::new());
@@ -155,7 +156,7 @@ impl Index {
         })
     }
 
-    /// All rules that apply to a user in a namespace, or cluster-wide if the namespace is empty.
+    /// Returns all rules that apply to a user in a namespace. An empty namespace selects only cluster-wide rules.
     pub fn rules_of(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
         let mut all = Vec::new();
         if who.is_master() {
@@ -178,7 +179,7 @@ impl Index {
         self.roles.get(namespace)?.get(name).map(AsRef::as_ref)
     }
 
-    /// The bindings that apply to a user, cluster role bindings first.
+    /// Returns the bindings that apply to a user, cluster role bindings first.
     fn grants_of<'a>(&'a self, who: &'a Identity, namespace: &'a str) -> impl Iterator<Item = Grant<'a>> {
         let namespaces = [Some(""), Some(namespace).filter(|namespace| !namespace.is_empty())];
         namespaces.into_iter().flatten().flat_map(move |namespace| {
@@ -216,7 +217,7 @@ impl Grant<'_> {
 }
 
 impl RoleRef {
-    /// `clusterroles` or `roles`, and the name.
+    /// The resource (`clusterroles` or `roles`) and the name of the role.
     pub fn resource(&self) -> (&'static str, &str) {
         match self {
             Self::Role(name) => ("roles", name),
@@ -224,7 +225,7 @@ impl RoleRef {
         }
     }
 
-    /// The message for a missing role.
+    /// The error message for a missing role.
     pub fn not_found(&self) -> String {
         match self {
             Self::Role(name) => format!("role.{RBAC} {name:?} not found"),

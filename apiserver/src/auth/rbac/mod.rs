@@ -18,13 +18,13 @@ pub use rule::Rule;
 /// The RBAC kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Rules in one namespace.
+    /// A role with rules for one namespace.
     Role,
-    /// Rules in all namespaces and for cluster-scoped resources.
+    /// A role with rules for all namespaces and for cluster-scoped resources.
     ClusterRole,
-    /// Grants a role in one namespace.
+    /// A binding that grants a role in one namespace.
     RoleBinding,
-    /// Grants a cluster role everywhere.
+    /// A binding that grants a cluster role everywhere.
     ClusterRoleBinding,
 }
 
@@ -58,24 +58,25 @@ impl Kind {
     }
 }
 
-/// Decides by the roles and bindings in a watch cache. A written role takes effect with the next request.
+/// The RBAC authorizer. It reads roles and bindings from a watch cache, and a written role takes effect with the
+/// next request.
 #[derive(Debug)]
 pub struct Authorizer {
     index: SyncedIndex<Index>,
 }
 
 impl Authorizer {
-    /// An authorizer over that watch cache.
+    /// Creates an authorizer that reads the watch cache.
     pub fn new(store: WatchCache) -> Self {
         Self { index: SyncedIndex::new(store) }
     }
 
-    /// Decides whether a user may do something.
+    /// Decides whether a user may send a request with these attributes.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         self.with_index(|index| index.decide(who, attributes))
     }
 
-    /// Runs `ask` on the up-to-date index.
+    /// Brings the index up to date, and runs `ask` on it.
     pub fn with_index<T>(&self, ask: impl FnOnce(&Index) -> T) -> T {
         self.index.with_index(ask)
     }

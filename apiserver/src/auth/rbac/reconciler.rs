@@ -1,6 +1,6 @@
 //! Reconciles the bootstrap RBAC policy and the rules of aggregated cluster roles.
 //!
-//! Pure functions plan the writes; the writes go through the API like those of clients.
+//! Pure functions plan the writes. The reconciler sends them through the API as a client would.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub enum Change {
     Replace(Kind, Map<String, Value>),
 }
 
-/// Writes what the plan requires.
+/// Carries out the planned writes through the API.
 #[derive(Clone, Debug)]
 pub struct RbacReconciler {
     api: Router,
@@ -48,7 +48,7 @@ pub struct RbacReconciler {
 }
 
 impl RbacReconciler {
-    /// Reads from that watch cache and writes through that API.
+    /// Creates a reconciler that reads the watch cache and writes through the API.
     pub fn new(api: Router, store: WatchCache) -> Self {
         Self { api, store }
     }
@@ -149,7 +149,7 @@ impl Change {
     }
 }
 
-/// The writes needed to create all bootstrap roles and bindings and to update aggregated roles.
+/// Returns the writes that create all bootstrap roles and bindings and update aggregated roles.
 pub fn plan(mut existing: Objects) -> Vec<Change> {
     let mut changes = BTreeMap::new();
     for (kind, wanted) in bootstrap_policy::objects() {
@@ -193,7 +193,7 @@ fn is_protected(found: &Map<String, Value>) -> bool {
         .is_some_and(|value| value == "false")
 }
 
-/// The stored object extended by everything it lacks; `None` if it lacks nothing. Nothing is removed.
+/// Adds everything to the stored object that it lacks, and removes nothing. `None` if it lacks nothing.
 fn reconciled(found: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut object = found.clone();
     for field in ["labels", "annotations"] {

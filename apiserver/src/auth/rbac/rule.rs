@@ -6,21 +6,21 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::attributes::{Attributes, On, ResourceAttributes};
 
-/// Wildcard in every list of a rule.
+/// Wildcard that every list of a rule may contain.
 const ALL: &str = "*";
 
 /// A `PolicyRule`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rule {
-    /// `get`, `list`, or `*`.
+    /// Verbs such as `get` and `list`, or `*`.
     pub verbs: Vec<String>,
     /// API groups (empty string for the core group), or `*`.
     pub groups: Vec<String>,
-    /// `pods`, `pods/log`, `*/scale`, or `*`.
+    /// Resources such as `pods`, `pods/log` and `*/scale`, or `*`.
     pub resources: Vec<String>,
     /// Resource names; empty for all objects.
     pub names: Vec<String>,
-    /// `/healthz`, or `/healthz/*`.
+    /// Non-resource paths such as `/healthz` and `/healthz/*`.
     pub paths: Vec<String>,
 }
 
@@ -69,8 +69,7 @@ impl Rule {
             && (self.names.is_empty() || self.names.contains(&on.name))
     }
 
-    /// Whether the rule allows everything the other rule allows; `other` must come from
-    /// [`Self::broken_down`].
+    /// Whether the rule allows everything that `other` allows. `other` must come from [`Self::broken_down`].
     pub fn covers(&self, other: &Self) -> bool {
         let all = |own: &[String], others: &[String]| others.iter().all(|other| has(own, other));
         let has_resource = |other: &String| {
@@ -87,7 +86,7 @@ impl Rule {
             && has_names
     }
 
-    /// The rule split into rules with one verb, group, resource and name, or one verb and path.
+    /// Splits the rule into rules with one verb, group, resource and name, or one verb and path.
     pub fn broken_down(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let names: Vec<Vec<String>> =
@@ -116,7 +115,7 @@ impl Rule {
         all
     }
 
-    /// Number of rules that [`Self::broken_down`] returns.
+    /// The number of rules that [`Self::broken_down`] returns.
     pub fn parts_count(&self) -> usize {
         let names = self.names.len().max(1);
         let on = [&self.groups, &self.resources, &self.verbs].map(Vec::len);
@@ -135,7 +134,7 @@ impl Rule {
     }
 }
 
-/// The parts of the requested rules that the user's own rules do not cover.
+/// Returns the parts of the requested rules that the user's own rules do not cover.
 pub fn missing(own: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     let wanted = wanted.iter().flat_map(Rule::broken_down);
     wanted.filter(|one| !own.iter().any(|own| own.covers(one))).collect()
@@ -156,7 +155,7 @@ pub fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     fewer
 }
 
-/// `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`, as kube-apiserver prints a rule.
+/// Prints a rule as kube-apiserver does: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -175,7 +174,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// `["a" "b"]`, as Go prints a list of strings.
+/// Formats a list of strings as Go does: `["a" "b"]`.
 pub fn quoted(texts: &[String]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", quoted.join(" "))
@@ -190,7 +189,7 @@ fn has(own: &[String], one: &str) -> bool {
     own.iter().any(|own| own == ALL || own == one)
 }
 
-/// Whether `pods`, `pods/log`, `*/scale` or `*` matches a resource and subresource.
+/// Whether the resource of a rule (`pods`, `pods/log`, `*/scale` or `*`) matches a resource and subresource.
 fn resource_holds(own: &str, resource: &str, subresource: &str) -> bool {
     if own == ALL {
         return true;
@@ -201,7 +200,7 @@ fn resource_holds(own: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// Whether `/healthz`, `/healthz/*` or `*` matches a path.
+/// Whether the path of a rule (`/healthz`, `/healthz/*` or `*`) matches a path.
 fn path_holds(own: &str, path: &str) -> bool {
     match own.strip_suffix('*') {
         None => own == path,

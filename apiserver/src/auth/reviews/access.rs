@@ -54,7 +54,7 @@ pub(super) fn rules(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, 
     Ok(status)
 }
 
-/// Resource or non-resource attributes of a review.
+/// Parses the resource or non-resource attributes of a review.
 fn read(kind: &str, spec: &Value) -> Result<Attributes, Status> {
     let part = |field: &str| spec.get(field).and_then(Value::as_object).filter(|part| !part.is_empty());
     match (part("resourceAttributes"), part("nonResourceAttributes")) {
@@ -80,7 +80,7 @@ fn read(kind: &str, spec: &Value) -> Result<Attributes, Status> {
     }
 }
 
-/// The field selector of a review. An invalid one is ignored, which never widens access.
+/// Parses the field selector of a review. An invalid one is ignored, which never widens access.
 fn fields(resource: &Map<String, Value>) -> FieldSelector {
     let Some(selector) = resource.get("fieldSelector").and_then(Value::as_object) else {
         return FieldSelector::default();

@@ -1,4 +1,5 @@
-//! Access reviews and token requests: virtual resources that are created, answered and never stored.
+//! Access reviews and token requests. They are virtual resources: a create returns the answer, and nothing is
+//! stored.
 
 mod access;
 mod subject;
@@ -18,7 +19,7 @@ use crate::write::body;
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// Kind of a review.
+/// A kind of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
     /// SelfSubjectReview: the identity of the sender.
@@ -33,7 +34,7 @@ pub(super) enum Review {
     SelfSubjectAccess,
     /// SelfSubjectRulesReview: what the sender may do in a namespace.
     SelfSubjectRules,
-    /// TokenRequest: a token of a service account. It is not stored either.
+    /// TokenRequest: a token for a service account. It is not stored either.
     TokenRequest,
 }
 
@@ -67,7 +68,7 @@ impl Review {
         }
     }
 
-    /// The review that a request creates, if it targets one.
+    /// The review that a request creates; `None` if it creates none.
     ///
     /// # Errors
     /// 404 or 405 for other verbs and paths: reviews are never stored.
@@ -156,7 +157,7 @@ impl Review {
     }
 }
 
-/// True for a client that accepts only tables, in which reviews are not available.
+/// True for a client that accepts only tables. Reviews have no table.
 fn wants_a_table(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut items = values.flat_map(|value| value.split(',')).peekable();

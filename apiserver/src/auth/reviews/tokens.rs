@@ -1,4 +1,4 @@
-//! TokenReview and TokenRequest.
+//! Answers TokenReview and TokenRequest.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ const LONGEST_SECONDS: i64 = 1 << 32;
 /// Maximum number of audiences of a token, because tokens are sent in a header.
 const MAX_AUDIENCES: usize = 64;
 
-/// A signed token and the resulting spec.
+/// A signed token, and the spec that the response shows.
 pub(super) struct Made {
     pub spec: Value,
     pub status: Value,

@@ -34,7 +34,7 @@ pub fn secret_name(id: &str) -> String {
 /// Authenticates a bootstrap token against its Secret.
 ///
 /// # Errors
-/// Details only if the token secret matches.
+/// The error has details only if the token secret matches.
 pub fn check(
     found: Option<&Map<String, Value>>,
     id: &str,
@@ -85,7 +85,7 @@ pub fn check(
     Ok(Identity::authenticated(format!("system:bootstrap:{id}"), groups))
 }
 
-/// 24 hours later, in whole seconds.
+/// The time 24 hours later, in whole seconds.
 fn tomorrow(now: Timestamp) -> Timestamp {
     now.as_second()
         .checked_add(DAY_SECONDS)
@@ -93,7 +93,7 @@ fn tomorrow(now: Timestamp) -> Timestamp {
         .unwrap_or(now)
 }
 
-/// Whether a token may add this group.
+/// Whether a token may add its user to this group.
 fn is_group(group: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let end = group.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix(':')).unwrap_or_default();

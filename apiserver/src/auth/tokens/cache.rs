@@ -1,4 +1,5 @@
-//! Cache of verified token signatures. Claims are checked on every request, the signature once.
+//! Cache of verified token signatures. The server checks the claims of a token on every request, but its signature
+//! only once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +8,14 @@ use ring::digest::{SHA256, digest};
 
 use super::service_account::Claims;
 
-/// Entries per generation; two generations are kept. At about 0.5 KiB per entry this covers a thousand nodes
-/// with several pods each.
+/// Entries per generation. Two generations are kept. An entry takes about 0.5 KiB, so the cache covers a thousand
+/// nodes with several pods each.
 const GENERATION: usize = 4096;
 
 /// SHA-256 of a token, so that the cache holds no usable credentials.
 type Digest = [u8; 32];
 
-/// Two generations; when the young one is full, it replaces the old one.
+/// The two generations of the cache. When the younger one is full, it replaces the older one.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     generations: Mutex<[HashMap<Digest, Claims>; 2]>,

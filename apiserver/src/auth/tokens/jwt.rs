@@ -1,4 +1,4 @@
-//! JSON Web Tokens with ES256 and one P-256 key; nothing else of the standard.
+//! JSON Web Tokens with ES256 and one P-256 key. Other parts of the standard are not supported.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,8 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// Maximum token size in bytes. Our tokens have about 1,000 bytes; request headers may have up to 64 KiB.
+/// Maximum token size in bytes. Tokens of this server have about 1,000 bytes; request headers may have up to 64
+/// KiB.
 const MAX_BYTES: usize = 16 * 1024;
 /// DER prefix of a P-256 SubjectPublicKeyInfo (RFC 5480).
 const P256_INFO: [u8; 26] = [
@@ -19,7 +20,7 @@ const P256_INFO: [u8; 26] = [
 /// `alg` of the token header.
 const ALGORITHM: &str = "ES256";
 
-/// Signs tokens and verifies its own.
+/// Signs tokens, and verifies tokens that it has signed.
 #[derive(Debug)]
 pub struct Signer {
     pair: EcdsaKeyPair,
@@ -28,10 +29,10 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// A signer with this key (PKCS #8, DER).
+    /// Creates a signer with this key (PKCS #8, DER).
     ///
     /// # Errors
-    /// When it is not a P-256 key. The message continues a sentence whose subject is the key.
+    /// If the key is not a P-256 key. Messages show the error after the name of the key.
     pub fn new(key: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random)
@@ -61,7 +62,7 @@ impl Signer {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The claims of a token that this key signed; `None` for all other tokens.
+    /// Returns the claims of a token that this key signed; `None` for all other tokens.
     pub fn verify(&self, token: &str) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.').filter(|_| token.len() <= MAX_BYTES)?;
         let (header, claims) = signed.split_once('.')?;

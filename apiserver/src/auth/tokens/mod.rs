@@ -15,12 +15,12 @@ use self::service_account::{Account, Claims, Found};
 use crate::identity::Identity;
 use crate::watch_cache::WatchCache;
 
-/// Why a token is rejected.
+/// The reason why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// The token was not issued here.
+    /// This server did not issue the token.
     Unknown,
-    /// The token was issued here but is no longer valid, with a reason that the holder may see.
+    /// This server issued the token, but it is no longer valid. The holder may see the reason.
     Invalid(String),
 }
 
@@ -61,7 +61,7 @@ impl Tokens {
     /// Authenticates a token for one of these audiences, or for this server if there are none.
     ///
     /// # Errors
-    /// When the token is unknown or no longer valid.
+    /// If the token is unknown or no longer valid.
     pub fn authenticate(
         &self,
         token: &str,
@@ -112,7 +112,7 @@ impl Tokens {
         Some(self.store.get(resource, namespace, name)?.decode())
     }
 
-    /// The claims of a token; the signature is verified on a cache miss only.
+    /// The claims of a token. The signature is verified only if the cache does not contain the token.
     fn claims(&self, token: &str) -> Result<Claims, TokenError> {
         if let Some(claims) = self.verified.get(token) {
             return Ok(claims);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::rbac::index::SERVICE_ACCOUNT;
 use crate::identity::{CREDENTIAL, Identity};
 
-/// Group of all service accounts. Accounts of a namespace are also in the group with the namespace appended.
+/// Group of all service accounts. With a namespace appended, it is the group of the accounts in that namespace.
 const GROUP: &str = "system:serviceaccounts";
 /// Tolerance for clock skew, and for the last requests of a pod that is being deleted.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
@@ -34,9 +34,9 @@ pub struct Bound {
 /// Claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// `iss`.
+    /// The issuer, claim `iss`.
     pub issuer: String,
-    /// `aud`.
+    /// The audiences, claim `aud`.
     pub audiences: Vec<String>,
     /// The service account.
     pub account: Account,
@@ -46,13 +46,13 @@ pub struct Claims {
     pub secret: Option<Bound>,
     /// The bound Node, or the node of the bound pod.
     pub node: Option<Bound>,
-    /// `jti`.
+    /// The token ID, claim `jti`.
     pub id: String,
-    /// `iat`, in Unix seconds.
+    /// When the token was issued, in Unix seconds; claim `iat`.
     pub issued: i64,
-    /// `nbf`, in Unix seconds: the token is not valid before.
+    /// When the token becomes valid, in Unix seconds; claim `nbf`.
     pub not_before: i64,
-    /// `exp`, in Unix seconds: the token is not valid from then on.
+    /// When the token expires, in Unix seconds; claim `exp`.
     pub expires: i64,
 }
 

@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-/// A metric source and its field names in v2 and in v1.
+/// A metric source, and the names of its fields in v2 and in v1.
 type Names = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Field names of metric targets or of current metrics.
+/// The field names of metric targets or of current metrics.
 #[derive(Clone, Copy)]
 pub(super) struct Metrics {
-    /// Field of v2 that holds the numbers: `target` or `current`.
+    /// The field of v2 that contains the numbers: `target` or `current`.
     numbers: &'static str,
     sources: [Names; 5],
 }
 
-/// Metric targets.
+/// The field names of metric targets.
 pub(super) const WANTED: Metrics = Metrics {
     numbers: "target",
     sources: [
@@ -64,7 +64,7 @@ pub(super) const WANTED: Metrics = Metrics {
     ],
 };
 
-/// Current metrics.
+/// The field names of current metrics.
 pub(super) const CURRENT: Metrics = Metrics {
     numbers: "current",
     sources: [
@@ -169,7 +169,7 @@ impl Metrics {
     }
 }
 
-/// Target type, which v1 does not store.
+/// The target type, which v1 does not store.
 fn type_of(target: &Value, source: &str) -> &'static str {
     let has = |number: &str| target.get(number).is_some();
     if has("averageUtilization") {
@@ -188,7 +188,7 @@ pub(super) fn cpu_utilization(metric: &Value, of: Metrics) -> Option<Value> {
     (resource["name"] == "cpu").then(|| percent.clone())
 }
 
-/// A resource metric for CPU utilization.
+/// Creates a resource metric for CPU utilization.
 pub(super) fn cpu_metric(percent: Value, of: Metrics) -> Value {
     let mut numbers = json!({"averageUtilization": percent});
     if of.numbers == WANTED.numbers {

@@ -15,11 +15,11 @@ use super::shared::Shared;
 use super::{inspect, reads, tables};
 use crate::storage::{Entry, Error, Revision};
 
-/// Distance between the revision of a backup and of the restored store, so that no revision is used twice: at
-/// a thousand writes per second it covers eleven days.
+/// How far the revision of a restored store is beyond that of its backup, so that no revision is used twice. At a
+/// thousand writes per second the distance covers eleven days.
 pub const RESTORE_JUMP: Revision = 1_000_000_000;
 
-/// Writes entries to a new store file with that revision. The iterator may block or fail.
+/// Writes entries to a new store file with a revision. The iterator may block or fail.
 pub(in crate::storage) async fn write_copy(
     path: PathBuf,
     revision: Revision,
@@ -51,14 +51,14 @@ pub(super) async fn backup(shared: Arc<Shared>, path: PathBuf) -> Result<(), Err
     spawn_blocking(write).await.map_err(|_| Error::Closed)?
 }
 
-/// Restores a backup into an empty directory and returns the new revision, which is [`RESTORE_JUMP`] after
-/// the backup and after `above`, the last revision of the replaced store.
+/// Restores a backup into an empty directory, and returns the new revision. It is [`RESTORE_JUMP`] after the backup
+/// and after `above`, the last revision of the replaced store.
 ///
 /// Blocking. Watches from earlier revisions get "too old" and list again.
 ///
 /// # Errors
-/// [`Error::Exists`] if the directory holds a store, [`Error::Damaged`] or [`Error::Newer`] if the backup
-/// cannot be read, and file errors.
+/// [`Error::Exists`] if the directory contains a store, [`Error::Damaged`] or [`Error::Newer`] if the backup cannot
+/// be read, and file errors.
 pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revision, Error> {
     let look = open_file_read_only(backup).map_err(|error| at_file(backup, error))?;
     let file_state = inspect(backup, look)?;

@@ -1,4 +1,4 @@
-//! Row encoding of entries and batches: little-endian integers, length-prefixed bytes.
+//! Encodes the rows of entries and batches: little-endian integers, length-prefixed bytes.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::storage::{Batch, Change, Entry, Event, Revision};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// A deferred put; since format 2.
+/// The tag of a deferred put; since format 2.
 const DEFERRED: u8 = 3;
 /// Size of the two revisions before an entry's value.
 const ENTRY_HEAD_BYTES: usize = 16;
 
-/// Retention of a log row after its key is written again.
+/// Whether a log row is kept after its key is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The row is kept.
@@ -31,7 +31,7 @@ pub(super) fn entry_row(created: Revision, modified: Revision, value: &[u8]) -> 
     row
 }
 
-/// Decodes an entry; `None` if invalid.
+/// Decodes an entry; `None` if it is invalid.
 pub(super) fn entry(key: &str, row: &[u8]) -> Option<Entry> {
     let mut rest = row;
     let created = take_number(&mut rest)?;
@@ -57,12 +57,12 @@ pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
     row
 }
 
-/// Kind of a log row; `None` if it is empty.
+/// The kind of a log row; `None` if the row is empty.
 pub(super) fn row_kind(row: &[u8]) -> Option<Kind> {
     row.first().map(|tag| if *tag == DEFERRED { Kind::Deferred } else { Kind::Durable })
 }
 
-/// Decodes the events of a revision; `None` if invalid.
+/// Decodes the events of a revision; `None` if they are invalid.
 pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
     let mut rest = row;
     let mut events = Vec::new();

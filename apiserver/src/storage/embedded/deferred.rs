@@ -1,8 +1,8 @@
-//! Deferred writes: answered before they are on disk. Memory keeps the newest value of each key until the
+//! Deferred writes, which are answered before they are on disk. Memory keeps the newest value of each key until the
 //! next commit persists all of them.
 //!
-//! A deferred write replaces the value of one existing key, so that it never adds or removes a key. Readers
-//! of the file check here for a newer value.
+//! A deferred write replaces the value of one existing key, so it never adds or removes a key. Readers of the file
+//! check the deferred writes for a newer value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use crate::storage::{Batch, Change, Entry, Event, Limits, Revision};
 
-/// Maximum delay of a deferred write: the renewal interval of a node lease. Half of it would double the
-/// writes, twice of it would double the loss.
+/// Maximum delay of a deferred write: the renewal interval of a node lease. Half of it would double the number of
+/// commits, twice of it would double the loss after a crash.
 pub(super) const DEFER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Number of revisions reserved at a time for deferred writes. After a crash the store skips all reserved
-/// revisions, because clients may have seen any of them; such clients list again.
+/// Number of revisions that are reserved at a time for deferred writes. After a crash the store skips all reserved
+/// revisions, because clients may have seen any of them. Such clients list again.
 pub(super) const RESERVE: Revision = 10_000;
 
 /// Deferred writes of a store.
@@ -32,16 +32,16 @@ pub(super) struct Deferred {
 pub(super) struct Write {
     /// Revision of the value in the file.
     pub(super) on_disk: Revision,
-    /// The write.
+    /// The deferred write.
     pub(super) batch: Arc<Batch>,
 }
 
-/// Limit of deferred writes: half of the history in memory, which must hold all of them.
+/// Limit of deferred writes. It is half of the history in memory, which must contain all of them.
 pub(super) fn most(recent: Limits) -> Limits {
     Limits { revisions: (recent.revisions / 2).max(1), bytes: recent.bytes / 2 }
 }
 
-/// The event of a batch that may be deferred; `None` unless it only replaces the value of one existing key.
+/// The event of a batch that may be deferred. `None` unless the batch only replaces the value of one existing key.
 pub(super) fn only_event(batch: &Batch) -> Option<(&Event, Revision)> {
     match batch.events.as_slice() {
         [event @ Event { change: Change::Put { .. }, previous: Some(previous), .. }] => {
@@ -61,7 +61,7 @@ impl Deferred {
         self.revision
     }
 
-    /// The deferred writes if they are newer than the file at that revision.
+    /// The deferred writes, if they are newer than the file at this revision.
     pub(super) fn beside(&self, file: Revision) -> Option<&Self> {
         (self.revision > file).then_some(self)
     }
@@ -72,12 +72,12 @@ impl Deferred {
         write.batch.events.first()?.entry(write.batch.revision)
     }
 
-    /// Latest deferred write of each key, in arbitrary order.
+    /// The latest deferred write of each key, in arbitrary order.
     pub(super) fn writes(&self) -> impl Iterator<Item = &Write> {
         self.newest.values()
     }
 
-    /// Adds a write; returns false without a change if it cannot be deferred.
+    /// Adds a write. Returns false, without a change, if the write cannot be deferred.
     pub(super) fn add(&mut self, batch: &Arc<Batch>) -> bool {
         let Some((event, previous)) = only_event(batch) else { return false };
         let on_disk = self.newest.get(&event.key).map_or(previous, |before| before.on_disk);
@@ -88,7 +88,7 @@ impl Deferred {
         true
     }
 
-    /// True when these additional writes stay within the limit.
+    /// True if these additional writes stay within the limit.
     pub(super) fn has_room_for(&self, more: &Self, most: Limits) -> bool {
         self.writes + more.writes <= most.revisions && self.bytes + more.bytes <= most.bytes
     }

@@ -17,7 +17,7 @@ use crate::storage::Error;
 pub const FILE: &str = "store.redb";
 /// Lock file. It is never removed, because a lock on a removed file has no effect.
 const LOCK: &str = "lock";
-/// The store contains Secrets: owner only.
+/// Mode of the store file. Only its owner may read it, because it contains Secrets.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -50,12 +50,12 @@ impl Directory {
         self.file.try_exists().map_err(|error| at_file(&self.file, error))
     }
 
-    /// Creates the store file with `make`, atomically.
+    /// Creates the store file atomically. `make` writes its content.
     pub(super) fn place(&self, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         place_file(&self.file, make)
     }
 
-    /// Locks the store file itself, because hard links may expose it in another directory.
+    /// Locks the store file itself, because another directory may contain a hard link to it.
     pub(super) fn hold(&self) -> Result<StoreLock, Error> {
         let file = File::open(&self.file).map_err(|error| at_file(&self.file, error))?;
         lock_or_refuse(&file, &self.file)?;
@@ -101,7 +101,7 @@ pub(super) struct StoreLock {
 }
 
 impl StoreLock {
-    /// Fails while the file system is full.
+    /// Fails if the file system is full.
     pub(super) fn has_room(&self) -> Result<(), Error> {
         match reserve::is_usable(&self.path) {
             Ok(true) => Ok(()),
@@ -142,14 +142,14 @@ pub(super) fn open_file_read_only(path: &Path) -> io::Result<Box<dyn StorageBack
     Ok(Box::new(FileBackend::new(File::open(path)?).map_err(io::Error::other)?))
 }
 
-/// Creates a file for the owner only.
+/// Creates a file that only its owner can access.
 pub(super) fn new_file(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(FILE_MODE);
     options.open(path).map_err(|error| at_file(path, error))
 }
 
-/// Creates a file with `make` under a temporary name, syncs and renames it; never overwrites an existing
+/// Creates a file with `make` under a temporary name, then syncs and renames it. It never overwrites an existing
 /// file.
 pub(super) fn place_file(path: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
     if path.try_exists().map_err(|error| at_file(path, error))? {
@@ -168,7 +168,7 @@ fn sync_and_rename(partial: &Path, path: &Path) -> Result<(), Error> {
     sync(above(path))
 }
 
-/// The parent directory.
+/// The parent directory of a path.
 fn above(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

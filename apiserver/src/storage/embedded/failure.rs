@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::storage::Error;
 
-/// Error of a file operation.
+/// The storage error for a failed file operation.
 pub(super) fn at_file(path: &Path, error: io::Error) -> Error {
     let file = path.to_owned();
     match error.kind() {
@@ -20,7 +20,7 @@ pub(super) fn at_file(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Error of the database.
+/// The storage error for a database error.
 pub(super) fn in_database(path: &Path, error: redb::Error) -> Error {
     let file = path.to_owned();
     match error {
@@ -35,7 +35,7 @@ pub(super) fn in_database(path: &Path, error: redb::Error) -> Error {
     }
 }
 
-/// Error while a file is inspected before opening: unreadable content counts as damage.
+/// The storage error for a failed inspection before opening. Unreadable content counts as damage.
 pub(super) fn on_look(path: &Path, error: redb::Error) -> Error {
     match error {
         redb::Error::Io(error)
@@ -47,13 +47,13 @@ pub(super) fn on_look(path: &Path, error: redb::Error) -> Error {
     }
 }
 
-/// True when the disk is full.
+/// True if the disk is full.
 pub(super) fn is_full(error: &redb::Error) -> bool {
     matches!(error, redb::Error::Io(error)
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
 }
 
-/// True when reopening the file may help.
+/// True if it may help to reopen the file.
 pub(super) fn is_broken(error: &redb::Error) -> bool {
     matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
 }

@@ -1,8 +1,8 @@
-//! The event log in the file: recent revisions with a size limit.
+//! The event log in the file: recent revisions, with a size limit.
 //!
-//! The log is complete after its oldest revision, except that a deferred write is dropped when a later one
-//! replaces it. A watch that resumes sees only the last of them. Frequent heartbeats therefore do not evict
-//! other events.
+//! The log is complete after its oldest revision, with one exception. A deferred write is dropped when a later one
+//! replaces it, so a watch that resumes sees only the last one. Frequent heartbeats therefore do not displace other
+//! events.
 
 use redb::{ReadableTable, ReadableTableMetadata, Table};
 
@@ -38,7 +38,7 @@ impl<'a> LogTable<'a> {
         Ok(())
     }
 
-    /// Adds a deferred write and removes the one it replaces.
+    /// Adds a deferred write, and removes the one that it replaces.
     pub(super) fn add_deferred(&mut self, batch: &Batch, before: Revision) -> Result<(), redb::Error> {
         let is_deferred = |row: &[u8]| row_kind(row) == Some(Kind::Deferred);
         if self.table.get(before)?.is_some_and(|row| is_deferred(row.value()))
@@ -49,7 +49,7 @@ impl<'a> LogTable<'a> {
         self.add(batch, Kind::Deferred)
     }
 
-    /// Drops all revisions up to this one; false if that happened before.
+    /// Drops all revisions up to and including `upto`. Returns false if they were dropped before.
     pub(super) fn forget(&mut self, upto: Revision) -> Result<bool, redb::Error> {
         if upto <= self.oldest {
             return Ok(false);
@@ -61,7 +61,7 @@ impl<'a> LogTable<'a> {
         Ok(true)
     }
 
-    /// Drops the oldest revisions beyond the limits; the newest one always stays for its watchers.
+    /// Drops the oldest revisions beyond the limits. The newest one always stays, for its watchers.
     pub(super) fn bound(&mut self, limits: Limits) -> Result<(), redb::Error> {
         let (revisions, bytes) = (limits.revisions as u64, limits.bytes as u64);
         loop {

@@ -1,5 +1,4 @@
-//! Access to the bytes of the store file: a file on disk, or in tests a medium that fails and loses power on
-//! demand.
+//! Access to the bytes of the store file: a file on disk, or in tests a medium that fails or loses power.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,21 +10,21 @@ use redb::StorageBackend;
 
 /// The bytes of one store.
 pub(super) trait Medium: Debug + Send + Sync + 'static {
-    /// Path for messages.
+    /// The path for messages.
     fn path(&self) -> &Path;
 
-    /// Opens it for writing.
+    /// Opens the bytes for writing.
     fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Opens it read-only.
+    /// Opens the bytes read-only.
     fn open_read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Fills the disk space reserve as far as possible; true when it is complete.
+    /// Fills the disk space reserve as far as possible. Returns true if the reserve is complete.
     fn fill_reserve(&self) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Releases the reserve; false if there is none.
+    /// Releases the disk space reserve. Returns false if there is none.
     fn release_reserve(&self) -> io::Result<bool> {
         Ok(false)
     }
@@ -62,11 +61,10 @@ impl StorageBackend for Boxed {
     }
 }
 
-/// Unit of copy-on-write.
+/// Size of the blocks that are copied on write.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A backend that keeps changes in memory, so that a file can be opened and repaired for inspection without
-/// modifying it.
+/// A backend that keeps changes in memory. It opens and repairs a file for inspection without modifying it.
 #[derive(Debug)]
 pub(super) struct Overlay {
     below: Box<dyn StorageBackend>,
@@ -76,7 +74,7 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 struct Changes {
     len: u64,
-    /// Length up to which the underlying file is visible; it shrinks with truncation.
+    /// Length up to which the underlying file is visible. It shrinks when the file is truncated.
     below_len: u64,
     blocks: BTreeMap<u64, Vec<u8>>,
 }
@@ -91,7 +89,7 @@ impl Overlay {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block of the underlying file, zero-filled past its end.
+    /// Reads a block of the underlying file, zero-filled past the end of the file.
     fn below(&self, number: u64, below_len: u64) -> io::Result<Vec<u8>> {
         let mut block = vec![0; BLOCK_BYTES as usize];
         let start = number * BLOCK_BYTES;
@@ -164,12 +162,12 @@ impl StorageBackend for Overlay {
     }
 }
 
-/// Part of a range within one block.
+/// The part of a range that lies within one block.
 struct Part {
     block: u64,
-    /// Offset in the block.
+    /// Offset of the part in the block.
     within: usize,
-    /// Offset in the range.
+    /// Offset of the part in the range.
     at: usize,
     len: usize,
 }

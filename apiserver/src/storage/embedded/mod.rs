@@ -1,18 +1,18 @@
 //! Embedded store: a single file in a local directory (redb), for a control plane without etcd.
 //!
-//! One thread writes. It decides all queued transactions in order, commits them together, and replies when
-//! they are on disk. Conflicts wait, too, because they may depend on a write of the same commit. The file
-//! holds the newest value of each key and a bounded log, so that heartbeats do not make it grow.
+//! One thread writes. It evaluates all queued transactions in order, commits them together, and replies when they
+//! are on disk. Conflicts are answered then too, because they may depend on a write of the same commit. The file
+//! contains the newest value of each key and a bounded log, so that heartbeats do not make it larger.
 //!
-//! Deferred writes (`deferred`) are answered from memory and persisted by the next commit, or within ten
-//! seconds. Their revisions are reserved in the file beforehand; after a crash the store skips all reserved
-//! revisions, so that no revision is used twice.
+//! Deferred writes (`deferred`) are answered from memory, and persisted by the next commit or within ten seconds.
+//! Their revisions are reserved in the file beforehand. After a crash the store skips all reserved revisions, so
+//! that no revision is used twice.
 //!
-//! A disk space reserve (`reserve`) lets deletes succeed on a full disk and make room for other writes.
+//! A disk space reserve (`reserve`) allows deletes on a full disk, which make room for other writes.
 //!
-//! A failing or full disk affects only the commits that hit it: the store reopens the file, takes its content
-//! as the truth, and retries with the next commit. On start the whole file is verified read-only; a damaged
-//! file, a newer format or a file that is no store is rejected.
+//! A failing or full disk affects only the commits that hit it: the store reopens the file, uses its content, and
+//! retries with the next commit. On start the store verifies the whole file without writing to it. It rejects a
+//! damaged file, a newer format, and a file that is not a store.
 
 mod backup;
 mod codec;
@@ -59,10 +59,10 @@ pub(super) use backup::write_copy;
 pub use backup::{RESTORE_JUMP, restore, revision};
 pub use directory::FILE;
 
-/// Capacity of the write queue in KiB of keys and values; further writers wait.
+/// Capacity of the write queue, in KiB of keys and values. Further writers wait.
 const QUEUE_KIB: usize = 64 * 1024;
 
-/// An embedded store. Dropping it waits for the running commit.
+/// The embedded store. Dropping it waits for the running commit.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -70,7 +70,8 @@ pub struct Embedded {
     queue: Arc<Semaphore>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
-    /// `None` if the medium is not a file. Declared after the writer, so that the lock is released last.
+    /// The lock on the store file; `None` if the medium is not a file. It is declared after the writer, so that it
+    /// is released last.
     lock: Option<Arc<StoreLock>>,
 }
 
@@ -102,7 +103,7 @@ impl Embedded {
         Ok(store)
     }
 
-    /// Opens the store on a medium, with this maximum delay of deferred writes.
+    /// Opens the store on a medium. `defer_limit` is the maximum delay of deferred writes.
     fn start(medium: Box<dyn Medium>, limits: Limits, defer_limit: Duration) -> Result<Self, Error> {
         let file = medium.path().to_owned();
         let file_state = inspect(&file, medium.open_read_only().map_err(|error| at_file(&file, error))?)?;
@@ -158,8 +159,8 @@ impl Embedded {
 
     /// Reads, and retries once after the writer has reopened a failed file.
     ///
-    /// Runs on a blocking thread, so that a hanging disk does not block async threads. This costs about 40
-    /// µs; the watch cache above makes such reads rare.
+    /// It runs on a blocking thread, so that a hanging disk does not block async threads. This costs about 40 µs.
+    /// The watch cache makes such reads rare.
     async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&ReadTransaction, &Deferred) -> Result<T, redb::Error> + Clone + Send + 'static,
@@ -253,7 +254,7 @@ impl Drop for Embedded {
     }
 }
 
-/// Verifies a file read-only and rejects files that are no known store.
+/// Verifies a file without writing to it, and rejects files that are not a known store.
 fn inspect(file: &Path, look: Box<dyn StorageBackend>) -> Result<FileState, Error> {
     let file_state = tables::examine(look, Look::Full).map_err(|error| on_look(file, error))?;
     if file_state.format > KNOWN_FORMAT {

@@ -12,7 +12,7 @@ use crate::storage::history::{READ_BATCHES, READ_BYTES};
 use crate::storage::transaction::PAGE_BYTES;
 use crate::storage::{Batch, Entry, Found, Page, Revision};
 
-/// The newest value of a key.
+/// Reads the newest value of a key.
 pub(super) fn get(
     transaction: &ReadTransaction,
     deferred: &Deferred,
@@ -27,7 +27,7 @@ pub(super) fn get(
     Ok(Found { entry, revision: deferred.map_or(on_disk, Deferred::revision) })
 }
 
-/// The value of a key in the file.
+/// Reads the value of a key in the file.
 pub(super) fn entry(
     table: &impl ReadableTable<&'static str, &'static [u8]>,
     key: &str,
@@ -35,7 +35,7 @@ pub(super) fn entry(
     table.get(key)?.map(|row| decode(key, row.value())).transpose()
 }
 
-/// A page of newest values.
+/// Reads a page of the newest values.
 pub(super) fn page(
     transaction: &ReadTransaction,
     deferred: &Deferred,
@@ -72,7 +72,7 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// All entries of the file, in key order.
+/// Reads all entries of the file, in key order.
 pub(super) fn entries(
     transaction: &ReadTransaction,
 ) -> Result<impl Iterator<Item = Result<Entry, redb::Error>>, redb::Error> {
@@ -83,7 +83,7 @@ pub(super) fn entries(
     }))
 }
 
-/// Events after a revision, up to the read limit, and the oldest revision of the log.
+/// Reads the events after a revision, up to the read limit, and the oldest revision of the log.
 pub(super) fn log_after(
     transaction: &ReadTransaction,
     seen: Revision,

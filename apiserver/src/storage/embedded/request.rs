@@ -8,14 +8,14 @@ use crate::storage::{Error, Outcome, Revision, Transaction};
 pub(super) struct Request {
     pub(super) work: Work,
     pub(super) reply: oneshot::Sender<Result<Outcome, Error>>,
-    /// Share of the queue, released with the reply.
+    /// Permit for the space in the queue, released with the reply.
     pub(super) room: OwnedSemaphorePermit,
 }
 
 /// Work of the writer.
 pub(super) enum Work {
     Commit(Transaction),
-    /// A commit that may be deferred.
+    /// Commit a transaction that may be deferred.
     CommitDeferred(Transaction),
     /// Compact the log up to this revision.
     Compact(Revision),
@@ -26,7 +26,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// The transaction, if any.
+    /// The transaction of the request, if it has one.
     pub(super) fn transaction(&self) -> Option<&Transaction> {
         match self {
             Self::Commit(transaction) | Self::CommitDeferred(transaction) => Some(transaction),
@@ -34,7 +34,7 @@ impl Work {
         }
     }
 
-    /// The transaction, if it may be deferred.
+    /// The transaction of the request, if it may be deferred.
     pub(super) fn deferred(&self) -> Option<&Transaction> {
         match self {
             Self::CommitDeferred(transaction) => Some(transaction),

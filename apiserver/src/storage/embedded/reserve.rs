@@ -1,7 +1,7 @@
 //! Disk space reserve beside a store, so that objects can be deleted on a full disk.
 //!
-//! A commit needs pages before it frees any, and a delete copies the object to the log. On a full disk the
-//! writer releases the reserve, performs the writes that free space, and refills the reserve.
+//! A commit needs pages before it frees any, and a delete copies the object to the log. On a full disk the writer
+//! releases the reserve, performs the writes that free space, and fills the reserve again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -12,23 +12,23 @@ use crate::storage::{Limits, Transaction, Write};
 
 /// Size of the reserve: five objects of maximum size, each deleted with a copy in the log.
 pub(super) const RESERVE_BYTES: u64 = 8 << 20;
-/// Log limits while the disk is full; the rest is space for commits. Watches that are further behind list
-/// again.
+/// Limits of the log while the disk is full. The rest of the reserve is space for commits. Watches that are further
+/// behind list again.
 pub(super) const LOG_ON_FULL_DISK: Limits = Limits { revisions: 256, bytes: 1 << 20 };
-/// Permitted growth of an object on a full disk: a graceful delete adds `metadata.deletionTimestamp`.
+/// How much an object may grow on a full disk, in bytes. A graceful delete adds `metadata.deletionTimestamp`.
 const GROWTH_BYTES: usize = 128;
-/// Free space from which a full disk counts as usable.
+/// Free space from which a disk no longer counts as full, in bytes.
 const USABLE_BYTES: u64 = RESERVE_BYTES + (1 << 20);
-/// Write size while filling.
+/// Size of the writes that fill the reserve.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Path of the reserve of a store.
+/// The path of the reserve that belongs to a store.
 pub(super) fn path(store: &Path) -> PathBuf {
     store.with_extension("reserve")
 }
 
-/// Fills the reserve as far as possible and returns its size. Blocks are written, because a sparse file
-/// reserves nothing.
+/// Fills the reserve as far as possible and returns its size. It writes all blocks, because a sparse file reserves
+/// nothing.
 pub(super) fn fill(path: &Path) -> io::Result<u64> {
     let mut options = OpenOptions::new();
     let mut file = options.create(true).append(true).mode(0o600).open(path)?;
@@ -51,7 +51,7 @@ pub(super) fn fill(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Releases the reserve; false if there is none.
+/// Releases the reserve. Returns false if there is none.
 pub(super) fn release(path: &Path) -> io::Result<bool> {
     match File::options().write(true).open(path) {
         Ok(file) => {
@@ -65,13 +65,13 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether the file system has room again after it was full.
+/// Whether the file system has enough space again after it was full.
 pub(super) fn is_usable(path: &Path) -> io::Result<bool> {
     let system = rustix::fs::statvfs(path)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize) >= USABLE_BYTES)
 }
 
-/// Whether a transaction frees space or needs none: deletes, and values that hardly grow. `stored_len`
+/// Whether a transaction frees space or needs none. Deletes do, and puts whose value hardly grows. `stored_len`
 /// returns the length of a key's value.
 pub(super) fn frees_space(transaction: &Transaction, stored_len: impl Fn(&str) -> Option<usize>) -> bool {
     transaction.writes.iter().all(|write| match write {

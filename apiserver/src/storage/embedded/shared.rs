@@ -15,8 +15,9 @@ use crate::storage::history::History;
 use crate::storage::watch::Log;
 use crate::storage::{Batch, Error, Limits, Revision};
 
-/// History in memory for current watchers; others read the log in the file. It holds many small events,
-/// because half of them may be deferred writes, and more nodes would otherwise force more commits.
+/// Limits of the history in memory, which serves current watchers. Others read the log in the file. The history has
+/// room for many small events, because half of them may be deferred writes. With less room, more nodes would force
+/// more commits.
 const RECENT: Limits = Limits { revisions: 8192, bytes: 4 * 1024 * 1024 };
 
 /// State shared by the writer, readers and watchers.
@@ -24,14 +25,14 @@ const RECENT: Limits = Limits { revisions: 8192, bytes: 4 * 1024 * 1024 };
 pub(super) struct Shared {
     /// Path of the store file.
     pub(super) file: PathBuf,
-    /// `None` while the file is being reopened, after that failed, and when closed.
+    /// The database; `None` while the file is being reopened, after a failed reopening, and after it was closed.
     database: RwLock<Option<Database>>,
     recent: Mutex<History>,
-    /// Never more than the limits of the log in the file.
+    /// Limits of the history in memory. They never exceed the limits of the log in the file.
     pub(super) recent_limits: Limits,
-    /// Deferred writes; readers hold the version they started with.
+    /// The deferred writes. A reader uses the version that existed when it started.
     deferred: Mutex<Arc<Deferred>>,
-    /// The last write that needed space failed.
+    /// True if the last write that needed space failed.
     is_disk_full: AtomicBool,
 }
 
@@ -62,7 +63,7 @@ impl Shared {
         self.is_disk_full.load(Ordering::Relaxed)
     }
 
-    /// Sets whether the disk is full; returns the previous value.
+    /// Sets whether the disk is full, and returns the previous value.
     pub(super) fn set_disk_full(&self, is_full: bool) -> bool {
         self.is_disk_full.swap(is_full, Ordering::Relaxed)
     }
@@ -72,7 +73,7 @@ impl Shared {
         self.lock_deferred().clone()
     }
 
-    /// Adds deferred writes; called by the writer only.
+    /// Adds deferred writes. Only the writer calls it.
     pub(super) fn add_deferred(&self, batches: &[Arc<Batch>]) {
         let mut deferred = self.lock_deferred();
         // Copies only while a reader holds the old version.
@@ -82,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Clears the deferred writes after a commit; called by the writer only.
+    /// Clears the deferred writes after a commit. Only the writer calls it.
     pub(super) fn forget_deferred(&self) {
         *self.lock_deferred() = Arc::default();
     }
@@ -97,13 +98,13 @@ impl Shared {
         Ok(database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_read()?)
     }
 
-    /// Starts a write transaction; called by the writer only.
+    /// Starts a write transaction. Only the writer calls it.
     pub(super) fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         Ok(database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_write()?)
     }
 
-    /// Closes the file and opens it again; blocks readers meanwhile.
+    /// Closes the file and opens it again. Readers wait meanwhile.
     pub(super) fn replace<E>(&self, open: impl FnOnce() -> Result<Database, E>) -> Result<(), E> {
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // Errors of a failed file have been reported already.
@@ -112,8 +113,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves the pages in use to the start of the file and truncates the rest. Reads and writes wait for it; it fails if a read is in
-    /// progress.
+    /// Moves the pages in use to the start of the file and truncates the rest. Reads and writes wait meanwhile. It
+    /// fails if a read is in progress.
     pub(super) fn compact(&self) -> Result<(), redb::Error> {
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
         slot.as_mut().ok_or(redb::Error::DatabaseClosed)?.compact()?;

@@ -14,18 +14,18 @@ use crate::storage::decide::{Decision, decide};
 use crate::storage::transaction::future_revision;
 use crate::storage::{Batch, Change, Error, Limits, Outcome, Revision, Transaction};
 
-/// Result of a group, valid once it is committed.
+/// The result of a group of requests. It is valid once the transaction is committed.
 pub(super) struct Staged {
     pub(super) answers: Vec<Result<Outcome, Error>>,
     pub(super) batches: Vec<Arc<Batch>>,
     pub(super) revision: Revision,
-    /// The log was compacted up to this revision.
+    /// The revision up to which the log was compacted, if it was.
     pub(super) compacted: Option<Revision>,
-    /// Revisions up to this one are reserved.
+    /// The revision up to which revisions are reserved.
     pub(super) reserved: Revision,
 }
 
-/// Applies all deferred writes, then a group of requests, which may be empty.
+/// Applies all deferred writes, and then a group of requests, which may be empty.
 pub(super) fn stage(
     transaction: &WriteTransaction,
     on_disk: FileState,
@@ -61,14 +61,14 @@ pub(super) fn stage(
     stage.end(limits)
 }
 
-/// Open tables and results so far.
+/// The open tables and the results so far.
 struct Stage<'a> {
     facts: Facts<'a>,
     entries: Table<'a, &'static str, &'static [u8]>,
     log: LogTable<'a>,
     staged: Staged,
     any_deferred: bool,
-    /// The request is a flush: no deferred writes are expected to follow.
+    /// True if the request is a flush. No deferred writes are expected after it.
     is_flush: bool,
 }
 

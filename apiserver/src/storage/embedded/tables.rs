@@ -1,4 +1,4 @@
-//! Tables of the store file, their format version, creation and migration.
+//! The tables of the store file: their format version, creation and migration.
 
 use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
@@ -10,20 +10,21 @@ use super::log_table::Facts;
 use super::medium::{Boxed, Overlay};
 use crate::storage::{Entry, Revision};
 
-/// Named integers. Name and type of this table never change, because it contains the format version.
+/// Table of named integers. Its name and type never change, because it contains the format version.
 pub(super) const FACTS: TableDefinition<&str, u64> = TableDefinition::new("coracle");
-/// Newest value of each key, see `codec`.
+/// Table of the newest value of each key; see `codec`.
 pub(super) const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
-/// Events of recent revisions, see `codec` and `log_table`.
+/// Table of the events of recent revisions; see `codec` and `log_table`.
 pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
-/// Current revision.
+/// Name of the current revision.
 pub(super) const REVISION: &str = "revision";
-/// Total size of the log rows.
+/// Name of the total size of the log rows.
 pub(super) const LOG_BYTES: &str = "log_bytes";
-/// Revision after which the log begins.
+/// Name of the revision after which the log begins.
 pub(super) const OLDEST: &str = "oldest";
-/// Upper bound of revisions used by deferred writes; not above the current revision if there were none.
+/// Name of the upper bound of the revisions that deferred writes use. It does not exceed the current revision if
+/// there were none.
 pub(super) const RESERVED: &str = "reserved";
 const FORMAT: &str = "format";
 
@@ -32,10 +33,10 @@ pub(super) const KNOWN_FORMAT: u64 = 1 + MIGRATIONS.len() as u64;
 /// Migrations: the first one converts format 1 to 2, and so on.
 const MIGRATIONS: &[Migration] = &[deferred_writes];
 
-/// Converts one format to the next, atomically.
+/// Converts a file from one format to the next, atomically.
 pub(super) type Migration = fn(&WriteTransaction) -> Result<(), redb::Error>;
 
-/// Page cache size in bytes; the watch cache serves frequent reads.
+/// Page cache size in bytes. It is small, because the watch cache serves frequent reads.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Format and revisions of a file.
@@ -45,7 +46,7 @@ pub(super) struct FileState {
     pub(super) format: u64,
     /// Current revision.
     pub(super) revision: Revision,
-    /// Upper bound of reserved revisions.
+    /// Upper bound of the reserved revisions.
     pub(super) reserved: Revision,
 }
 
@@ -88,12 +89,12 @@ pub(super) fn open(backend: Box<dyn StorageBackend>) -> Result<Database, redb::E
     Ok(builder().create_with_backend(Boxed(backend))?)
 }
 
-/// Thoroughness of an inspection.
+/// How thoroughly a file is inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Verifies every page.
+    /// Every page is verified.
     Full,
-    /// Trusts the header of the file.
+    /// The header of the file is trusted.
     Quick,
 }
 
@@ -113,7 +114,7 @@ pub(super) fn examine(backend: Box<dyn StorageBackend>, look: Look) -> Result<Fi
     Ok(file_state)
 }
 
-/// Format and revisions, read within a transaction.
+/// Reads the format and the revisions within a transaction.
 pub(super) fn file_state(transaction: &ReadTransaction) -> Result<FileState, redb::Error> {
     let facts = transaction.open_table(FACTS)?;
     // Format 1 has no reserved revisions.
@@ -121,13 +122,13 @@ pub(super) fn file_state(transaction: &ReadTransaction) -> Result<FileState, red
     Ok(FileState { format: fact(&facts, FORMAT)?, revision: fact(&facts, REVISION)?, reserved })
 }
 
-/// A named integer that every store has.
+/// Reads a named integer that every store has.
 pub(super) fn fact(facts: &impl ReadableTable<&'static str, u64>, name: &str) -> Result<u64, redb::Error> {
     let value = facts.get(name)?.map(|value| value.value());
     value.ok_or_else(|| redb::Error::Corrupted(format!("it does not contain its {name}")))
 }
 
-/// Format and revisions of an open file.
+/// Reads the format and the revisions of an open file.
 pub(super) fn file_state_of(database: &Database) -> Result<FileState, redb::Error> {
     file_state(&database.begin_read()?)
 }
@@ -137,7 +138,7 @@ pub(super) fn migrate(database: &Database, format: u64) -> Result<(), redb::Erro
     migrate_by(database, format, MIGRATIONS)
 }
 
-/// Like [`migrate`], with the given list of migrations.
+/// As [`migrate`], with the given list of migrations.
 pub(super) fn migrate_by(database: &Database, format: u64, all: &[Migration]) -> Result<(), redb::Error> {
     let done = usize::try_from(format.saturating_sub(1)).unwrap_or(usize::MAX);
     let steps = all.get(done..).unwrap_or_default();
@@ -165,7 +166,7 @@ pub(super) fn set_revision(database: &Database, revision: Revision) -> Result<()
     Ok(transaction.commit()?)
 }
 
-/// Initial integers of a store with an empty log.
+/// Writes the initial integers of a store with an empty log.
 fn begin_at(facts: &mut Facts<'_>, revision: Revision) -> Result<(), redb::Error> {
     for (name, value) in [(REVISION, revision), (OLDEST, revision), (LOG_BYTES, 0), (RESERVED, 0)] {
         facts.insert(name, value)?;
@@ -173,8 +174,8 @@ fn begin_at(facts: &mut Facts<'_>, revision: Revision) -> Result<(), redb::Error
     Ok(())
 }
 
-/// Format 2 adds deferred writes: reserved revisions, and an explicit start of the log, from which deferred
-/// writes may be missing.
+/// Converts to format 2, which adds deferred writes: reserved revisions, and an explicit start of the log, which
+/// may lack deferred writes.
 fn deferred_writes(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let first = transaction.open_table(LOG)?.first()?.map(|(revision, _)| revision.value());
     let mut facts = transaction.open_table(FACTS)?;

@@ -1,8 +1,8 @@
-//! Writer thread of the embedded store: commits queued requests in groups and replies when they are on disk.
+//! Writer thread of the embedded store: commits queued requests in groups, and replies when they are on disk.
 //!
-//! Deferred writes are answered from memory if no other request waits, they stay within the limits, and
-//! enough revisions are reserved. Every commit persists all of them. The file therefore always equals the
-//! store at one revision; a crash loses only the latest deferred writes.
+//! The writer answers deferred writes from memory on three conditions: no other request waits, they stay within the
+//! limits, and enough revisions are reserved. Every commit persists all of them. The file therefore always equals
+//! the store at one revision, and a crash loses only the latest deferred writes.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -23,40 +23,41 @@ use super::{failure, reads};
 use crate::storage::decide::{Decision, decide};
 use crate::storage::{Batch, Error, Limits, Outcome, Revision};
 
-/// Maximum number of requests per commit; more would delay the first reply.
+/// Maximum number of requests per commit. More would delay the first reply.
 const MAX_GROUP: usize = 512;
-/// Time to gather further requests after a commit had several. It is a fraction of a commit, and each saved
-/// commit avoids a dozen pages and two syncs. A single writer never waits.
+/// How long the writer gathers further requests after a commit with several requests. It is a fraction of a commit,
+/// and each saved commit avoids a dozen pages and two syncs. A single client never waits for it.
 const GATHER_TIME: Duration = Duration::from_micros(300);
 
-/// Nice value of the thread: all writers wait for it, and it mostly waits for the disk.
+/// Nice value of the thread. All clients that write wait for it, and it mostly waits for the disk.
 const NICENESS: i32 = -10;
 
 /// Delay before filling the reserve is retried.
 const RESERVE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// Compaction, which blocks all writes, takes at most one part in this many of the time while the disk is full.
+/// While the disk is full, at most one part in this many of the time is spent on compaction, which blocks all
+/// writes.
 const COMPACTION_SHARE: u32 = 10;
 
 pub(super) struct Writer {
     pub(super) medium: Box<dyn Medium>,
     pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
-    /// Current revision, for watchers.
+    /// The current revision, which watchers follow.
     pub(super) newest: watch::Sender<Revision>,
-    /// State of the file; later writes are deferred.
+    /// The state of the file. Later writes are deferred.
     pub(super) on_disk: FileState,
     /// Maximum delay of deferred writes.
     pub(super) defer_limit: Duration,
     /// When to retry filling the reserve; `None` while it is full.
     pub(super) fill_at: Option<Instant>,
-    /// When the store may be compacted again; `None` before the first compaction.
+    /// The earliest time of the next compaction; `None` before the first one.
     pub(super) compact_at: Option<Instant>,
 }
 
 /// A group that failed to commit.
 struct Failure {
     error: redb::Error,
-    /// The results, if the commit may have succeeded.
+    /// The results, if the commit may still have succeeded.
     staged: Option<Box<Staged>>,
 }
 
@@ -112,7 +113,7 @@ impl Writer {
         }
     }
 
-    /// Handles a group; an empty one persists deferred writes.
+    /// Handles a group of requests. An empty one persists the deferred writes.
     fn serve(&mut self, group: &[&Work]) -> Vec<Result<Outcome, Error>> {
         if !group.is_empty() && group.iter().all(|work| matches!(work, Work::Reopen)) {
             return self.reopen_only(group.len());
@@ -142,8 +143,8 @@ impl Writer {
         }
     }
 
-    /// On a full disk, commits the requests that free space, one at a time, and then the others as far as the freed
-    /// space allows. Requests that find no space keep their error in `answers`.
+    /// On a full disk, commits the requests that free space, one at a time. Then it commits the others as far as
+    /// the freed space allows. Requests that find no space keep their error in `answers`.
     fn commit_on_full_disk(
         &mut self,
         group: &[&Work],
@@ -175,7 +176,7 @@ impl Writer {
         answers
     }
 
-    /// Commits the chosen requests of a group, each by itself. Returns whether one succeeded.
+    /// Commits the chosen requests of a group one by one. Returns whether one of them succeeded.
     fn retry(
         &mut self,
         group: &[&Work],
@@ -194,7 +195,7 @@ impl Writer {
         has_succeeded
     }
 
-    /// Commits a group and trims the log to what a full disk has room for.
+    /// Commits a group, and trims the log to the size for a full disk.
     fn commit_with_short_log(&mut self, group: &[&Work]) -> Vec<Result<Outcome, Error>> {
         match self.commit(group, LOG_ON_FULL_DISK) {
             Ok(staged) => {
@@ -205,8 +206,8 @@ impl Writer {
         }
     }
 
-    /// Returns the space of deleted objects and of trimmed log entries to the file system. Free pages in the file are
-    /// not enough: the file is sparse, and a free page may have no block on the disk.
+    /// Returns the space of deleted objects and trimmed log entries to the file system. Free pages in the file are
+    /// not enough: the file is sparse, so a free page may have no block on the disk.
     fn compact(&mut self) {
         let begun = Instant::now();
         self.commit_with_short_log(&[]);
@@ -248,7 +249,7 @@ impl Writer {
         }
     }
 
-    /// Answers a group of deferrable writes from memory; `None` if it must be committed.
+    /// Answers a group of deferrable writes from memory. `None` if the group must be committed.
     fn answer_deferred(&mut self, group: &[&Work]) -> Option<Vec<Result<Outcome, Error>>> {
         let wanted: Vec<_> = group.iter().map(|work| work.deferred()).collect::<Option<_>>()?;
         if wanted.is_empty() {
@@ -307,7 +308,7 @@ impl Writer {
         Ok(staged)
     }
 
-    /// Starts a write transaction, reopening a failed file.
+    /// Starts a write transaction, after it has reopened the file if that had failed.
     fn begin(&mut self) -> Result<WriteTransaction, redb::Error> {
         match self.shared.begin_write() {
             Err(error) if failure::is_broken(&error) => {
@@ -335,7 +336,7 @@ impl Writer {
         });
     }
 
-    /// Determines from the file whether a failed commit took effect, so that replies match the stored state.
+    /// Determines from the file whether a failed commit took effect, so that the replies match the stored state.
     fn resolve_failed_commit(&mut self, failure: Failure, requests: usize) -> Vec<Result<Outcome, Error>> {
         let file = &self.shared.file;
         tracing::warn!(file = %file.display(), error = %failure.error, "a commit failed; reopening the store");
@@ -355,14 +356,14 @@ impl Writer {
         vec![Err(error); requests]
     }
 
-    /// True when the file is readable and below that revision, so that the commit can never take effect.
+    /// True if the file is readable and older than the revision, so that the commit can never take effect.
     fn lacks(&self, revision: Revision) -> bool {
         let look = self.medium.open_read_only().map_err(redb::Error::from);
         let file_state = look.and_then(|look| examine(look, Look::Quick));
         file_state.is_ok_and(|file_state| file_state.revision < revision)
     }
 
-    /// Reopens the file. This rewrites and syncs its header, so that the state found is final.
+    /// Reopens the file. Reopening rewrites and syncs the header, so that the state it finds is final.
     fn reopen(&mut self) -> Result<(), redb::Error> {
         let before = self.on_disk.revision;
         let mut found = self.on_disk;
@@ -387,7 +388,7 @@ impl Writer {
     }
 }
 
-/// Reason for waking up.
+/// Why the writer wakes up.
 enum Waited {
     Asked(Request),
     /// Deferred writes are due.

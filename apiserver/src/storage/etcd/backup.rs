@@ -1,4 +1,4 @@
-//! Backup of an etcd at one revision, in the format of the embedded store.
+//! Backs up an etcd at one revision, in the format of the embedded store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::storage::{Entry, Error, Revision};
 
 /// Entries per page.
 const PAGE_ENTRIES: usize = 500;
-/// Pages read ahead of writing.
+/// How many pages are read ahead of the writes.
 const PAGES_AHEAD: usize = 2;
 
 /// Copies all entries to a new file.

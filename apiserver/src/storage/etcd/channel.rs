@@ -1,5 +1,5 @@
-//! gRPC channel to etcd: calls share a connection to the member that answered last, and each stream has its
-//! own connection.
+//! gRPC channel to etcd. Calls share a connection to the member that answered last, and each stream has its own
+//! connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,11 +27,11 @@ use super::failure::is_final;
 use super::grpc::{FrameError, Frames, Status, frame};
 use crate::tasks;
 
-/// Connection timeout: a few round trips within a data center, plus slack for a busy machine.
+/// Timeout of a connection: a few round trips within a data center, and time for a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Call timeout; etcd itself gives up after seven seconds.
+/// Timeout of a call. etcd itself gives up after seven seconds.
 const CALL_TIMEOUT: Duration = Duration::from_secs(8);
-/// Interval of HTTP/2 pings while calls or streams are open; etcd permits one every five seconds.
+/// Interval of HTTP/2 pings while calls or streams are open. etcd permits one every five seconds.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Timeout of a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,14 +39,14 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
-/// Text of rustls for a rejected client certificate. The text is compared, because `h2` keeps only the text of an I/O
-/// error.
+/// The text of rustls for a rejected client certificate. It must be compared, because `h2` keeps only the text of
+/// an I/O error.
 const TLS_ALERT: &str = "received fatal alert";
 
 type Body = BoxBody<Bytes, Infallible>;
 type Sender = SendRequest<Body>;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The request was not sent.
@@ -61,13 +61,13 @@ pub(super) enum Failure {
     TooLarge,
 }
 
-/// Why a member cannot be connected to.
+/// The reason why a connection to a member failed.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     /// The certificate of the member is not trusted.
     #[error("{0}")]
     Distrusted(String),
-    /// Everything else; another attempt may succeed.
+    /// Any other failure. Another attempt may succeed.
     #[error("{0}")]
     Failed(String),
 }
@@ -82,7 +82,7 @@ impl From<io::Error> for ConnectError {
     }
 }
 
-/// Channel to the members of an etcd cluster.
+/// A channel to the members of an etcd cluster.
 #[derive(Debug)]
 pub(super) struct Channel {
     endpoints: Vec<Endpoint>,
@@ -94,7 +94,7 @@ pub(super) struct Channel {
 struct Current {
     /// The current member, or the next one to try.
     member: usize,
-    /// Connection counter, so that a failed connection is dropped only once.
+    /// Counts connections, so that a failed connection is dropped only once.
     generation: u64,
     sender: Option<Sender>,
 }
@@ -104,7 +104,7 @@ impl Channel {
         Self { endpoints, tls, current: Mutex::new(Current { member: 0, generation: 0, sender: None }) }
     }
 
-    /// All endpoints, for messages.
+    /// All endpoints, as messages show them.
     pub(super) fn name(&self) -> String {
         self.endpoints.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
@@ -163,7 +163,7 @@ impl Channel {
         Ok(Answers { body, frames: Frames::default(), _sender: sender, _answers: std::marker::PhantomData })
     }
 
-    /// The shared connection, established if necessary.
+    /// Returns the shared connection, and establishes it if necessary.
     async fn sender(&self) -> Result<(Sender, u64), Failure> {
         let mut current = self.current.lock().await;
         if let Some(sender) = current.sender.as_ref().filter(|sender| !sender.is_closed()) {
@@ -177,7 +177,7 @@ impl Channel {
         Ok((sender, current.generation))
     }
 
-    /// Drops the connection and selects the next member, unless another call has done so.
+    /// Drops the connection and selects the next member, unless another call has already done so.
     async fn drop_connection(&self, generation: u64) {
         let mut current = self.current.lock().await;
         if current.generation == generation && current.sender.take().is_some() {
@@ -185,7 +185,7 @@ impl Channel {
         }
     }
 
-    /// Connects to the first reachable member, starting at `from`.
+    /// Connects to the first reachable member, starting with `from`.
     async fn connect(&self, from: usize) -> Result<(usize, Sender), Failure> {
         let mut reasons = Vec::new();
         let mut is_distrust = true;
@@ -221,7 +221,7 @@ impl Channel {
     }
 }
 
-/// A response stream.
+/// The responses of a stream.
 #[derive(Debug)]
 pub(super) struct Answers<A> {
     body: Incoming,
@@ -306,7 +306,7 @@ fn head(method: &'static str) -> http::request::Builder {
         .header(header::TE, "trailers")
 }
 
-/// Checks the response head and returns the body.
+/// Checks the head of a response and returns the body.
 fn response_body(response: http::Response<Incoming>) -> Result<Incoming, Failure> {
     if response.status() != StatusCode::OK {
         return Err(Failure::Unanswered(format!("unexpected HTTP status {}", response.status())));
@@ -335,13 +335,14 @@ fn frame_error(frame_error: FrameError) -> Failure {
     }
 }
 
-/// A connection error. With TLS 1.3 etcd rejects a client certificate after the handshake, as an alert.
+/// The failure for a connection error. With TLS 1.3, etcd rejects a client certificate after the handshake, as an
+/// alert.
 fn connection_error(error: &hyper::Error, otherwise: impl FnOnce(String) -> Failure) -> Failure {
     let reason = text(error);
     if reason.contains(TLS_ALERT) { Failure::Distrusted(reason) } else { otherwise(reason) }
 }
 
-/// The error with its source, which hyper does not include.
+/// The text of an error with its source, which hyper leaves out.
 fn text(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

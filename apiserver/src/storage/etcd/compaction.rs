@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// Compacts to the revision of the previous round, until the store is dropped.
 ///
-/// Several control-plane instances on one etcd compact independently, which is harmless.
+/// Several control planes may compact the same etcd independently, which is harmless.
 pub(super) async fn run(store: Weak<Inner>) {
     let mut last: Option<Revision> = None;
     loop {

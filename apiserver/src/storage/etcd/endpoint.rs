@@ -21,27 +21,27 @@ pub struct Endpoint {
 /// TLS certificates in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificates {
-    /// CA of etcd's server certificates.
+    /// The CA of etcd's server certificates.
     pub authority: Option<Vec<u8>>,
     /// Client certificate chain and key.
     pub own: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Certificates {
-    /// Checks that the certificates are usable; a CA is required.
+    /// Checks that the certificates are usable. A CA is required.
     ///
     /// # Errors
-    /// The invalid certificate, and why.
+    /// The invalid certificate, and the reason.
     pub fn check(&self) -> Result<(), String> {
         configure(self).map(drop)
     }
 }
 
 impl Endpoint {
-    /// Parses `https://10.0.0.1:2379`; `http://` disables TLS.
+    /// Parses a URL such as `https://10.0.0.1:2379`. `http://` disables TLS.
     ///
     /// # Errors
-    /// What is wrong, to be appended to the URL.
+    /// What is wrong. Messages show it after the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wanted = || "is not an etcd URL, use one like https://10.0.0.1:2379".to_owned();
         let uri: http::Uri = text.parse().map_err(|_| wanted())?;
@@ -70,12 +70,12 @@ impl Endpoint {
         self.tls
     }
 
-    /// Host and port to connect to; IPv6 addresses without brackets.
+    /// The host and port of the connection. An IPv6 address has no brackets.
     pub(super) fn address(&self) -> (&str, u16) {
         (self.host.trim_start_matches('[').trim_end_matches(']'), self.port)
     }
 
-    /// Expected name in the server certificate.
+    /// The name that the server certificate must contain.
     pub(super) fn server_name(&self) -> Result<ServerName<'static>, String> {
         let (host, _) = self.address();
         ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is not a valid server name"))
@@ -92,7 +92,7 @@ impl fmt::Display for Endpoint {
 /// Builds the TLS client configuration.
 ///
 /// # Errors
-/// The invalid certificate, and why.
+/// The invalid certificate, and the reason.
 pub(super) fn configure(certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
     let authority = certificates.authority.as_deref().ok_or(
         "https requires the CA of etcd's certificate: specify the CA file, or use http:// to disable TLS",

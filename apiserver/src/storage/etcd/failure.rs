@@ -4,7 +4,7 @@ use super::channel::Failure;
 use super::grpc::Status;
 use crate::storage::Error;
 
-/// True when etcd has rejected the request for good; no retry can succeed.
+/// True if etcd has rejected the request permanently, so that no retry can succeed.
 pub(super) fn is_final(status: &Status) -> bool {
     match status.code {
         Status::INVALID_ARGUMENT
@@ -18,7 +18,7 @@ pub(super) fn is_final(status: &Status) -> bool {
     }
 }
 
-/// True when the request was not executed, and a retry may succeed.
+/// True if the request was not executed, so that a retry may succeed.
 pub(super) fn is_unapplied(failure: &Failure) -> bool {
     match failure {
         Failure::Unsent(_) => true,
@@ -28,7 +28,7 @@ pub(super) fn is_unapplied(failure: &Failure) -> bool {
     }
 }
 
-/// True when no retry on any member can succeed.
+/// True if no retry on any member can succeed.
 pub(super) fn is_permanent(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(status) => is_final(status),
@@ -37,13 +37,13 @@ pub(super) fn is_permanent(failure: &Failure) -> bool {
     }
 }
 
-/// True when the requested revision is compacted.
+/// True if the requested revision is compacted.
 pub(super) fn is_compacted(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(status)
         if status.code == Status::OUT_OF_RANGE && status.message.contains("has been compacted"))
 }
 
-/// True when the requested revision is in the future.
+/// True if the requested revision is in the future.
 pub(super) fn is_future(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(status)
         if status.code == Status::OUT_OF_RANGE && status.message.contains("future revision"))
@@ -78,7 +78,7 @@ pub(super) fn reason(failure: &Failure) -> String {
     }
 }
 
-/// The NOSPACE alarm of a status response.
+/// The NOSPACE alarm in a status response.
 pub(super) fn alarm(errors: &[String]) -> Option<&String> {
     errors.iter().find(|error| error.contains("NOSPACE"))
 }

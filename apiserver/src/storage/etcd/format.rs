@@ -1,4 +1,4 @@
-//! Format marker in etcd, which also detects an etcd used by another program.
+//! Format marker in etcd. It also shows that no other program uses the etcd.
 
 use bytes::Bytes;
 
@@ -7,8 +7,8 @@ use super::translate::bounds;
 use super::{Inner, RANGE, failure};
 use crate::storage::{Error, Expected, Outcome, Transaction};
 
-/// Key of the format marker. No range or watch of objects includes it, because object keys contain no control
-/// characters.
+/// Key of the format marker. No range or watch of objects includes the marker, because object keys contain no
+/// control characters.
 const KEY: &str = "\0coracle/format";
 /// Current format version.
 const CURRENT_FORMAT: u64 = 1;
@@ -49,7 +49,7 @@ fn check(store: &Inner, found: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Value of the first key in a range; with an empty end, of that key.
+/// The value of the first key in a range. With an empty end, the range is that key alone.
 async fn first(store: &Inner, (key, range_end): (Bytes, Bytes)) -> Result<Option<Bytes>, Error> {
     let request = RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() };
     let response: Result<RangeResponse, _> = store.ask(RANGE, &request).await;

@@ -1,4 +1,4 @@
-//! Minimal gRPC: message framing and call status.
+//! The part of gRPC that the store needs: message framing and the status of calls.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
@@ -6,10 +6,10 @@ use prost::Message;
 
 /// Frame header: a flag and a length.
 const HEAD_BYTES: usize = 5;
-/// Maximum response size; a larger page is requested again in smaller parts.
+/// Maximum size of a response. A larger page is requested again in smaller parts.
 pub(super) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// gRPC status.
+/// The gRPC status of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: u32,
@@ -26,7 +26,7 @@ impl Status {
     pub(super) const UNIMPLEMENTED: u32 = 12;
     pub(super) const UNAUTHENTICATED: u32 = 16;
 
-    /// The status in headers or trailers, if present.
+    /// Reads the status from headers or trailers, if they contain one.
     pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let code = text("grpc-status")?.parse().ok()?;
@@ -34,7 +34,7 @@ impl Status {
     }
 }
 
-/// A message in its frame.
+/// Encodes a message in a frame.
 pub(super) fn frame(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(HEAD_BYTES + length);
@@ -45,16 +45,16 @@ pub(super) fn frame(message: &impl Message) -> Bytes {
     bytes.freeze()
 }
 
-/// Why a frame cannot be decoded.
+/// The reason why a frame cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FrameError {
     /// The message exceeds the size limit.
     TooLarge(usize),
-    /// The message is compressed, which was not negotiated.
+    /// The message is compressed, which the client did not negotiate.
     Compressed,
 }
 
-/// Frame decoder.
+/// Decodes frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     buffer: BytesMut,
@@ -66,7 +66,7 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete message.
+    /// Returns the next complete message.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let [flag, length @ ..] = *head;
@@ -86,7 +86,7 @@ impl Frames {
     }
 }
 
-/// Decodes `%XX` escapes in gRPC messages; invalid ones stay as they are.
+/// Decodes `%XX` escapes in gRPC messages. Invalid ones stay unchanged.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

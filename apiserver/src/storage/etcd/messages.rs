@@ -1,25 +1,25 @@
-//! Protobuf messages of the etcd v3 API, as far as they are used.
+//! The protobuf messages of the etcd v3 API that this store uses.
 //!
-//! Written by hand, so that building needs no protobuf compiler. A `oneof` is declared as one optional field
-//! per variant, which has the same encoding.
+//! They are written by hand, so that the build needs no protobuf compiler. A `oneof` is declared as one optional
+//! field per variant, which has the same encoding.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// `etcdserverpb.KV/Range`.
+/// Method `etcdserverpb.KV/Range`.
 pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
-/// `etcdserverpb.KV/Txn`.
+/// Method `etcdserverpb.KV/Txn`.
 pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
-/// `etcdserverpb.KV/Compact`.
+/// Method `etcdserverpb.KV/Compact`.
 pub(super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
-/// `etcdserverpb.Watch/Watch`.
+/// Method `etcdserverpb.Watch/Watch`.
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
-/// `etcdserverpb.Maintenance/Status` of the called member; the request is empty.
+/// Method `etcdserverpb.Maintenance/Status` of the called member. Its request is empty.
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-/// `Compare.target`: modification revision.
+/// Value of `Compare.target` for the modification revision.
 pub(super) const TARGET_MOD: i32 = 2;
-/// `Event.type`: deletion.
+/// Value of `Event.type` for a deletion.
 pub(super) const EVENT_DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,7 +68,7 @@ pub(super) struct RangeResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusResponse {
-    /// Errors, including alarms of all members; empty before etcd 3.4.
+    /// Errors, including alarms of all members. Before etcd 3.4 they are empty.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
 }
@@ -87,7 +87,7 @@ pub(super) struct DeleteRangeRequest {
     pub(super) key: Bytes,
 }
 
-/// Exactly one field is set.
+/// An operation of a transaction. Exactly one field is set.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
     #[prost(message, optional, tag = "1")]
@@ -98,7 +98,7 @@ pub(super) struct RequestOp {
     pub(super) delete_range: Option<DeleteRangeRequest>,
 }
 
-/// Response of an operation; only ranges are read.
+/// The response of an operation. Only ranges are read.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseOp {
     #[prost(message, optional, tag = "1")]

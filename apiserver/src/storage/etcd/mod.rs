@@ -1,10 +1,10 @@
-//! etcd store, for several control-plane instances or an externally managed etcd.
+//! etcd store, for several control planes or an etcd that is managed elsewhere.
 //!
 //! Keys, values and revisions are those of etcd. One call commits a transaction. A call without a response is
-//! retried, which is safe because API writes expect the value they replace and so happen at most once. An
-//! outcome that stays unclear is [`Error::Unknown`].
+//! retried. This is safe, because API writes name the revision that they replace, and so take effect at most once.
+//! An outcome that stays unclear is [`Error::Unknown`].
 //!
-//! gRPC runs over the HTTP/2 client that is already linked, with the messages in `messages`.
+//! gRPC uses the HTTP/2 client that the program already contains, with the messages in `messages`.
 
 mod backup;
 mod channel;
@@ -48,10 +48,10 @@ pub use endpoint::{Certificates, Endpoint};
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay between retries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Entries per request; fewer if the response would be too large.
+/// Maximum number of entries per request. It is reduced if the response would be too large.
 const MAX_RANGE_ENTRIES: usize = 500;
 
-/// An etcd store. Its watches end when it is dropped.
+/// The etcd store. Its watches end when it is dropped.
 #[derive(Debug)]
 pub struct Etcd {
     inner: Arc<Inner>,
@@ -59,14 +59,14 @@ pub struct Etcd {
     compaction: AbortHandle,
 }
 
-/// State shared with background tasks.
+/// State that the store shares with background tasks.
 #[derive(Debug)]
 struct Inner {
     channel: Channel,
     shared: Arc<Shared>,
 }
 
-/// Entries of one revision, and the key to continue from.
+/// Entries of one revision, and the key after which to continue.
 struct Part {
     entries: Vec<Entry>,
     revision: Revision,
@@ -77,7 +77,7 @@ impl Etcd {
     /// Connects to these members.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the certificates are unusable or another program's objects are stored there,
+    /// [`Error::Invalid`] if the certificates are unusable or etcd contains objects of another program,
     /// [`Error::Newer`], and [`Error::Unreachable`] if no member answers.
     pub async fn open(
         members: Vec<Endpoint>,
@@ -193,7 +193,7 @@ impl Drop for Etcd {
 }
 
 impl Inner {
-    /// Calls a read-only or idempotent method, retrying on all members.
+    /// Calls a read-only or idempotent method, and retries it on all members.
     async fn ask<A: Message + Default>(
         &self,
         method: &'static str,
@@ -223,7 +223,7 @@ impl Inner {
         Ok((response, revision))
     }
 
-    /// Up to `limit` entries, at revision `at` if given.
+    /// Reads up to `limit` entries, at the revision `at` if it is given.
     async fn page(&self, key: Bytes, end: Bytes, limit: usize, at: Option<Revision>) -> Result<Part, Error> {
         let mut limit = limit;
         loop {

@@ -1,4 +1,4 @@
-//! Revision range of an etcd, as known to this store.
+//! The range of revisions in etcd, as this store knows it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use crate::storage::{Limits, Revision};
 /// State shared by the store, its watches and compaction.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Endpoints, for messages.
+    /// The endpoints, for messages.
     pub(super) store: String,
     limits: Limits,
     newest: AtomicU64,
@@ -19,7 +19,7 @@ impl Shared {
         Self { store, limits, newest: AtomicU64::new(0), compacted: AtomicU64::new(0) }
     }
 
-    /// Records a revision reported by etcd.
+    /// Records a revision that etcd reported.
     pub(super) fn record_revision(&self, revision: Revision) {
         self.newest.fetch_max(revision, Ordering::SeqCst);
     }
@@ -29,9 +29,9 @@ impl Shared {
         self.compacted.fetch_max(revision, Ordering::SeqCst);
     }
 
-    /// The oldest revision that a watch may start from, and the newest known one.
+    /// The oldest revision from which a watch may start, and the newest known one.
     ///
-    /// etcd may keep a longer log. The byte limit does not apply, because etcd holds the log.
+    /// etcd may keep a longer log. The byte limit does not apply, because the log is in etcd and not in memory.
     pub(super) fn revision_range(&self) -> (Revision, Revision) {
         let newest = self.newest.load(Ordering::SeqCst);
         let most = Revision::try_from(self.limits.revisions).unwrap_or(Revision::MAX);

@@ -10,21 +10,21 @@ use super::messages::{
 };
 use crate::storage::{Change, Entry, Event, Expected, Outcome, Revision, Transaction, Write};
 
-/// Outcome of a transaction, possibly retried after an attempt without a response.
+/// The outcome of a transaction, which may be a retry of an attempt without a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CommitResult {
-    /// Known.
+    /// The outcome is known.
     Known(Outcome),
-    /// Unknown: a later write hides whether an earlier attempt took effect.
+    /// The outcome is unknown: a later write hides whether an earlier attempt took effect.
     Unclear,
 }
 
-/// A revision in etcd's type.
+/// Converts a revision to the type that etcd uses.
 pub(super) fn number(revision: Revision) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }
 
-/// Revision of a response header.
+/// The revision in a response header.
 pub(super) fn revision(header: Option<&Header>) -> Revision {
     header.map_or(0, |header| positive(header.revision))
 }
@@ -45,7 +45,7 @@ pub(super) fn bounds(prefix: &str, after: Option<&str>) -> (Bytes, Bytes) {
     (from, end(prefix))
 }
 
-/// End key of a prefix range; a zero byte means unbounded.
+/// The end key of a prefix range. A zero byte means that the range has no end.
 fn end(prefix: &str) -> Bytes {
     let mut end = prefix.as_bytes().to_vec();
     // UTF-8 text has no 0xff byte, so the last byte can be incremented.
@@ -56,14 +56,14 @@ fn end(prefix: &str) -> Bytes {
     end.into()
 }
 
-/// The entry; `None` if the key is not text.
+/// Converts a key-value pair to an entry; `None` if the key is not text.
 pub(super) fn entry(found: KeyValue) -> Option<Entry> {
     let key: Arc<str> = std::str::from_utf8(&found.key).ok()?.into();
     let (created, modified) = (positive(found.create_revision), positive(found.mod_revision));
     Some(Entry { key, value: found.value, created, modified })
 }
 
-/// The etcd transaction; on failure it returns the current values.
+/// Converts a transaction to that of etcd. If it fails, etcd returns the current values.
 pub(super) fn request(transaction: &Transaction) -> TxnRequest {
     let key = |key: &Arc<str>| Bytes::copy_from_slice(key.as_bytes());
     let expected = transaction.compares.iter().filter_map(|compare| {
@@ -92,9 +92,9 @@ pub(super) fn request(transaction: &Transaction) -> TxnRequest {
     TxnRequest { compare: expected.collect(), success: writes.collect(), failure: reads.collect() }
 }
 
-/// The outcome of a transaction.
+/// Returns the outcome of a transaction.
 ///
-/// With `is_retry`, a conflict may be with this transaction's own earlier attempt.
+/// With `is_retry`, a conflict may come from an earlier attempt of the same transaction.
 pub(super) fn outcome(transaction: &Transaction, response: TxnResponse, is_retry: bool) -> CommitResult {
     if response.succeeded {
         return CommitResult::Known(Outcome::Committed { revision: revision(response.header.as_ref()) });
@@ -114,7 +114,7 @@ pub(super) fn outcome(transaction: &Transaction, response: TxnResponse, is_retry
     CommitResult::Unclear
 }
 
-/// True when a retry is safe: each written key is compared with an expected revision, so that the transaction
+/// True if a retry is safe. Each written key must be compared with an expected revision, so that the transaction
 /// takes effect at most once.
 pub(super) fn is_idempotent(transaction: &Transaction) -> bool {
     transaction.writes.iter().all(|write| {
@@ -123,7 +123,7 @@ pub(super) fn is_idempotent(transaction: &Transaction) -> bool {
     })
 }
 
-/// The revision and event of an etcd event; `None` without a key, `Err` when the previous value was
+/// Converts an etcd event. Returns `None` for an event without a key, and `Err` if the previous value was
 /// compacted.
 pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>), Forgotten>> {
     let now = told.kv?;
@@ -144,19 +144,19 @@ pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>),
     Some(Ok((revision, Some(Event { key, change, previous }))))
 }
 
-/// The previous value of an event was compacted.
+/// The error for an event whose previous value was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forgotten {
     pub(super) revision: Revision,
 }
 
 enum OwnWrite {
-    /// All keys have the values this transaction writes, at one revision.
+    /// All keys have the values that this transaction writes, at one revision.
     Written(Revision),
     Perhaps,
 }
 
-/// Checks whether the conflicting values were written by an earlier attempt.
+/// Checks whether an earlier attempt wrote the conflicting values.
 fn own_write(transaction: &Transaction, current: &[Option<Entry>]) -> OwnWrite {
     let here = |key: &str| {
         let found = transaction.compares.iter().zip(current).find(|(compare, _)| *compare.key == *key);

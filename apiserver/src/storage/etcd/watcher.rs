@@ -1,4 +1,4 @@
-//! Watch of an etcd: groups events by revision.
+//! Watches an etcd, and groups its events by revision.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::shared::Shared;
 use super::translate::{Forgotten, bounds, event, number};
 use crate::storage::{Batch, Batches, Error, Revision};
 
-/// Starts a watch after a revision. Only the last response is buffered: a slow reader blocks the stream, and
-/// one that falls behind the log is closed.
+/// Starts a watch after a revision. It buffers only the last response, so a slow reader blocks the stream. A watch
+/// that falls behind the log is closed.
 pub(super) async fn start(
     channel: &Channel,
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ pub(super) async fn start(
 struct Watch {
     answers: Answers<WatchResponse>,
     shared: Arc<Shared>,
-    /// Closed when the store is dropped.
+    /// Changes when the store is dropped.
     closing: watch::Receiver<()>,
     reader: Reader,
 }
@@ -80,11 +80,11 @@ impl Watch {
 /// Assembles batches from watch responses.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Last revision returned.
+    /// The last revision that was returned.
     pub(super) seen: Revision,
-    /// Last complete revision.
+    /// The last complete revision.
     pub(super) delivered: Revision,
-    /// Batch that may get more events.
+    /// The batch to which events may still be added.
     pub(super) open: Option<Batch>,
     pub(super) ready: VecDeque<Arc<Batch>>,
 }

@@ -1,4 +1,5 @@
-//! Cluster roles of controllers, each bound to the service account of that name in `kube-system`.
+//! Cluster roles of controllers. Each is bound to the service account in `kube-system` that has the name of the
+//! controller.
 
 use super::{EVENTS, READ, Role, named, on, role};
 

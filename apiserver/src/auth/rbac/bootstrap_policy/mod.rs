@@ -23,20 +23,20 @@ const WRITE: &str = "create delete deletecollection patch update";
 const READ_WRITE: &str = "create delete deletecollection get list patch update watch";
 const EVENTS: Line = on("create patch update", "core events.k8s.io", "events");
 
-/// A rule: verbs, groups, resources, names, paths.
+/// A rule: verbs, groups, resources, names and paths.
 type Line = [&'static str; 5];
 
 /// A role.
 struct Role {
     name: &'static str,
-    /// The aggregated role that this role is part of, or empty.
+    /// The aggregated role to which this role contributes; may be empty.
     part_of: &'static str,
-    /// Whether the rules come from the roles it aggregates.
+    /// Whether the rules are those of the roles that this role aggregates.
     is_aggregated: bool,
     rules: &'static [Line],
 }
 
-/// A binding. Its name is the role name unless given separately.
+/// A binding. It has the name of its role, unless another name is given.
 struct Binding {
     role: &'static str,
     users: &'static str,
@@ -45,12 +45,12 @@ struct Binding {
     accounts: &'static str,
 }
 
-/// A rule on resources.
+/// Creates a rule on resources.
 const fn on(verbs: &'static str, groups: &'static str, resources: &'static str) -> Line {
     [verbs, groups, resources, "", ""]
 }
 
-/// A rule on named resources.
+/// Creates a rule on named resources.
 const fn named(
     verbs: &'static str,
     groups: &'static str,
@@ -60,7 +60,7 @@ const fn named(
     [verbs, groups, resources, names, ""]
 }
 
-/// A rule on non-resource paths.
+/// Creates a rule on non-resource paths.
 const fn paths(verbs: &'static str, paths: &'static str) -> Line {
     [verbs, "", "", "", paths]
 }

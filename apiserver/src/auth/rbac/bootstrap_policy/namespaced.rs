@@ -11,7 +11,7 @@ const PROVIDER: &str = "system:controller:cloud-provider";
 const MANAGER_LOCK: &str = "system::leader-locking-kube-controller-manager";
 const SCHEDULER_LOCK: &str = "system::leader-locking-kube-scheduler";
 
-/// Leader election, with Leases and with coordinated LeaseCandidates.
+/// Rules for leader election, with Leases and with coordinated LeaseCandidates.
 const LOCKING: &[Line] =
     &[on("create get list update watch", "coordination.k8s.io", "leasecandidates leases")];
 
