@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::value::{List, Value};
 
-/// A string argument.
+/// Returns a string argument.
 ///
 /// # Errors
 /// If it is missing or not a string.
@@ -17,7 +17,7 @@ pub fn text(arguments: &[Value], at: usize) -> Result<&str, Error> {
     }
 }
 
-/// An integer argument.
+/// Returns an integer argument.
 ///
 /// # Errors
 /// If it is missing or not an integer.
@@ -28,7 +28,7 @@ pub fn int(arguments: &[Value], at: usize) -> Result<i64, Error> {
     }
 }
 
-/// A list argument.
+/// Returns a list argument.
 ///
 /// # Errors
 /// If it is missing or not a list.
@@ -39,7 +39,7 @@ pub fn list(arguments: &[Value], at: usize) -> Result<&List, Error> {
     }
 }
 
-/// An argument of an opaque type.
+/// Returns an argument of an opaque type.
 ///
 /// # Errors
 /// If it is missing or of another type.

@@ -21,13 +21,13 @@ pub(crate) struct Node {
 pub(crate) enum Expr {
     Literal(Value),
     Name(Arc<str>),
-    /// `of.field`, or `of.?field` if `optional` is set.
+    /// Selects a field: `of.field`, or `of.?field` if `optional` is set.
     Select {
         of: Box<Node>,
         field: Arc<str>,
         optional: bool,
     },
-    /// `has(of.field)`.
+    /// Tests for a field: `has(of.field)`.
     Has {
         of: Box<Node>,
         field: Arc<str>,
@@ -37,10 +37,10 @@ pub(crate) enum Expr {
         index: Box<Node>,
         optional: bool,
     },
-    /// The elements; true marks an optional element, which is left out if it is absent.
+    /// A list. Each element is marked with true if it is optional, so that it is left out if it is absent.
     List(Vec<(bool, Node)>),
     Map(Vec<(bool, Node, Node)>),
-    /// `Object.spec{replicas: 1}`.
+    /// Constructs an object: `Object.spec{replicas: 1}`.
     Object {
         name: Arc<str>,
         fields: Vec<(bool, Arc<str>, Node)>,
@@ -59,12 +59,12 @@ pub(crate) enum Expr {
     Binary(Operator, Box<(Node, Node)>),
     Call(Call),
     Comprehension(Box<Comprehension>),
-    /// `cel.bind(name, value, body)`.
+    /// Binds a variable: `cel.bind(name, value, body)`.
     Bind {
         name: Arc<str>,
         parts: Box<(Node, Node)>,
     },
-    /// `of.optMap(name, body)`.
+    /// Maps the value of an optional: `of.optMap(name, body)`.
     Optional {
         name: Arc<str>,
         parts: Box<(Node, Node)>,
@@ -95,7 +95,7 @@ pub(crate) struct Call {
     pub name: Arc<str>,
     pub is_method: bool,
     pub arguments: Vec<Node>,
-    /// The overloads that match the static types; set by the type checker.
+    /// The overloads that match the static types. The type checker sets them.
     pub candidates: Vec<&'static Function>,
     /// The regular expression, if it is a literal.
     pub regex: Option<Regex>,
@@ -106,7 +106,7 @@ pub(crate) struct Call {
 pub(crate) struct Comprehension {
     pub kind: ComprehensionKind,
     pub over: Node,
-    /// The variable for the list element or map key. With two variables: the index or map key.
+    /// The variable for the list element or map key. If there are two variables, it is for the index or map key.
     pub first: Arc<str>,
     pub second: Option<Arc<str>>,
     pub filter: Option<Node>,

@@ -1,8 +1,8 @@
-//! The cost budget of an evaluation: about one per step, more for long strings and lists.
+//! The cost budget of an evaluation. A step costs about one, and more for long strings and lists.
 
 use crate::error::Error;
 
-/// Bytes of text per unit of cost.
+/// Bytes of text that cost one unit.
 const BYTES_PER_UNIT: usize = 10;
 
 /// The remaining cost.
@@ -12,7 +12,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget.
+    /// Creates a budget of this cost.
     pub fn of(steps: u64) -> Self {
         Self { left: steps }
     }
@@ -41,7 +41,7 @@ impl Budget {
         result
     }
 
-    /// Charges the cost of reading or creating a text of that size.
+    /// Charges the cost of reading or creating a text of this size.
     ///
     /// # Errors
     /// [`Error::OutOfBudget`] if less is left.

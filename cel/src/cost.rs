@@ -1,8 +1,8 @@
-//! Static cost estimation: the maximum cost of an expression. Stock API servers reject CRD rules with a high estimate.
+//! Estimates the maximum cost of an expression. Stock API servers reject CRD rules with a high estimate.
 //!
 //! The constants are those of cel-go (`checker/cost.go`) and of the Kubernetes libraries. Where this model is less
-//! exact, the estimate is lower, so that each rule that a stock server accepts is accepted here. [`crate::Budget`]
-//! limits the actual cost.
+//! exact, its estimate is lower, so that it accepts each rule that a stock server accepts. [`crate::Budget`] limits
+//! the actual cost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use crate::ast::{Call, Comprehension, ComprehensionKind, Expr, Node, Operator};
 use crate::value::Value;
 
-/// Limit for the size of a request to the API server, and so for each value in it.
+/// Limit for the size of a request to the API server in bytes, and so for each value in it.
 pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
-/// Reading a variable or field.
+/// The cost of reading a variable or field.
 const READ: u64 = 1;
-/// Creating a list, a map or an object.
+/// The cost of creating a list, a map or an object.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const OBJECT: u64 = 40;
@@ -36,10 +36,10 @@ pub enum SizeEstimate {
     Any,
 }
 
-/// All sums saturate at the maximum.
+/// A cost. Sums stop at the maximum of the type.
 type Cost = u64;
 
-/// Variables with their sizes, the innermost last.
+/// The variables with their sizes, the innermost last.
 type Scope = Vec<(Arc<str>, SizeEstimate)>;
 
 impl SizeEstimate {
@@ -67,7 +67,7 @@ impl SizeEstimate {
         }
     }
 
-    /// The size of a value that is either of two.
+    /// The larger of two sizes, for a value that may have either.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Text(one), Self::Text(two)) => Self::Text(one.max(two)),
@@ -86,7 +86,7 @@ fn either(one: &SizeEstimate, two: &SizeEstimate) -> Arc<SizeEstimate> {
     Arc::new(one.clone().or(two.clone()))
 }
 
-/// The cost of reading a text: a tenth per byte.
+/// The cost of reading a text: a tenth of a unit per byte.
 fn reading(size: u64) -> Cost {
     size.div_ceil(10)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An expression that does not compile.
+/// The error for an expression that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     /// The error with the source line and a marker below it.

@@ -11,7 +11,7 @@ pub type Run = fn(&[Value], &mut Budget) -> Result<Value, Error>;
 /// One overload of a function.
 #[derive(Debug)]
 pub struct Function {
-    /// The name.
+    /// The name of the function.
     pub name: &'static str,
     /// True for a member function, whose receiver is the first argument.
     pub is_method: bool,
@@ -57,9 +57,9 @@ pub enum Kind {
 /// The result type of a function.
 #[derive(Clone, Debug)]
 pub enum Returns {
-    /// That type.
+    /// The given type.
     Is(Type),
-    /// A list of that type.
+    /// A list of the given type.
     ListOf(Type),
     /// The type of the first argument.
     Same,
@@ -67,7 +67,7 @@ pub enum Returns {
     Inner,
     /// A list with the element type of the lists in the first argument.
     InnerInner,
-    /// An optional of that type.
+    /// An optional of the given type.
     OptionalIs(Type),
     /// An optional of the type of the first argument.
     OptionalSame,
@@ -86,7 +86,7 @@ pub const fn method(name: &'static str, takes: &'static [Kind], returns: Returns
 }
 
 impl Kind {
-    /// True if a value of that type may be of this kind.
+    /// True if a value of the type may be of this kind.
     pub(crate) fn is_assignable(self, of: &Type) -> bool {
         match (self, of) {
             (Self::Any, _) | (_, Type::Dyn) => true,
@@ -128,7 +128,7 @@ impl Kind {
 }
 
 impl Returns {
-    /// The result type for these argument types.
+    /// The result type for arguments of these types.
     pub(crate) fn of(&self, arguments: &[Type]) -> Type {
         let first = || arguments.first().cloned().unwrap_or(Type::Dyn);
         let inner = |of: Type| match of {

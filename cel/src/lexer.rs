@@ -17,13 +17,13 @@ pub(crate) enum Token {
     End,
 }
 
-/// Symbols, longer ones first.
+/// The symbols of the language, longer ones first.
 const SYMBOLS: [&str; 25] = [
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")",
     "[", "]", "{", "}", "=",
 ];
 
-/// All tokens with their byte offsets, followed by [`Token::End`].
+/// Returns all tokens with their byte offsets, followed by [`Token::End`].
 pub(crate) fn tokens(source: &str) -> Result<Vec<(u32, Token)>, SourceError> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -45,7 +45,7 @@ pub(crate) fn tokens(source: &str) -> Result<Vec<(u32, Token)>, SourceError> {
     Ok(found)
 }
 
-/// The offset always fits, because [`crate::MAX_LENGTH`] limits the source.
+/// Converts an offset. It always fits, because [`crate::MAX_LENGTH`] limits the source.
 fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,11 +1,11 @@
 //! The Common Expression Language (CEL): expressions that always terminate and have no side effects.
 //!
 //! A [`Program`] is compiled and type-checked once. It is evaluated with [`Bindings`] for its variables and a
-//! [`Budget`] that limits the cost. Nothing in this crate panics, and a constant limits the recursion depth. Libraries
-//! declare [`Function`]s and [`Opaque`] types.
+//! [`Budget`] that limits the cost. Nothing in this crate panics, and a constant limits the recursion depth.
+//! Libraries declare [`Function`]s and [`Opaque`] types.
 //!
-//! The crate `cel` from crates.io is not used, because it has neither a cost budget nor a type checker. Its generated
-//! parser may panic, and it has a dozen dependencies.
+//! The crate `cel` from crates.io is not used, because it has neither a cost budget nor a type checker. Its
+//! generated parser may panic, and it has a dozen dependencies.
 #![deny(missing_docs)]
 
 pub mod arguments;

@@ -1,4 +1,4 @@
-//! Evaluates operators.
+//! Evaluates operators on values.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

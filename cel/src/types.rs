@@ -1,4 +1,4 @@
-//! Static types.
+//! The static types of expressions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// Unknown at compile time.
+    /// A type that is unknown at compile time.
     Dyn,
-    /// `null`.
+    /// The type of `null`.
     Null,
     /// A boolean.
     Bool,
@@ -27,7 +27,7 @@ pub enum Type {
     Duration,
     /// A timestamp.
     Timestamp,
-    /// A type value.
+    /// The type of types.
     Type,
     /// A list, with its element type.
     List(Arc<Type>),
@@ -51,27 +51,27 @@ pub struct ObjectType {
 }
 
 impl Type {
-    /// A list of that type.
+    /// Creates a list type.
     pub fn list(of: Type) -> Self {
         Self::List(Arc::new(of))
     }
 
-    /// A map from strings to that type.
+    /// Creates a type of maps with string keys.
     pub fn map(of: Type) -> Self {
         Self::Map(Arc::new(Self::String), Arc::new(of))
     }
 
-    /// An object with these fields.
+    /// Creates an object type with these fields.
     pub fn object(name: impl Into<String>, fields: impl IntoIterator<Item = (String, Type)>) -> Self {
         Self::Object(Arc::new(ObjectType { name: name.into(), fields: fields.into_iter().collect() }))
     }
 
-    /// An optional of that type.
+    /// Creates an optional type.
     pub fn optional(of: Type) -> Self {
         Self::Optional(Arc::new(of))
     }
 
-    /// True if the type has at most `parts` nested types, which limits the work with large types.
+    /// True if the type has at most `parts` nested types. The check limits the work with large types.
     pub fn has_at_most(&self, parts: usize) -> bool {
         self.counted(parts).is_some()
     }

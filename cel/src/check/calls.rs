@@ -48,7 +48,7 @@ impl Checker<'_> {
         own.chain(library::all().iter().flat_map(|library| library.iter()))
     }
 
-    /// Resolves `math.least(1)` as a call of the namespaced function, if there is no variable `math`.
+    /// Resolves `math.least(1)` as a call of a function with a namespace, if there is no variable `math`.
     fn qualify(&self, call: &mut Call) {
         if !call.is_method {
             return;

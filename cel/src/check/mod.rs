@@ -13,7 +13,7 @@ use crate::parse::dotted;
 use crate::types::Type;
 use crate::value::Value;
 
-/// Names of types that are values themselves.
+/// The names of types, which an expression can use as values.
 const TYPES: [&str; 12] = [
     "bool",
     "int",
@@ -36,7 +36,7 @@ pub struct Environment {
     pub variables: Vec<(Arc<str>, Type)>,
     /// Functions in addition to the standard library.
     pub libraries: Vec<&'static [Function]>,
-    /// Types that may be constructed (`Object{}`), by the first part of their names. The values are maps.
+    /// Types that an expression may construct (`Object{}`), by the first part of their names. The values are maps.
     pub constructs: &'static [&'static str],
 }
 

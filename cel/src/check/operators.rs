@@ -42,7 +42,7 @@ fn is_in(left: &Type, right: &Type) -> bool {
     }
 }
 
-/// The common type of both sides, if it is one of `known`. `dyn` matches any.
+/// The common type of both operands, if it is one of `known`. `dyn` matches any type.
 fn same(left: &Type, right: &Type, known: &[Type]) -> Option<Type> {
     let may = |of: &Type| *of == Type::Dyn || known.contains(of);
     let is_same = left == right || *left == Type::Dyn || *right == Type::Dyn;

@@ -181,7 +181,7 @@ pub(crate) fn moment(text: &str) -> Result<Timestamp, Error> {
 /// Parses a duration in Go notation (`1h30m`, `-1.5s`), in nanoseconds.
 ///
 /// # Errors
-/// If the text is invalid or the duration too long.
+/// If the text is invalid or the duration is too long.
 pub fn duration(text: &str) -> Result<i64, Error> {
     let wrong = || Error::failed(format!("time: invalid duration {text:?}"));
     let (sign, mut rest) = match text.strip_prefix('-') {

@@ -122,7 +122,7 @@ fn extreme(of: &[Value], name: &str, is: fn(Ordering) -> bool, budget: &mut Budg
         .cloned()
 }
 
-/// A merge sort, which stops at the first comparison that fails or exceeds the budget.
+/// Sorts a list by merging. It stops at the first comparison that fails or exceeds the budget.
 fn sort(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     let mut runs: Vec<Vec<Value>> =
         arguments::list(of, 0)?.items.iter().map(|item| vec![item.clone()]).collect();

@@ -33,7 +33,7 @@ pub(crate) fn all() -> &'static [&'static [Function]] {
     &ALL
 }
 
-/// Rejects calls with literal arguments that always fail.
+/// Rejects calls that always fail because of a literal argument.
 pub(crate) fn check(at: u32, call: &Call) -> Result<(), SourceError> {
     let text = |node: &Node| match &node.expr {
         Expr::Literal(Value::String(text)) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! The optional library.
+//! The optional library: values that may be absent.
 
 use std::sync::Arc;
 

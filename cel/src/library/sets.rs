@@ -1,4 +1,4 @@
-//! The sets library: lists as sets.
+//! The sets library: treats lists as sets.
 
 use super::lists::has;
 use crate::arguments;

@@ -78,7 +78,7 @@ fn two<'a>(of: &'a [Value], budget: &mut Budget) -> Result<(&'a str, &'a str), E
     Ok((one(of, budget)?, arguments::text(of, 1)?))
 }
 
-/// The byte offset of a character; the length of the text for the index after the last one.
+/// The byte offset of a character. The index after the last character gives the length of the text.
 fn byte(text: &str, at: i64) -> Result<usize, Error> {
     let wrong = || Error::failed(format!("index out of range: {at}"));
     let at = usize::try_from(at).map_err(|_| wrong())?;

@@ -41,7 +41,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     method("getMilliseconds", TIME, INT, |of, _| units(of, 1_000_000)),
 ];
 
-/// True for a function with an optional time zone argument.
+/// True for a function that takes a time zone as an optional argument.
 pub(super) fn is_calendar(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.name == name)
 }
@@ -75,22 +75,22 @@ fn year(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.year().into()))
 }
 
-/// 0 is January.
+/// The month; 0 is January.
 fn month(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.month()) - 1))
 }
 
-/// Starts at 1 for `getDate`, and at 0 for `getDayOfMonth`.
+/// The day of the month. It starts at 1 for `getDate`, and at 0 for `getDayOfMonth`.
 fn day(of: &[Value], less: i64) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.day()) - less))
 }
 
-/// 0 is Sunday.
+/// The day of the week; 0 is Sunday.
 fn weekday(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.weekday().to_sunday_zero_offset().into()))
 }
 
-/// 0 is January 1.
+/// The day of the year; 0 is January 1.
 fn day_of_year(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(i64::from(zoned(of)?.day_of_year()) - 1))
 }
@@ -111,7 +111,7 @@ fn milliseconds(of: &[Value]) -> Result<Value, Error> {
     Ok(Value::Int(zoned(of)?.millisecond().into()))
 }
 
-/// The duration in whole units.
+/// Converts a duration to whole units.
 fn units(of: &[Value], each: i64) -> Result<Value, Error> {
     match &of[0] {
         Value::Duration(nanos) => Ok(Value::Int(nanos / each)),

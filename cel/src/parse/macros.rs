@@ -6,7 +6,7 @@ use super::node;
 use crate::ast::{Comprehension, ComprehensionKind, Expr, Node};
 use crate::error::SourceError;
 
-/// True for the name of a member macro with that number of arguments.
+/// True for the name of a member macro with this number of arguments.
 pub(super) fn is_macro(name: &str, arguments: usize) -> bool {
     match name {
         "all" | "exists" | "exists_one" | "existsOne" => matches!(arguments, 2 | 3),
@@ -16,7 +16,7 @@ pub(super) fn is_macro(name: &str, arguments: usize) -> bool {
     }
 }
 
-/// `has(a.b)`.
+/// Expands `has(a.b)`.
 pub(super) fn has(at: u32, arguments: Vec<Node>) -> Result<Node, SourceError> {
     match <[Node; 1]>::try_from(arguments) {
         Ok([Node { expr: Expr::Select { of, field, optional: false }, .. }]) => {
@@ -26,7 +26,7 @@ pub(super) fn has(at: u32, arguments: Vec<Node>) -> Result<Node, SourceError> {
     }
 }
 
-/// `cel.bind(name, value, body)`.
+/// Expands `cel.bind(name, value, body)`.
 pub(super) fn bind(at: u32, arguments: Vec<Node>) -> Result<Node, SourceError> {
     let [name, value, body] = <[Node; 3]>::try_from(arguments)
         .map_err(|_| SourceError::at(at, "cel.bind() takes a name, a value and an expression"))?;

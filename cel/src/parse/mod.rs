@@ -10,7 +10,7 @@ use crate::lexer::{Token, tokens};
 
 /// Limit for nested parentheses, brackets and calls. Each level takes a few hundred bytes of stack.
 const MAX_DEPTH: usize = 64;
-/// Limit for the height of the tree, which is traversed recursively. `a.b.c` has height three.
+/// Limit for the height of the tree, which is traversed recursively. The tree of `a.b.c` has height three.
 const MAX_HEIGHT: u16 = 128;
 
 /// Parses an expression.
@@ -29,7 +29,7 @@ struct Parser {
     depth: usize,
 }
 
-/// The token after the last one.
+/// The token that follows the last one.
 static END: (u32, Token) = (0, Token::End);
 
 impl Parser {
@@ -47,7 +47,7 @@ impl Parser {
         token
     }
 
-    /// Consumes the symbol if it is next.
+    /// Consumes the symbol if it is the next token.
     fn takes(&mut self, sign: &str) -> bool {
         let is_next = matches!(self.peek(), Token::Symbol(next) if *next == sign);
         self.next += usize::from(is_next);
@@ -79,7 +79,7 @@ impl Parser {
         error
     }
 
-    /// Runs a parser for a nested part, within the depth limit.
+    /// Runs the parser for a nested part, within the depth limit.
     fn deeper<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, SourceError>,
@@ -199,7 +199,7 @@ fn node(at: u32, expr: Expr) -> Result<Node, SourceError> {
     Ok(Node { at, height: highest + 1, expr })
 }
 
-/// The single part, or a node with all parts.
+/// Returns the single part, or a node with all parts.
 fn one_or(mut parts: Vec<Node>, at: u32, several: fn(Vec<Node>) -> Expr) -> Result<Node, SourceError> {
     match parts.pop() {
         Some(only) if parts.is_empty() => Ok(only),

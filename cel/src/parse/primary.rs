@@ -8,7 +8,7 @@ use crate::error::SourceError;
 use crate::lexer::Token;
 use crate::value::Value;
 
-/// Reserved words.
+/// Words that cannot be identifiers.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -155,7 +155,7 @@ impl Parser {
         }
     }
 
-    /// Parses comma-separated elements up to the closing symbol; a trailing comma is allowed.
+    /// Parses comma-separated elements up to the closing symbol. A trailing comma is allowed.
     fn until<T>(
         &mut self,
         close: &str,

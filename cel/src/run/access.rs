@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::value::{Key, Value};
 
-/// `of.field`. The result is an optional if `optional` is set or `of` is an optional.
+/// Evaluates `of.field`. The result is an optional if `optional` is set or `of` is an optional.
 pub(super) fn select(of: &Value, field: &Arc<str>, optional: bool) -> Result<Value, Error> {
     lookup(of, optional, || Error::no_such_key(field), |of| get(of, field))
 }
 
-/// `of[index]`.
+/// Evaluates `of[index]`.
 pub(super) fn index(of: &Value, index: &Value, optional: bool) -> Result<Value, Error> {
     let missing = || match index.text() {
         Ok(text) if matches!(of, Value::List(_)) => Error::failed(format!("index out of bounds: {text}")),
@@ -31,7 +31,7 @@ pub(super) fn index(of: &Value, index: &Value, optional: bool) -> Result<Value, 
     })
 }
 
-/// `has(of.field)`.
+/// Evaluates `has(of.field)`.
 pub(super) fn has(of: &Value, field: &Arc<str>) -> Result<bool, Error> {
     match of {
         Value::Optional(None) => Ok(false),

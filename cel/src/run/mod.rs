@@ -12,12 +12,12 @@ use crate::library;
 use crate::operators;
 use crate::value::{Key, Map, Value};
 
-/// The values of variables.
+/// The values of the variables of an expression.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings(Vec<(Arc<str>, Value)>);
 
 impl Bindings {
-    /// Adds a value.
+    /// Adds the value of a variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
         self.0.push((name.into(), value));
@@ -196,7 +196,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The value of an optional.
+/// Returns the value in an optional; `None` if it is empty.
 fn present(value: Value) -> Result<Option<Value>, Error> {
     match value {
         Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),

@@ -7,7 +7,8 @@ use crate::budget::Budget;
 use crate::error::Error;
 
 impl Value {
-    /// Equality. Numbers of different types are compared by value; other values of different types are not equal.
+    /// True if both values are equal. Numbers of different types are compared by value. Other values of different
+    /// types are not equal.
     pub(crate) fn equals(&self, other: &Self, budget: &mut Budget) -> Result<bool, Error> {
         budget.charge(1)?;
         Ok(match (self, other) {
@@ -82,7 +83,7 @@ fn numbers(one: &Value, two: &Value) -> Option<Option<Ordering>> {
     }
 }
 
-/// Exact, also for integers that a double cannot represent.
+/// Compares a double with an integer. The result is exact, also for integers that a double cannot represent.
 fn double_and_whole(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_nan() {
         return None;

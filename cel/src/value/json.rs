@@ -39,7 +39,7 @@ impl From<&Number> for Value {
 }
 
 impl Value {
-    /// Converts a value to JSON. Shared values are copied each time, and each copy is charged.
+    /// Converts a value to JSON. Each reference to a shared value creates a copy, and each copy is charged.
     ///
     /// # Errors
     /// If a value has no JSON representation, or the budget is exceeded.

@@ -79,7 +79,7 @@ impl List {
         Ok(None)
     }
 
-    /// Equality. The order counts only for atomic lists.
+    /// True if both lists are equal. The order counts only for atomic lists.
     pub(super) fn equals(&self, other: &Self, budget: &mut Budget) -> Result<bool, Error> {
         if self.items.len() != other.items.len() {
             return Ok(false);

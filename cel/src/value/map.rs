@@ -25,7 +25,7 @@ pub enum Key {
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: BTreeMap<Key, Value>,
-    /// The depth of the deepest value.
+    /// The nesting depth of the deepest value.
     below: usize,
 }
 
@@ -55,7 +55,7 @@ impl Map {
         self.entries.is_empty()
     }
 
-    /// Adds an entry. Returns false if it replaced one.
+    /// Adds an entry. Returns false if it replaced another one.
     pub(crate) fn add(&mut self, key: Key, value: Value) -> bool {
         self.below = self.below.max(value.depth());
         self.entries.insert(key, value).is_none()
@@ -78,7 +78,7 @@ impl FromIterator<(Key, Value)> for Map {
 }
 
 impl Key {
-    /// Converts a value to a key; a number with a fraction fails.
+    /// Converts a value to a key. A number with a fraction is an error.
     pub(crate) fn of(value: &Value) -> Result<Self, Error> {
         match value {
             Value::Bool(value) => Ok(Self::Bool(*value)),
@@ -103,7 +103,7 @@ impl Key {
         }
     }
 
-    /// Sort order: the type, then the number.
+    /// The sort order of keys: first the type, then the number.
     fn rank(&self) -> (u8, i128) {
         match self {
             Self::Bool(value) => (0, i128::from(*value)),
@@ -114,7 +114,7 @@ impl Key {
     }
 }
 
-/// The integer with that value; `None` for a fraction.
+/// Converts a number to an integer; `None` if it has a fraction.
 fn whole(value: f64) -> Option<i64> {
     let text = format!("{value:.0}");
     let whole: i64 = text.parse().ok()?;

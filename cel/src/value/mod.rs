@@ -1,4 +1,4 @@
-//! Run-time values.
+//! The values that expressions use and return.
 
 mod compare;
 mod json;
@@ -55,7 +55,7 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// The type name, as in function declarations.
     fn type_name(&self) -> &'static str;
 
-    /// Equality; false for other types.
+    /// True if both values are equal. Values of different types are not.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
     /// The nesting depth of the value.
@@ -68,7 +68,7 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// For downcasts.
+    /// Returns the value for downcasts.
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 const NANOS: i64 = 1_000_000_000;
 
-/// Formats a duration in seconds: `90s`, `1.5s`.
+/// Formats a duration in seconds, such as `90s` or `1.5s`.
 pub(crate) fn duration(nanos: i64) -> String {
     let (whole, rest) = (nanos / NANOS, (nanos % NANOS).unsigned_abs());
     let sign = if nanos < 0 && whole == 0 { "-" } else { "" };
@@ -44,7 +44,7 @@ impl Value {
     }
 }
 
-/// Formats a number with the fewest digits; very large and very small numbers with an exponent.
+/// Formats a number with as few digits as possible. Very large and very small numbers get an exponent.
 pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
