@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-/// The share of [`exponential_delay`] that subtracts nothing, for retries that concern one client only.
+/// The value of `share` with which [`exponential_delay`] subtracts nothing, for retries that concern only one
+/// client.
 pub const NO_JITTER: f64 = 1.0;
 
-/// Backoff between failed attempts. The delay doubles with each failure up to the maximum.
+/// The delay between failed attempts. It doubles with each failure up to a maximum.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     initial: Duration,
@@ -14,12 +15,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff without failures.
+    /// Creates a backoff without failures.
     pub const fn new(initial: Duration, max: Duration) -> Self {
         Self { initial, max, failures: 0 }
     }
 
-    /// Forgets all failures, after a success.
+    /// Resets the number of failures, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
@@ -29,7 +30,7 @@ impl Backoff {
         self.failures
     }
 
-    /// The delay before the next attempt; counts a failure.
+    /// Counts a failure, and returns the delay before the next attempt.
     pub fn next_delay(&mut self) -> Duration {
         let delay = exponential_delay(self.initial, self.max, self.failures, random_share());
         self.failures = self.failures.saturating_add(1);

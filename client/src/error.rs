@@ -24,7 +24,7 @@ pub enum Error {
         message: String,
         /// Whether the error names an object, not just a path.
         names_object: bool,
-        /// Whether the server has not reached the requested resource version, because it lost data or lags behind.
+        /// Whether the server has not reached the requested resource version. It lost data or lags behind.
         is_future_version: bool,
         /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
@@ -64,7 +64,7 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// The server does not serve this kind, or not yet.
+    /// The server does not serve this kind, at least not yet.
     #[error("the API server does not serve {kind} of {api_version}")]
     NoKind {
         /// The group and version.
@@ -75,12 +75,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// A request that was not answered.
+    /// Creates the error for a request without a response.
     pub fn lost(server: &Arc<str>, source: BoxError) -> Self {
         Self::Lost { server: server.clone(), source }
     }
 
-    /// A request that was not answered within `limit`.
+    /// Creates the error for a request without a response within `limit`.
     pub(crate) fn late(server: &Arc<str>, limit: Duration) -> Self {
         let why = format!("no response within {} s", limit.as_secs());
         Self::lost(server, io::Error::new(io::ErrorKind::TimedOut, why).into())
@@ -91,7 +91,7 @@ impl Error {
         matches!(self, Self::Refused { reason, names_object: true, .. } if reason == "NotFound")
     }
 
-    /// Whether the resource itself is not served, which says nothing about objects.
+    /// Whether the server does not serve the resource. Then nothing is known about its objects.
     pub fn is_unknown_resource(&self) -> bool {
         matches!(self, Self::Refused { reason, names_object: false, .. } if reason == "NotFound")
     }
@@ -101,7 +101,7 @@ impl Error {
         self.is_reason("Conflict")
     }
 
-    /// Whether an object of this name exists already.
+    /// Whether an object of this name already exists.
     pub fn exists(&self) -> bool {
         self.is_reason("AlreadyExists")
     }
@@ -111,7 +111,7 @@ impl Error {
         matches!(self, Self::Lost { .. } | Self::Refused { code: 429 | 503 | 504, .. })
     }
 
-    /// Whether the resource version is compacted (410 Gone) or was never reached: list again.
+    /// Whether the resource version is compacted (410 Gone) or was never reached. The client must list again.
     pub fn is_expired(&self) -> bool {
         matches!(self, Self::Refused { code: 410, .. } | Self::Refused { is_future_version: true, .. })
     }
@@ -121,7 +121,7 @@ impl Error {
         self.is_reason("Forbidden")
     }
 
-    /// Whether the server answered with that HTTP status code.
+    /// Whether the server answered with this HTTP status code.
     pub fn has_code(&self, wanted: u16) -> bool {
         matches!(self, Self::Refused { code, .. } if *code == wanted)
     }
@@ -131,7 +131,7 @@ impl Error {
         if let Self::Refused { retry_after, .. } = self { *retry_after } else { None }
     }
 
-    /// Why the client does not trust the certificate of the server; `None` if that is not the cause.
+    /// The reason why the client does not trust the certificate of the server; `None` for other errors.
     pub fn certificate_error(&self) -> Option<&CertificateError> {
         match self {
             Self::Lost { source, .. } => certificate_error(source.as_ref()),
@@ -139,7 +139,7 @@ impl Error {
         }
     }
 
-    /// The message with those of all its sources.
+    /// The message of the error with those of all its sources.
     pub fn full_message(&self) -> String {
         let mut text = self.to_string();
         let mut next = std::error::Error::source(self);
@@ -202,7 +202,8 @@ struct Cause {
 }
 
 impl Status {
-    /// The error that the `Status` describes. Without a `code` of HTTP, that of the `Status` counts.
+    /// Returns the error that the `Status` describes. If there is no HTTP status code, the code in the `Status` is
+    /// used.
     pub fn into_error(self, server: &Arc<str>, code: Option<u16>, retry_after: Option<Duration>) -> Error {
         let details = self.details.unwrap_or_default();
         let mut causes = details.causes.iter().flatten();

@@ -55,7 +55,7 @@ impl Kind {
         Self::of("", kind, plural, namespaced)
     }
 
-    /// A kind in version `v1` of its group.
+    /// Creates a kind in version `v1` of its group.
     pub const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self {
             group: Cow::Borrowed(group),
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// The API version: `v1` or `apps/v1`.
+    /// The API version, such as `v1` or `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// The qualified resource name: `pods` or `deployments.apps`.
+    /// The qualified resource name, such as `pods` or `deployments.apps`.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_string()
@@ -84,12 +84,13 @@ impl Kind {
         }
     }
 
-    /// Whether both are the same resource, in any version.
+    /// Whether both are the same resource, even in different versions.
     pub fn is(&self, other: &Self) -> bool {
         self.plural == other.plural && self.group == other.group
     }
 
-    /// The path of an object, of a namespace's objects if `name` is empty, or of all objects if both are empty.
+    /// The path of an object. If `name` is empty, it is the path of the namespace's objects; if both are empty,
+    /// that of all objects.
     pub fn path(&self, namespace: &str, name: &str) -> String {
         let mut path = match self.group.as_ref() {
             "" => format!("/api/{}", self.version),

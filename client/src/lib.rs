@@ -44,17 +44,17 @@ pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json"
 /// Limits of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Timeout for the headers of a response, and again for its body. Each server has this time.
+    /// Timeout for the headers of a response, and again for its body. It applies to each server separately.
     pub response_timeout: Duration,
     /// Maximum size of a response. A larger page of a list is requested again with half as many objects.
     pub max_response_bytes: usize,
-    /// Objects per page of a list.
+    /// Number of objects per page of a list.
     pub page_size: usize,
 }
 
 impl Default for Limits {
-    /// Writes wait for the disk of the server. The page size is that of the stock clients, whose pages are far smaller
-    /// than the limit.
+    /// The default limits. The timeout is long because writes wait for the disk of the server. The page size is
+    /// that of the stock clients, whose pages are far smaller than the limit.
     fn default() -> Self {
         Self {
             response_timeout: Duration::from_secs(30),
@@ -76,22 +76,22 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The objects of a namespace, or of all namespaces if it is empty.
+    /// Selects the objects of a namespace, or of all namespaces if it is empty.
     pub fn namespace(namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..Self::default() }
     }
 
-    /// The objects of all namespaces that match a field selector.
+    /// Selects the objects of all namespaces that match a field selector.
     pub fn fields(selector: &str) -> Self {
         Self { fields: selector.to_owned(), ..Self::default() }
     }
 
-    /// One object.
+    /// Selects one object.
     pub fn object(namespace: &str, name: &str) -> Self {
         Self { fields: format!("metadata.name={name}"), ..Self::namespace(namespace) }
     }
 
-    /// The selectors as the end of a query.
+    /// Encodes the selectors as the end of a query.
     pub(crate) fn query(&self) -> String {
         let mut query = String::new();
         for (name, selector) in [("fieldSelector", &self.fields), ("labelSelector", &self.labels)] {

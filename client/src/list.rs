@@ -15,7 +15,7 @@ pub(crate) struct ListMeta {
     pub continue_token: Option<String>,
 }
 
-/// Decodes a page: each object by `seed`, which `each` receives.
+/// Decodes a page of a list. `seed` decodes each object, and `each` receives it.
 pub(crate) struct Page<'a, S, F> {
     pub seed: S,
     pub each: &'a mut F,

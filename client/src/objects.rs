@@ -20,7 +20,7 @@ pub enum Propagation {
     Background,
     /// Dependents are deleted before the owner.
     Foreground,
-    /// Dependents stay without this owner.
+    /// Dependents stay, without an owner.
     Orphan,
 }
 
@@ -41,9 +41,9 @@ pub struct DeleteOptions<'a> {
     pub uid: Option<&'a str>,
     /// Precondition: the resource version of the object.
     pub resource_version: Option<&'a str>,
-    /// The propagation policy; the server's default if `None`.
+    /// The propagation policy; `None` for the default of the server.
     pub propagation: Option<Propagation>,
-    /// The grace period of a pod.
+    /// The grace period of a pod, in seconds.
     pub grace_seconds: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Client {
     /// Gets one object.
     ///
     /// # Errors
-    /// [`Error::is_not_found`] if it does not exist; otherwise retry.
+    /// [`Error::is_not_found`] if it does not exist. After any other error the caller should retry.
     pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Json, Error> {
         self.request(Method::GET, &kind.path(namespace, name), None).await
     }
@@ -59,7 +59,7 @@ impl Client {
     /// Gets one object; `None` if it does not exist.
     ///
     /// # Errors
-    /// If the server does not say whether it exists: retry.
+    /// If the server does not say whether the object exists. The caller should retry.
     pub async fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
         match self.get(kind, namespace, name).await {
             Ok(found) => Ok(Some(found)),
@@ -71,7 +71,7 @@ impl Client {
     /// Gets a subresource of an object, such as its scale; `None` if it has none.
     ///
     /// # Errors
-    /// If the server does not say whether it exists: retry.
+    /// If the server does not say whether the subresource exists. The caller should retry.
     pub async fn find_subresource(
         &self,
         kind: &Kind,
@@ -86,10 +86,10 @@ impl Client {
         }
     }
 
-    /// Finds an object by a list with a field selector. The user needs permission to list, not to get.
+    /// Finds an object by a list with a field selector, for users who may list but not get.
     ///
     /// # Errors
-    /// If the server does not say whether it exists: retry.
+    /// If the server does not say whether the object exists. The caller should retry.
     pub async fn find_by_list(
         &self,
         kind: &Kind,
@@ -102,7 +102,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Gets a JSON document that is not an object, such as discovery.
+    /// Gets a JSON document that is not an API object, such as a discovery document.
     ///
     /// # Errors
     /// If the server does not respond with JSON.
@@ -110,7 +110,7 @@ impl Client {
         self.request_with(Method::GET, path, accept, None, Typed::default()).await
     }
 
-    /// Checks `/readyz`. A server without that path counts as ready.
+    /// Checks `/readyz`. A server without this path counts as ready.
     ///
     /// # Errors
     /// If the server does not respond or is not ready.
@@ -125,7 +125,7 @@ impl Client {
     /// version to watch from.
     ///
     /// # Errors
-    /// If a page cannot be read; the objects passed before are an incomplete list then.
+    /// If a page cannot be read. The objects that `each` has received are then an incomplete list.
     pub async fn list(
         &self,
         kind: &Kind,
@@ -152,11 +152,11 @@ impl Client {
         Ok(found)
     }
 
-    /// Lists objects page by page, decodes each with `seed` and passes it to `each`. Returns the resource version to
-    /// watch from. A page that exceeds the size limit is requested again with half as many objects.
+    /// Lists objects page by page, decodes each with `seed` and passes it to `each`. Returns the resource version
+    /// to watch from. A page that exceeds the size limit is requested again with half as many objects.
     ///
     /// # Errors
-    /// If a page cannot be read; the objects passed before are an incomplete list then.
+    /// If a page cannot be read. The objects that `each` has received are then an incomplete list.
     pub async fn list_with<T, S>(
         &self,
         kind: &Kind,
@@ -197,7 +197,7 @@ impl Client {
     /// `timeout`.
     ///
     /// # Errors
-    /// [`Error::is_expired`] if the server does not have the resource version: list again.
+    /// [`Error::is_expired`] if the server does not have the resource version. The caller must list again.
     pub async fn watch<S>(
         &self,
         kind: &Kind,
@@ -240,7 +240,7 @@ impl Client {
         self.request(Method::POST, &path, Some(Content::json(&question))).await
     }
 
-    /// Replaces an object, or one of its subresources, at the resource version that it names.
+    /// Replaces an object or one of its subresources, if it still has the resource version in `object`.
     ///
     /// # Errors
     /// [`Error::is_conflict`] if the object changed meanwhile.
@@ -256,7 +256,7 @@ impl Client {
         self.request(Method::PUT, &path, Some(Content::json(&Value::Object(object)))).await
     }
 
-    /// Patches an object (JSON merge patch).
+    /// Patches an object with a JSON merge patch.
     ///
     /// # Errors
     /// [`Error::is_conflict`] if the patch names a resource version and the object changed meanwhile.
@@ -265,7 +265,7 @@ impl Client {
         self.request(Method::PATCH, &kind.path(namespace, name), body).await
     }
 
-    /// Patches a subresource (strategic merge patch, which merges keyed lists).
+    /// Patches a subresource with a strategic merge patch, which merges lists by key.
     ///
     /// # Errors
     /// [`Error::is_conflict`] if the patch names a resource version and the object changed meanwhile.
@@ -281,7 +281,7 @@ impl Client {
         self.request(Method::PATCH, &path, Some(Content::of(STRATEGIC_MERGE_PATCH, &patch))).await
     }
 
-    /// Deletes an object; succeeds if it does not exist.
+    /// Deletes an object. A missing object is not an error.
     ///
     /// # Errors
     /// [`Error::is_conflict`] if a precondition fails.

@@ -9,7 +9,7 @@ pub fn percent_encoded(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// Decodes percent escapes; invalid escapes stay unchanged, and bytes that are not UTF-8 are replaced.
+/// Decodes percent escapes. Invalid escapes stay unchanged, and bytes that are not UTF-8 are replaced.
 pub fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,6 +1,6 @@
-//! Reflector: lists the objects of one resource, then watches them from that resource version on.
+//! Reflector: lists the objects of one resource, and then watches them from the resource version of the list.
 //!
-//! A watch that ends, or that is silent for too long, continues from the last resource version. If the server no longer
+//! A watch that ends, or is silent for too long, continues from the last resource version. If the server no longer
 //! has that version, the reflector lists again. The caller decides how long it waits after an error.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::{Client, Error, Kind, Scope};
 const WATCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// A watch without an event for this long is broken, because servers send a bookmark each minute.
 pub const WATCH_IDLE_TIMEOUT: Duration = Duration::from_secs(3 * 60);
-/// Shortest time between two watches, in case a server ends them at once.
+/// Shortest time between two watches, for a server that ends each watch at once.
 const MIN_WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A change that the reflector reports.
@@ -60,7 +60,7 @@ pub struct OpenWatch<S> {
 }
 
 impl Reflector {
-    /// A reflector of these objects, which lists first.
+    /// Creates a reflector of these objects. It lists first.
     pub fn new(kind: Kind, scope: Scope) -> Self {
         Self { kind, scope, version: String::new() }
     }
@@ -68,7 +68,8 @@ impl Reflector {
     /// Lists the objects if no resource version is known, and opens a watch. `seed` decodes the objects.
     ///
     /// # Errors
-    /// A request failed. The next call lists again only if the error says that the resource version is of no use.
+    /// If a request failed. The next call lists again only if the error says that the server no longer has the
+    /// resource version.
     pub async fn connect<T, S>(
         &mut self,
         client: &Client,
@@ -121,7 +122,7 @@ impl Reflector {
     /// Reports the changes of a watch until it ends. The next call of [`Self::connect`] continues after them.
     ///
     /// # Errors
-    /// The watch is broken.
+    /// If the watch is broken.
     pub async fn follow<T, S>(
         &mut self,
         open: OpenWatch<S>,

@@ -1,4 +1,4 @@
-//! A client, and how it sends a request: servers, timeouts, size limits, and error responses.
+//! The API client: how it chooses a server, sends a request, limits time and size, and reads errors.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::error::{Error, Status};
 use crate::transport::{self, Body, Transport};
 use crate::{JSON, Limits, Typed};
 
-/// A server of a client.
+/// A server that the client can use.
 #[derive(Clone, Debug)]
 struct Server {
     /// Its URL, or a description of the service in this process.
@@ -34,7 +34,7 @@ pub struct Client {
     /// Index of the server that answered last.
     preferred: Arc<AtomicUsize>,
     headers: HeaderMap,
-    /// Extensions of each request, which tell a service in this process who sends it.
+    /// Extensions of each request. They tell a service in this process which user sends it.
     extensions: Extensions,
     pub(crate) limits: Limits,
 }
@@ -53,19 +53,19 @@ pub struct Content {
 }
 
 impl Content {
-    /// A JSON object.
+    /// Creates a body from a JSON object.
     pub fn json(object: &Value) -> Self {
         Self::of(JSON, object)
     }
 
-    /// JSON with a more specific media type, such as a patch.
+    /// Creates a JSON body with a more specific media type, such as that of a patch.
     pub fn of(media_type: &'static str, object: &Value) -> Self {
         Self { media_type, body: object.to_string().into() }
     }
 }
 
 impl Client {
-    /// A client of a service in this process, usually the router of the server.
+    /// Creates a client of a service in this process, usually the router of the server.
     pub fn in_process<S, B>(service: S) -> Self
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,
@@ -77,7 +77,8 @@ impl Client {
         Self::new(transport::in_process(service), [server].into())
     }
 
-    /// A client of the servers at these URLs. It uses the one that answered last, and the others if that fails.
+    /// Creates a client of the servers at these URLs. It uses the server that answered last, and the others if that
+    /// fails.
     pub fn remote(transport: Transport, servers: &[String]) -> Self {
         let server = |url: &String| {
             let url: Arc<str> = url.trim_end_matches('/').into();
@@ -97,13 +98,13 @@ impl Client {
         }
     }
 
-    /// The same client with other limits.
+    /// Returns the client with other limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The same client with another `User-Agent`.
+    /// Returns the client with another `User-Agent`.
     #[must_use]
     pub fn with_agent(mut self, agent: &str) -> Self {
         if let Ok(agent) = HeaderValue::from_str(agent) {
@@ -112,7 +113,7 @@ impl Client {
         self
     }
 
-    /// The same client with a bearer token. A token with characters that no header may contain is not sent.
+    /// Returns the client with a bearer token. A token with characters that no header may contain is not sent.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         if let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}")) {
@@ -122,7 +123,7 @@ impl Client {
         self
     }
 
-    /// The same client with an extension of each request. Only a service in this process receives it.
+    /// Returns the client with an extension of each request. Only a service in this process receives it.
     #[must_use]
     pub fn with_extension<T: Clone + Send + Sync + 'static>(mut self, extension: T) -> Self {
         self.extensions.insert(extension);

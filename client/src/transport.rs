@@ -16,13 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt as _};
 
-/// Timeout for the connection and the TLS handshake. An unreachable server costs this much before the next one is
-/// tried.
+/// Timeout for the connection with the TLS handshake. It is how long an unreachable server delays the use of the
+/// next one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time without traffic before the kernel probes a connection.
+/// How long a connection has no traffic before the kernel probes it.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
-/// Interval of HTTP/2 pings, and how long a connection waits for an answer to them. They detect a server that lost
-/// power while its watches are idle.
+/// Interval of HTTP/2 pings, and timeout of their answers. They detect a server that lost power while its watches
+/// were idle.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -34,10 +34,10 @@ pub struct BodyError(BoxError);
 /// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Sends requests. A remote transport takes absolute URLs.
+/// Sends requests to a server. The URLs for a remote server are absolute.
 pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Body>, BoxError>;
 
-/// A transport to a service in this process.
+/// Creates a transport to a service in this process.
 pub fn in_process<S, B>(service: S) -> Transport
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,
@@ -50,8 +50,8 @@ where
     BoxCloneSyncService::new(service.map_response(boxed).map_err(infallible))
 }
 
-/// The HTTP client for remote servers, configured for this TLS: timeouts, keep-alive, and the proxies of the environment
-/// (`HTTPS_PROXY`, `NO_PROXY`). It follows no redirects.
+/// Configures the HTTP client for remote servers: TLS, timeouts, keep-alive, and the proxies of the environment
+/// (`HTTPS_PROXY`, `NO_PROXY`). The client follows no redirects.
 pub fn builder(tls: ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
@@ -64,7 +64,7 @@ pub fn builder(tls: ClientConfig) -> reqwest::ClientBuilder {
         .http2_keep_alive_while_idle(true)
 }
 
-/// A transport to remote servers. With HTTP/2, one connection to a server carries all requests and watches.
+/// Creates a transport to remote servers. With HTTP/2, one connection to a server carries all requests and watches.
 /// `idle_connections` is the number of idle HTTP/1 connections that stay open.
 ///
 /// # Errors
@@ -83,10 +83,11 @@ pub fn http(tls: ClientConfig, idle_connections: usize) -> Result<Transport, Box
     Ok(BoxCloneSyncService::new(tower::service_fn(send)))
 }
 
-/// Sends one HTTP/1.1 request over an open connection, such as a Unix socket. The connection ends with the response.
+/// Sends one HTTP/1.1 request over an open connection, such as a Unix socket. The connection ends with the
+/// response.
 ///
 /// # Errors
-/// The connection broke.
+/// If the connection broke.
 pub async fn send_on<S>(stream: S, request: Request<Bytes>) -> Result<Response<Body>, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

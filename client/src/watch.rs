@@ -13,7 +13,7 @@ use crate::error::{Error, Status};
 use crate::list::ListMeta;
 use crate::transport::Body;
 
-/// Maximum length of an event; the largest object that a server accepts is a third of it.
+/// Maximum length of an event in bytes. It is three times the largest object that a server accepts.
 const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 
 /// A watch event.
@@ -21,13 +21,13 @@ const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 pub enum Event<T> {
     /// An object was added or modified.
     Applied(T),
-    /// An object was deleted; its last state.
+    /// An object was deleted. The value is its last state.
     Deleted(T),
-    /// A bookmark: nothing changed up to this resource version.
+    /// Nothing changed up to this resource version.
     Bookmark(String),
 }
 
-/// An open watch. The seed decodes the objects.
+/// An open watch. `seed` decodes the objects.
 #[derive(Debug)]
 pub struct Watch<S> {
     server: Arc<str>,
@@ -43,11 +43,12 @@ impl<S> Watch<S> {
         Self { server, body, read: Vec::new(), at: 0, seed }
     }
 
-    /// The next event; `None` if the server ended the watch. The caller may open another at the last resource version.
+    /// The next event; `None` if the server ended the watch. The caller may open another one at the last resource
+    /// version.
     ///
     /// # Errors
-    /// [`Error::is_expired`] if changes were missed: list again. [`Error::Lost`] if no data arrives within
-    /// `idle_timeout`.
+    /// [`Error::is_expired`] if changes were missed, so that the caller must list again. [`Error::Lost`] if no data
+    /// arrives within `idle_timeout`.
     pub async fn next<T>(&mut self, idle_timeout: Duration) -> Option<Result<Event<T>, Error>>
     where
         S: Copy + for<'de> DeserializeSeed<'de, Value = T>,
@@ -102,7 +103,8 @@ where
     }
 }
 
-/// Decodes an event. Every server writes the type before the object, which is decoded as the type says.
+/// Decodes an event. Every server writes the type before the object, and the type determines how the object is
+/// decoded.
 struct Line<S, T> {
     seed: S,
     item: PhantomData<T>,
