@@ -1,11 +1,11 @@
-//! Parses flag values and durations, and reports all errors.
+//! Parses the values of flags, and durations. All errors are reported together.
 
 use std::time::Duration;
 
-/// The error for a value, as the end of a sentence that begins with the value.
+/// The error for a value. Messages show it after the value.
 pub type InvalidValue = String;
 
-/// Collects the settings and errors of a subcommand.
+/// Collects the settings of a subcommand and the errors in its flags.
 pub trait Values {
     /// Reports an invalid value of a flag.
     fn refuse(&mut self, name: &str, text: &str, wanted: &str);
@@ -26,7 +26,7 @@ pub trait Values {
         }
     }
 
-    /// Parses a list flag. Values from flags replace those from a file.
+    /// Parses a flag that is a list. Values from flags replace those from a file.
     fn extend<T>(
         &mut self,
         name: &str,
@@ -47,7 +47,7 @@ pub trait Values {
     }
 }
 
-/// Parses a duration in Go notation: `1h30m`, `20s`, `1.5s`, `100ms`.
+/// Parses a duration in Go notation, such as `1h30m`, `20s`, `1.5s` or `100ms`.
 pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
     let wanted = || "is not a duration; write one like 20s, 1m30s or 2h".to_owned();
     let mut rest = text.strip_prefix('+').unwrap_or(text);

@@ -1,5 +1,5 @@
-//! Shared code of the commands: argument parsing, logging, usage errors, process metrics, socket path limits, safe
-//! terminal output and file locks.
+//! Code that both commands share: argument parsing, logging, usage errors, process metrics, socket path limits,
+//! safe terminal output and file locks.
 
 mod flags;
 mod lock;
@@ -28,7 +28,7 @@ const USAGE_ERROR: u8 = 2;
 pub struct Command {
     /// The name of the command and of its crate, such as `kubelet`.
     pub name: &'static str,
-    /// The flag of its data directory, which may precede a subcommand: `--root-dir`.
+    /// The flag that sets the data directory, such as `--root-dir`. It may precede a subcommand.
     pub directory: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a line to standard error. A closed standard error is ignored.
+/// Prints a line to standard error. It is not an error if standard error is closed.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

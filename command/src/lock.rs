@@ -5,11 +5,11 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for a process that is ending to release its lock. The kernel closes the files of a killed process
-/// within some ten milliseconds, later on a busy machine.
+/// How long to wait until a process that is ending releases its lock. The kernel closes the files of a killed
+/// process within some ten milliseconds, or later on a busy machine.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
-/// Interval between attempts. Somewhat longer than an ending process needs to release its other resources, such as
-/// ports.
+/// Interval between attempts. It is somewhat longer than an ending process needs to release its other resources,
+/// such as ports.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Locks a file until it is closed, and waits up to `within` for another process to release it. Returns false if the

@@ -1,4 +1,4 @@
-//! Log output: standard error, as text or JSON.
+//! Writes the log to standard error, as text or JSON.
 
 use std::io::IsTerminal as _;
 
@@ -12,9 +12,9 @@ use super::Command;
 /// Log settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// `--v`.
+    /// The value of `--v`.
     pub verbosity: u8,
-    /// One JSON object per line.
+    /// True for one JSON object per line, false for text.
     pub json: bool,
 }
 
@@ -25,10 +25,10 @@ impl Default for Logging {
 }
 
 impl Logging {
-    /// Parses `--log-format`; true for JSON.
+    /// Parses `--log-format`. Returns true for JSON.
     ///
     /// # Errors
-    /// The error, as the end of a sentence.
+    /// Why the value is invalid. Messages show it after the value.
     pub fn format(text: &str) -> Result<bool, String> {
         match text {
             "text" => Ok(false),

@@ -10,14 +10,14 @@ use super::Command;
 /// The reasons why parsing returns no command.
 #[derive(Debug)]
 pub enum Failure<C> {
-    /// Help or version was requested.
+    /// The user requested help or the version.
     HelpOrVersion(clap::Error),
-    /// Usage errors, one per line, and the arguments without the invalid ones, if they can be parsed.
+    /// Usage errors, one per line. The arguments without the invalid ones follow, if they can be parsed.
     Mistakes(Vec<String>, Option<Box<C>>),
 }
 
 impl Command {
-    /// Parses the arguments, without the program's name.
+    /// Parses the arguments, without the name of the program.
     ///
     /// # Errors
     /// All usage errors, or the requested help or version.
@@ -25,8 +25,8 @@ impl Command {
         self.parse_with(arguments, |_| None)
     }
 
-    /// As [`Command::parse`]. `instead` returns the message for an unknown flag that a similar program has; the flag is
-    /// removed with its value.
+    /// As [`Command::parse`]. `instead` returns a message for an unknown flag that a similar program has. The flag
+    /// is then removed with its value.
     ///
     /// # Errors
     /// All usage errors, or the requested help or version.
@@ -63,7 +63,7 @@ impl Command {
         }
     }
 
-    /// True if there is no subcommand: no arguments, or a flag that only `run` has.
+    /// True if the arguments name no subcommand: there are none, or a flag that only `run` has.
     fn wants_run(&self, arguments: &[OsString]) -> bool {
         let mut rest = arguments.iter().map(|argument| argument.to_string_lossy());
         while let Some(argument) = rest.next() {
@@ -79,7 +79,7 @@ impl Command {
     }
 }
 
-/// The error of clap on one line, without the usage.
+/// Formats an error of clap on one line, without the usage.
 fn line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -91,7 +91,7 @@ fn line(error: &clap::Error) -> String {
     if missing.is_empty() { first } else { format!("{first} ({})", missing.join(" ")) }
 }
 
-/// The unknown argument.
+/// The unknown argument in an error of clap.
 fn unknown_flag(error: &clap::Error) -> Option<&str> {
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(culprit))) => Some(culprit),
@@ -99,7 +99,8 @@ fn unknown_flag(error: &clap::Error) -> Option<&str> {
     }
 }
 
-/// Removes the unknown argument, and with `has_value` the value after it. Returns false if nothing was removed.
+/// Removes the unknown argument. With `has_value`, it also removes the value after it. Returns false if nothing was
+/// removed.
 fn remove_unknown_flag(arguments: &mut Vec<OsString>, error: &clap::Error, has_value: bool) -> bool {
     let Some(culprit) = unknown_flag(error) else { return false };
     let found = arguments.iter().position(|argument| {

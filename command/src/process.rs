@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// `USER_HZ`; 100 on all architectures that we support.
+/// The value of `USER_HZ`; it is 100 on all supported architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The metrics of this process.
@@ -50,7 +50,7 @@ impl Process {
         );
     }
 
-    /// Updates the metrics from /proc. Unreadable values are 0.
+    /// Updates the metrics from /proc. Values that cannot be read are 0.
     pub fn update(&self) {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let stat = read("/proc/self/stat");

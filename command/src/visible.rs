@@ -1,9 +1,10 @@
-//! Text of other users on a terminal: control characters are shown instead of executed.
+//! Prints text of other users safely on a terminal: control characters are shown instead of executed.
 
 use std::borrow::Cow;
 
-/// Makes text of others safe for a terminal: control characters become caret notation (`^[` for ESC), so that no message, label or
-/// annotation moves the cursor, sets the title or hides text. Line breaks and tabs stay; C1 characters become `\u{9b}`.
+/// Makes text of other users safe for a terminal. No message, label or annotation can then move the cursor, set the
+/// title or hide text. Control characters become caret notation (`^[` for ESC), and C1 characters become `\u{9b}`.
+/// Line breaks and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_harmless) {
