@@ -1,4 +1,5 @@
-//! Compiles the sandbox's one process, which the kubelet carries in its binary, and what its allocator begins with.
+//! Compiles the pause process of sandboxes, which the kubelet binary contains, and the settings of the binary's
+//! allocator.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ fn main() {
     allocator();
 }
 
-/// The settings of the binary's allocator, as an object that it is linked with.
+/// Compiles the settings of the allocator to an object that is linked into the binary.
 fn allocator() {
     const SOURCE: &str = "allocator/settings.c";
     println!("cargo::rerun-if-changed={SOURCE}");

@@ -6,13 +6,13 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Work items that run at once. More threads cost memory, and the disk is not faster with them.
+/// Maximum number of work items that run at once. More threads cost memory and do not make the disk faster.
 const AT_ONCE: usize = 4;
-/// A work item that takes longer, usually on a hanging network file system, no longer counts towards [`AT_ONCE`]. It
-/// runs on.
+/// How long a work item counts towards [`AT_ONCE`]. One that takes longer, usually on a hanging network file
+/// system, continues without being counted.
 const HANGS_AFTER: Duration = Duration::from_millis(500);
-/// Most blocking threads: running and hanging work items. A pod has a few items at most and waits for each, so this
-/// allows about four per pod of a full node.
+/// Maximum number of blocking threads, for running and hanging work items. A pod has a few items at most and waits
+/// for each. The limit allows about four per pod of a full node.
 pub const THREADS: usize = 512;
 
 static TURN: Semaphore = Semaphore::const_new(AT_ONCE);

@@ -1,4 +1,5 @@
-//! Health of the kubelet itself. An engine that does not answer makes the node unready, not the kubelet unhealthy.
+//! Health of the kubelet itself. An engine that does not answer makes the node unready, but not the kubelet
+//! unhealthy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,18 +18,19 @@ struct Beat {
 }
 
 impl Health {
-    /// No loops are monitored yet.
+    /// Creates a value that monitors no loops yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Records a heartbeat of a loop, which is stuck if the next one does not follow in time.
+    /// Records a heartbeat of a loop. The loop is stuck if the next heartbeat does not follow within
+    /// `at_least_every`.
     pub fn beat(&self, name: &'static str, at_least_every: Duration) {
         let beat = Beat { last: Instant::now(), at_least_every };
         self.loops.lock().unwrap_or_else(PoisonError::into_inner).insert(name, beat);
     }
 
-    /// The stuck loops.
+    /// Returns the stuck loops.
     pub fn stuck(&self) -> Vec<&'static str> {
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         loops

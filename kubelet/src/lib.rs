@@ -1,4 +1,4 @@
-//! The kubelet: runs pods through a container engine, standalone or in a cluster.
+//! The kubelet: runs pods through a container engine, with or without a cluster.
 //!
 //! ARCHITECTURE.md in the top-level directory describes its modules.
 

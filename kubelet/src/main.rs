@@ -2,8 +2,8 @@
 
 use tikv_jemallocator::Jemalloc;
 
-/// jemalloc returns unused memory. Memory of short-lived bursts is fragmented, so that the C library's allocator keeps a third
-/// more, and some per thread. `allocator/settings.c` configures it.
+/// The allocator. jemalloc returns unused memory. The C library's allocator keeps a third more after short bursts,
+/// and additional memory per thread. `allocator/settings.c` configures jemalloc.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

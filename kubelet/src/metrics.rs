@@ -35,7 +35,7 @@ pub struct Metrics {
     process: Process,
 }
 
-/// Running pods and containers, counted for each scrape.
+/// Numbers of pods and containers, counted for each scrape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     /// Pods with a running container.
@@ -66,7 +66,7 @@ fn long_seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// All metrics at zero.
+    /// Creates the metrics, all at zero.
     pub fn new(node: &str, git_version: &str) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
@@ -181,7 +181,7 @@ impl Metrics {
         self.pod_start.observe(seconds);
     }
 
-    /// Records a turn of a pod worker: `create`, `update`, `sync` or `terminate`.
+    /// Records an iteration of a pod worker: `create`, `update`, `sync` or `terminate`.
     pub fn pod_worked(&self, operation: &str, seconds: f64) {
         self.pod_worker.get_or_create(&vec![("operation_type", operation.to_owned())]).observe(seconds);
     }
@@ -194,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// Records an engine request: `create_container`, `start_container`, `list_containers`...
+    /// Records a request to the engine, such as `create_container`, `start_container` or `list_containers`.
     pub fn engine_operation(&self, operation: &str, seconds: f64, succeeded: bool) {
         let labels = vec![("operation_type", operation.to_owned())];
         self.operations.get_or_create(&labels).inc();
@@ -204,7 +204,7 @@ impl Metrics {
         }
     }
 
-    /// Records the start of a container: `container` or `init_container`.
+    /// Records the start of a container. `kind` is `container` or `init_container`.
     pub fn container_started(&self, kind: &str, succeeded: bool) {
         let family = if succeeded { &self.started_containers } else { &self.started_container_errors };
         family.get_or_create(&vec![("container_type", kind.to_owned())]).inc();
@@ -215,12 +215,12 @@ impl Metrics {
         self.image_pull.observe(seconds);
     }
 
-    /// Records an eviction with its eviction signal (`memory.available`, `emptydirfs.limit`).
+    /// Records an eviction with its eviction signal, such as `memory.available` or `emptydirfs.limit`.
     pub fn evicted(&self, signal: &str) {
         self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
     }
 
-    /// The counters of one probe, to be kept while the probe exists.
+    /// The counters of one probe. The caller keeps them while the probe exists.
     pub fn probe(&self, probe: &Probe<'_>) -> ProbeCounters {
         let counter = |result| self.probes.get_or_create_owned(&probe.labels(result));
         ProbeCounters {
@@ -265,7 +265,7 @@ pub struct ProbeCounters {
 /// The probe of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
-    /// `Startup`, `Readiness` or `Liveness`.
+    /// Kind of the probe: `Startup`, `Readiness` or `Liveness`.
     pub kind: &'a str,
     /// Namespace of the pod.
     pub namespace: &'a str,

@@ -1,4 +1,4 @@
-//! The settings of a kubelet, after flags and configuration file have been read.
+//! The settings of a kubelet, after flags and configuration file were read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-/// The file below `cert_dir` with the CA for clients of this node only.
+/// The file in `cert_dir` with the CA for clients of this node only.
 pub const LOCAL_AUTHORITY: &str = "local-client-ca.crt";
 
 /// A taint of the node.
@@ -23,9 +23,9 @@ pub struct Taint {
 /// A join string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// URLs of the servers, `https://HOST:PORT`; the first that answers is used.
+    /// URLs of the servers, `https://HOST:PORT`. The kubelet uses the first one that answers.
     pub servers: Vec<String>,
-    /// The SHA-256 of the CA's public key, in hex; `None` to trust the CA on first use.
+    /// The SHA-256 of the CA's public key, in hex. `None` to trust the CA on first use.
     pub pin: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Cluster {
     pub bootstrap: Option<Bootstrap>,
     /// The kubeconfig of a joined node.
     pub kubeconfig: PathBuf,
-    /// Whether the node requests a serving certificate too.
+    /// Whether the node also requests a serving certificate.
     pub serving: bool,
 }
 
@@ -63,15 +63,15 @@ pub enum PodNetwork {
 pub struct Options {
     /// The node's name, lower case.
     pub node_name: String,
-    /// The node's address; detected if `None`.
+    /// The node's address. `None` to detect it.
     pub node_ip: Option<IpAddr>,
-    /// The directory of all state.
+    /// The directory with all state.
     pub root_dir: PathBuf,
     /// The directory of certificates and keys.
     pub cert_dir: PathBuf,
-    /// The cluster to join; `None` for a standalone node.
+    /// The cluster to join; `None` for a lone node.
     pub cluster: Option<Cluster>,
-    /// `unix:///...` or `tcp://...`.
+    /// URL of the engine: `unix:///...` or `tcp://...`.
     pub docker_endpoint: String,
     /// File or directory of manifests.
     pub pod_manifest_path: Option<PathBuf>,
@@ -82,15 +82,15 @@ pub struct Options {
     pub file_check_frequency: Duration,
     /// Interval between requests to the URL.
     pub http_check_frequency: Duration,
-    /// Address of the kubelet's HTTPS API; `None` turns it off.
+    /// Address of the kubelet's HTTPS API; `None` disables it.
     pub api_address: Option<SocketAddr>,
     /// Certificate and key of that API, if the user provides them.
     pub tls_files: Option<(PathBuf, PathBuf)>,
-    /// The CA for client certificates of that API; without it, all requests are rejected.
+    /// The CA for client certificates of that API. Without it, all requests are rejected.
     pub client_ca_file: Option<PathBuf>,
     /// Idle timeout of streaming sessions and port forwards.
     pub streaming_idle: Duration,
-    /// Address of `/healthz` over plain HTTP; `None` turns it off.
+    /// Address of `/healthz` over plain HTTP; `None` disables it.
     pub healthz_address: Option<SocketAddr>,
     /// Image of the sandbox; `None` for the built-in one.
     pub sandbox_image: Option<String>,
@@ -98,29 +98,29 @@ pub struct Options {
     pub pod_network: Option<PodNetwork>,
     /// The pod CIDRs, one per family, the primary one first; empty to select a free one.
     pub pod_cidrs: Vec<IpNet>,
-    /// Most pods on this node.
+    /// Maximum number of pods on this node.
     pub max_pods: usize,
-    /// Name servers for pods of policy ClusterFirst.
+    /// Name servers for pods with the policy ClusterFirst.
     pub cluster_dns: Vec<IpAddr>,
     /// Domain of the cluster; may be empty.
     pub cluster_domain: String,
-    /// Most parallel image pulls.
+    /// Maximum number of parallel image pulls.
     pub max_parallel_image_pulls: usize,
     pub node_labels: Vec<(String, String)>,
     /// Taints of the node.
     pub register_with_taints: Vec<Taint>,
-    /// Allowed unsafe sysctls: names, or prefixes ending in `*`.
+    /// Allowed unsafe sysctls: names, or prefixes that end in `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// Most processes per pod; `None` for no limit.
+    /// Maximum number of processes per pod; `None` for no limit.
     pub pod_pids_limit: Option<i64>,
-    /// Largest log file of a container, in bytes.
+    /// Maximum size of a log file of a container, in bytes.
     pub container_log_max_bytes: u64,
-    /// Most log files per container.
+    /// Maximum number of log files per container.
     pub container_log_max_files: u32,
 }
 
 impl Options {
-    /// The stock kubelet's defaults (KubeletConfiguration v1beta1) for a node of that name.
+    /// The defaults of the stock kubelet (KubeletConfiguration v1beta1) for a node of this name.
     pub fn new(node_name: &str) -> Self {
         Self {
             node_name: node_name.to_owned(),

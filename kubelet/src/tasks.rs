@@ -1,4 +1,4 @@
-//! Owners of background tasks: a task ends with its owner, and a task that ends too early is reported.
+//! Owners of background tasks. A task ends with its owner, and a task that ends too early is reported.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub struct TaskGroup {
     names: HashMap<Id, &'static str>,
 }
 
-/// A task that must run until the kubelet stops has ended.
+/// The error for a task that has ended, although it must run until the kubelet stops.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// It returned.
@@ -36,7 +36,7 @@ impl TaskGroup {
         self.names.insert(id, name);
     }
 
-    /// Waits until a task has ended; without tasks, forever. Cancel safe.
+    /// Waits until a task has ended. Without tasks, it waits forever. Cancel safe.
     pub async fn failure(&mut self) -> TaskError {
         let name = |names: &mut HashMap<Id, &'static str>, id| names.remove(&id).unwrap_or_default();
         match self.tasks.join_next_with_id().await {

@@ -22,21 +22,21 @@ struct Shares {
 /// The CPU shares that the class cgroup has.
 #[derive(Clone, Copy, Default)]
 enum WrittenShares {
-    /// This kubelet has not written any.
+    /// This kubelet has not written a value.
     #[default]
     None,
-    /// This sum was written.
+    /// This kubelet wrote this sum.
     Sum(i64),
-    /// Writing failed, so the value is unknown.
+    /// A write failed, so the value is unknown.
     Unknown,
 }
 
 impl Burstable {
-    /// Sets or removes the CPU shares of a pod, and writes the new sum if it changed. Calls are serialized, so that the
-    /// newest sum is written last.
+    /// Sets or removes the CPU shares of a pod, and writes the new sum if it changed. Calls are serialized, so that
+    /// the newest sum is written last.
     ///
     /// # Errors
-    /// The error of `write`; the next call writes again.
+    /// The error of `write`. The next call then writes again.
     pub fn set_shares(
         &self,
         uid: &PodUid,

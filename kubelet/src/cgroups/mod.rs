@@ -1,9 +1,10 @@
-//! Cgroups per pod and per QoS class, so that CPU requests count between pods and the limits of a pod hold as a whole.
+//! Cgroups per pod and per QoS class. With them, CPU requests count between pods, and the limits of a pod apply to
+//! the whole pod.
 //!
-//! The layout is that of the stock kubelet: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>` and
-//! `kubepods/besteffort/pod<uid>` for the others. It works on cgroup v1 and v2 through the kernel's files; the engine
-//! places the containers. With the systemd driver, systemd sets the limits ([`Slices`]). Without permission (rootless,
-//! remote engine), there are no pod cgroups.
+//! The layout is that of the stock kubelet: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>`
+//! and `kubepods/besteffort/pod<uid>` for the others. On cgroup v1 and v2 the kubelet writes the kernel's files,
+//! and the engine adds the containers. With the systemd driver, systemd sets the limits ([`Slices`]). Without
+//! permission (rootless, remote engine), pods have no cgroups.
 
 mod burstable;
 mod slices;
@@ -24,16 +25,17 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The parent cgroup of all pods.
 const KUBEPODS: &str = "kubepods";
 
-/// The smallest value that the kernel accepts, used for pods without a CPU request.
+/// The smallest value that the kernel accepts. Pods without a CPU request have it.
 const MIN_CPU_SHARES: i64 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodCgroup {
-    /// The path for the engine: absolute in the cgroup tree, `/kubepods/burstable/pod<uid>`, or a systemd slice.
+    /// The path that the engine gets: absolute in the cgroup tree (`/kubepods/burstable/pod<uid>`), or a systemd
+    /// slice.
     pub path: String,
     /// Whether the CPU request counts towards the Burstable class.
     pub burstable: bool,
-    /// Sums over the containers; a limit only if every container has one.
+    /// The sums over the containers. There is a limit only if every container has one.
     pub resources: Resources,
 }
 
@@ -54,7 +56,7 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
-    /// The cgroups of this machine; `None` if the process may not create any.
+    /// The cgroups of this machine. `None` if the process may not create any.
     pub fn of_machine() -> Option<Self> {
         Self::at(Path::new(ROOT))
     }
@@ -72,10 +74,10 @@ impl Cgroups {
         }
     }
 
-    /// Creates or updates a pod's cgroup. Idempotent; blocks for a few file writes.
+    /// Creates or updates a pod's cgroup. Idempotent. It blocks for a few file writes.
     ///
     /// # Errors
-    /// The kernel refuses; the message names the file.
+    /// If the kernel refuses. The message names the file.
     pub fn apply(&self, uid: &PodUid, pod: &PodCgroup) -> io::Result<()> {
         let path = pod.path.trim_start_matches('/');
         for (at, _) in path.match_indices('/') {
@@ -97,7 +99,7 @@ impl Cgroups {
     /// Removes the cgroup of a pod whose containers are gone, as far as possible. Idempotent.
     ///
     /// # Errors
-    /// A process still runs in it; the message names the first such directory.
+    /// If a process still runs in it. The message names the first such directory.
     pub fn release(&self, uid: &PodUid) -> io::Result<()> {
         let mut released = self.set_shares(uid, None);
         for class in ["", "/burstable", "/besteffort"] {

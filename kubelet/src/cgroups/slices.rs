@@ -1,5 +1,5 @@
-//! systemd slices: with the systemd driver, systemd creates the cgroups of pods, and the kubelet sets their limits
-//! through systemd. systemd would revert limits that are written to the kernel's files.
+//! systemd slices. With the systemd driver, systemd creates the cgroups of pods, and the kubelet sets their limits
+//! through systemd. If it wrote limits to the kernel's files, systemd would revert them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,9 +12,9 @@ use super::{MIN_CPU_SHARES, PodCgroup, weight};
 use crate::observed::PodUid;
 use crate::runtime::spec::Resources;
 
-/// Exists if systemd runs the machine.
+/// A directory that exists only if systemd runs the machine.
 const SYSTEMD_DIR: &str = "/run/systemd/system";
-/// Separates the class from the pod in a slice name.
+/// The separator between class and pod in a slice name.
 const POD: &str = "-pod";
 /// Suffixes of the class slices. Guaranteed pods are in the slice of all pods.
 const CLASSES: [&str; 3] = ["", BURSTABLE, BEST_EFFORT];
@@ -26,13 +26,13 @@ const NOT_THERE: i32 = 5;
 /// The slices of this node's pods.
 pub struct Slices {
     systemctl: PathBuf,
-    /// The slices for which this kubelet set properties.
+    /// The slices whose properties this kubelet has set.
     applied: Mutex<BTreeMap<PodUid, String>>,
     burstable: Burstable,
 }
 
 impl Slices {
-    /// The slices of this machine; `None` without systemd or without root.
+    /// The slices of this machine. `None` without systemd or without root.
     pub fn of_machine() -> Option<Self> {
         let is_heard = Path::new(SYSTEMD_DIR).is_dir() && rustix::process::geteuid().is_root();
         is_heard.then(|| Self::by(Path::new("systemctl")))
@@ -42,10 +42,11 @@ impl Slices {
         Self { systemctl: systemctl.to_owned(), applied: Mutex::default(), burstable: Burstable::default() }
     }
 
-    /// Sets the limits of a pod's slice before the engine has it created. Idempotent; blocks for some milliseconds.
+    /// Sets the limits of a pod's slice before the engine creates the slice. Idempotent. It blocks for some
+    /// milliseconds.
     ///
     /// # Errors
-    /// systemd refuses; the message is its own.
+    /// If systemd refuses. The message is that of systemd.
     pub fn apply(&self, uid: &PodUid, pod: &PodCgroup) -> io::Result<()> {
         self.applied().insert(uid.clone(), pod.path.clone());
         self.set(&pod.path, &properties(&pod.resources))?;
@@ -59,11 +60,11 @@ impl Slices {
         Ok(())
     }
 
-    /// Reverts the properties of a removed pod's slice. If an earlier kubelet set them, the slices of all classes are
-    /// reverted, because the pod's class is not known. Runs all commands even after an error. Idempotent.
+    /// Reverts the properties of a removed pod's slice. If an earlier kubelet set them, the pod's class is unknown,
+    /// so its slices in all classes are reverted. Runs all commands even after an error. Idempotent.
     ///
     /// # Errors
-    /// systemd refuses; the message is its first error.
+    /// If systemd refuses. The message is its first error.
     pub fn release(&self, uid: &PodUid, path: &str) -> io::Result<()> {
         let applied = self.applied().remove(uid);
         let names = Names::of(applied.as_deref().unwrap_or(path));
@@ -99,7 +100,7 @@ impl Slices {
         self.run(&arguments, None)
     }
 
-    /// Runs systemctl. The exit code `also_fine` counts as success.
+    /// Runs systemctl. The exit code `also_fine` counts as success too.
     fn run(&self, arguments: &[&str], also_fine: Option<i32>) -> io::Result<()> {
         let mut command = Command::new(&self.systemctl);
         let done = command.args(arguments).stdin(Stdio::null()).output();
@@ -124,7 +125,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Parses a slice name; `None` if it is not that of a pod.
+    /// Parses a slice name. `None` if it is not the slice of a pod.
     fn of(slice: &'a str) -> Option<Self> {
         let (all, pod) = slice.rsplit_once(POD)?;
         let part = |class| Some(Self { all: all.strip_suffix(class)?, class, pod });

@@ -15,7 +15,7 @@ use super::print::visible;
 /// Largest response that is read into memory, in bytes. A list of all pods of a full node is about a tenth of it.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a request to the kubelet failed.
+/// The reason why a request to the kubelet failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No kubelet listens on the socket.
@@ -65,7 +65,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the kubelet with this root directory.
+    /// Creates a client of the kubelet with this root directory.
     pub fn new(root_dir: PathBuf) -> Self {
         Self { root_dir }
     }
@@ -73,7 +73,7 @@ impl Client {
     /// Opens a new connection.
     ///
     /// # Errors
-    /// No kubelet listens, or the caller may not open the socket.
+    /// If no kubelet listens, or the caller may not open the socket.
     pub async fn connect(&self) -> Result<UnixStream, Error> {
         let socket = self.root_dir.join("kubelet.sock");
         command::check_socket_path(&socket, "--root-dir").map_err(Error::Broken)?;
@@ -86,10 +86,10 @@ impl Client {
         })
     }
 
-    /// Sends a GET request; the caller reads the body of the response.
+    /// Sends a GET request. The caller reads the body of the response.
     ///
     /// # Errors
-    /// The connection fails, or the kubelet rejects the request.
+    /// If the connection fails, or the kubelet rejects the request.
     pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, Error> {
         let broken = |error: hyper::Error| Error::Broken(error.to_string());
         let stream = self.connect().await?;
@@ -110,7 +110,7 @@ impl Client {
     /// Gets an object or a list as JSON.
     ///
     /// # Errors
-    /// The connection fails, the kubelet rejects the request, or the response is not JSON.
+    /// If the connection fails, the kubelet rejects the request, or the response is not JSON.
     pub async fn json(&self, path: &str, accept: &str) -> Result<Value, Error> {
         let body = whole(self.get(path, accept).await?).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Broken(error.to_string()))

@@ -1,4 +1,4 @@
-//! `kubelet logs`: prints a container's log, optionally following it.
+//! `kubelet logs`: prints a container's log, and follows it if requested.
 
 use std::process::ExitCode;
 

@@ -21,7 +21,7 @@ use crate::options::LOCAL_AUTHORITY;
 
 /// Common name of the local CA.
 const AUTHORITY_NAME: &str = "clients of this node";
-/// Validity of the local CA in years; removing its two files creates a new CA.
+/// Validity of the local CA in years. If an administrator removes its two files, a new CA is created.
 const AUTHORITY_YEARS: i64 = 10;
 
 /// Runs the subcommand.
@@ -64,8 +64,8 @@ fn issue(root_dir: &Path, arguments: &MetricsCertificate, today: Date) -> anyhow
         .with_context(|| format!("cannot write {}", arguments.file.display()))
 }
 
-/// The key of the local CA; creates key and certificate if they do not exist. The certificate is written last, so that the
-/// kubelet never trusts a CA whose key is lost.
+/// The key of the local CA. Creates key and certificate if they do not exist. The certificate is written last, so
+/// that the kubelet never trusts a CA whose key is lost.
 fn authority(directory: &Path, today: Date) -> anyhow::Result<KeyPair> {
     let (key_path, certificate_path) =
         (directory.join("local-client-ca.key"), directory.join(LOCAL_AUTHORITY));
@@ -108,7 +108,7 @@ fn set_validity(params: &mut CertificateParams, from: Date, until: Date) {
     (params.not_before, params.not_after) = (midnight(from), midnight(until));
 }
 
-/// Creates a file; fails if it exists, so that no key is overwritten.
+/// Creates a file. It fails if the file exists, so that no key is overwritten.
 fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())?;

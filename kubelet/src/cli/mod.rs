@@ -29,11 +29,11 @@ use print::{READER_GONE, ReaderGone};
 const COMMAND: Command = Command { name: "kubelet", directory: "--root-dir" };
 /// Default root directory.
 const ROOT_DIR: &str = "/var/lib/kubelet";
-/// Error for `kubelet exec POD ls`, which lacks the `--`.
+/// The error for a command such as `kubelet exec POD ls`, which lacks the `--`.
 const DASHES: &str = "exec needs the command after `--`: kubelet exec POD -- COMMAND";
 /// How long blocking file operations may continue after the kubelet has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Worker threads of the async runtime. The kubelet mostly waits for I/O.
+/// Number of worker threads of the async runtime. The kubelet mostly waits for I/O.
 const THREADS: usize = 2;
 
 fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure<Cli>> {
@@ -125,7 +125,8 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     }
 }
 
-/// Runs a subcommand that is a client of the running kubelet; `exec` returns the exit code of the container's command.
+/// Runs a subcommand that is a client of the running kubelet. `exec` returns the exit code of the container's
+/// command.
 fn run_client(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     ended(runtime.map_err(anyhow::Error::from).and_then(|runtime| {
@@ -136,7 +137,7 @@ fn run_client(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode 
     }))
 }
 
-/// The exit code of a subcommand. A closed output pipe is not reported as an error message.
+/// The exit code of a subcommand. A closed output pipe causes no error message.
 fn ended(verb: anyhow::Result<ExitCode>) -> ExitCode {
     match verb {
         Err(error) if error.is::<ReaderGone>() => ExitCode::from(READER_GONE),

@@ -19,16 +19,16 @@ pub struct ContainerRef {
     pub pod: String,
     /// Name of the container.
     pub container: String,
-    /// The container's part of the pod spec.
+    /// The spec of the container.
     pub spec: Value,
 }
 
 impl ContainerRef {
-    /// Finds the pod by its full name or its manifest name, and the container: the named one, the annotated default, or the
-    /// first.
+    /// Finds a pod by its full name or its manifest name, and its container: the named one, the annotated default,
+    /// or the first.
     ///
     /// # Errors
-    /// There is no such pod, or the request fails.
+    /// If there is no such pod, or the request fails.
     pub async fn find(
         client: &Client,
         namespace: &str,
@@ -59,7 +59,7 @@ impl ContainerRef {
     }
 }
 
-/// Accepts `pod/web` for `web`.
+/// Removes the resource from `pod/web`, which is accepted for `web`.
 fn pod_name(text: &str) -> &str {
     match split(text) {
         (resource, Some(name)) if ResourceType::find(resource) == Some(PODS) => name,
@@ -67,7 +67,7 @@ fn pod_name(text: &str) -> &str {
     }
 }
 
-/// The container to use if none is named; prints a hint if the pod has several.
+/// The container to use if the command names none. Prints a hint if the pod has several.
 fn default_container(pod: &Value) -> String {
     let containers: Vec<&str> = specs(pod, "containers").map(name).collect();
     let annotated = pod.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULT_CONTAINER));

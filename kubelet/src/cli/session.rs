@@ -22,11 +22,11 @@ use super::pod::ContainerRef;
 use super::print::{err, note, out};
 use super::terminal::{self, Raw};
 
-/// Subprotocol of the WebSocket; only version 5 can signal the end of standard input.
+/// Subprotocol of the WebSocket. Only version 5 can signal the end of standard input.
 const PROTOCOL: &str = "v5.channel.k8s.io";
 /// A WebSocket over the kubelet's Unix socket.
 type Socket = WebSocketStream<UnixStream>;
-/// Most bytes of standard input per message.
+/// Maximum bytes of standard input per message.
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// Runs `kubelet exec`.
@@ -58,7 +58,7 @@ async fn place(client: &Client, with: &Session) -> Result<ContainerRef, Error> {
     ContainerRef::find(client, &with.place.namespace, &with.pod, with.container.as_deref()).await
 }
 
-/// The streams that this side requests.
+/// The streams that the client requests.
 #[derive(Clone, Copy)]
 struct StreamOptions {
     stdin: bool,
@@ -66,7 +66,7 @@ struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// Drops the request for a terminal if standard input is not one.
+    /// Requests a terminal only if standard input is one.
     fn with_terminal(self) -> Self {
         if self.tty && self.stdin && !terminal::is_terminal() {
             note("Unable to use a TTY - input is not a terminal or the right kind of file");

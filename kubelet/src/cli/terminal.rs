@@ -4,13 +4,13 @@ use std::io::{IsTerminal as _, stdin};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// Puts the terminal into raw mode; dropping this value restores the previous mode.
+/// Puts the terminal into raw mode. Dropping this value restores the previous mode.
 pub struct Raw {
     before: Termios,
 }
 
 impl Raw {
-    /// Enables raw mode on standard input; `None` if it is not a terminal.
+    /// Enables raw mode on standard input. `None` if standard input is not a terminal.
     pub fn take() -> Option<Self> {
         if !is_terminal() {
             return None;
@@ -34,7 +34,7 @@ pub fn is_terminal() -> bool {
     stdin().is_terminal()
 }
 
-/// Width and height of the terminal; 80 by 24 if unknown.
+/// Width and height of the terminal; 80 by 24 if they are unknown.
 pub fn size() -> (u16, u16) {
     match tcgetwinsize(stdin()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),

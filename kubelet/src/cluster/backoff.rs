@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use super::is_certificate_error;
 use crate::identity::{Api, ApiError, retry_delay};
 
-/// Upper limit for waiting until something is due. The clock may be set meanwhile, so the due time is compared again at
-/// least this often.
+/// Longest wait until something is due. The clock may be set meanwhile, so the due time is checked at least this
+/// often.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Longest `Retry-After` that the kubelet honours.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Backoff for one request that the server rejected: it starts at the first value and doubles up to the second.
+/// First delay of the backoff for one request that the server rejected.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(120);
 
@@ -29,12 +29,12 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff without failures, which honours `Retry-After` up to [`MAX_RETRY_AFTER`].
+    /// Creates a backoff without failures, which honours `Retry-After` up to [`MAX_RETRY_AFTER`].
     pub fn new() -> Self {
         Self::with_max_retry_after(MAX_RETRY_AFTER)
     }
 
-    /// A backoff that honours `Retry-After` up to `max`.
+    /// Creates a backoff that honours `Retry-After` up to `max`.
     pub fn with_max_retry_after(max: Duration) -> Self {
         Self { failures: 0, max_retry_after: max }
     }
@@ -80,19 +80,19 @@ impl Backoff {
     }
 }
 
-/// Whether the error concerns this request alone: the server would answer the same again, and other requests may
-/// succeed.
+/// Whether the error concerns only this request. The server would answer it in the same way again, and other
+/// requests may succeed.
 pub(super) fn is_request_error(error: &ApiError) -> bool {
     !is_certificate_error(error)
         && matches!(error, ApiError::Rejected { code: 400 | 403 | 404 | 405 | 409 | 413 | 415 | 422, .. })
 }
 
-/// Drops errors that concern one request alone. Call it after the request was queued again.
+/// Drops an error that concerns only one request. The caller must have queued the request again.
 pub(super) fn ignore_request_error(done: Result<(), ApiError>) -> Result<(), ApiError> {
     done.or_else(|error| if is_request_error(&error) { Ok(()) } else { Err(error) })
 }
 
-/// Whether a server answered, so that the error may concern this request alone and other requests should not wait for
+/// Whether a server answered. The error may then concern only this request, and other requests should not wait for
 /// it.
 pub(super) fn may_be_request_error(error: &ApiError) -> bool {
     match error {
@@ -114,7 +114,7 @@ pub(super) fn time_until(due: Option<Timestamp>) -> Duration {
     Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default().min(MAX_WAIT)
 }
 
-/// The time of the next retry after `refusals` rejections, and counts one more. `share` is random, from 0 up to 1.
+/// Counts a rejection, and returns the time of the next retry. `share` is random, from 0 up to 1.
 pub(super) fn next_retry(now: Timestamp, refusals: &mut u32, share: f64) -> Timestamp {
     let pause = exponential_delay(INITIAL_BACKOFF, MAX_BACKOFF, *refusals, share);
     *refusals = refusals.saturating_add(1);

@@ -1,7 +1,8 @@
 //! Posts the events of this node and its pods to the API server, one after the other.
 //!
-//! A repeated event updates the count of the existing object. `status::events` has already deduplicated and
-//! rate-limited the events. While no API server answers, only the latest version of each event is queued.
+//! For a repeated event, the kubelet updates the count of the existing object. `status::events` has already
+//! deduplicated and rate-limited the events. While no API server answers, only the latest version of each event is
+//! queued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::report::{Event, Events};
 /// Shortest time between two posts. The stock kubelet posts 50 events a second.
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maps a pod's UID to the UID under which clients look for its events. For a static pod that is the hash of its
+/// Maps a pod's UID to the UID under which clients look for its events. For a static pod, that is the hash of its
 /// manifest.
 pub type KnownUid = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -72,7 +73,7 @@ impl EventPoster {
         }
     }
 
-    /// Posts one event: creates it, or updates its count if it exists.
+    /// Posts one event. Creates it, or updates its count if it exists.
     async fn post(&self, api: &Api, event: &Event) -> Result<(), ApiError> {
         let text =
             |name: &str| event.get("metadata").and_then(|all| all.get(name)?.as_str()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The node lease: the kubelet renews it as its heartbeat, detects another machine with the same node name, and reports
-//! outages of the API server.
+//! The node lease. The kubelet renews it as its heartbeat, detects another machine with the same node name, and
+//! reports outages of the API server.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::identity::{Api, ApiError, EventReporter, backoff_delay};
 
 /// The API path of node leases.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-/// Duration of the lease, in seconds: the stock `nodeLeaseDurationSeconds`.
+/// Duration of the lease in seconds, the stock `nodeLeaseDurationSeconds`.
 pub(super) const LEASE_DURATION_SECONDS: u64 = 40;
 /// Renewal interval: a quarter of the lease duration.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
-/// If the first renewal takes longer than this, the rest of the kubelet may use the API without waiting for it.
+/// How long the rest of the kubelet waits for the first renewal before it uses the API.
 const GRANT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Result of a renewal.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewed {
     /// This kubelet renewed the lease.
@@ -60,23 +60,23 @@ impl Outage {
 pub(super) struct NodeLease {
     /// The node's name.
     pub node: String,
-    /// Identifies this kubelet, see [`lease_holder::instance`]. If it is `None`, the holder of the lease is not
-    /// checked.
+    /// The identity of this kubelet; see [`lease_holder::instance`]. If it is `None`, the holder of the lease is
+    /// not checked.
     pub instance: Option<String>,
     /// The client of the API server.
     pub apis: watch::Receiver<Option<Arc<Api>>>,
-    /// The same client for all tasks that act as the node; `None` while another machine holds the lease.
+    /// The client for all tasks that act as the node; `None` while another machine holds the lease.
     pub granted: watch::Sender<Option<Arc<Api>>>,
-    /// Records log lines and events.
+    /// Writes log lines and records events.
     pub reporter: EventReporter,
 }
 
-/// State between two renewals.
+/// What is kept between two renewals.
 #[derive(Debug, Default)]
 struct LeaseState {
-    /// The `resourceVersion` that this kubelet wrote last, which the next renewal replaces.
+    /// The `resourceVersion` that this kubelet wrote last. The next renewal replaces that version.
     version: Option<String>,
-    /// The lease of another kubelet, as it was observed last.
+    /// The lease of another kubelet, as it was last observed.
     observed: Option<Observed>,
     /// Whether another machine held the lease at the last renewal.
     is_lost: bool,
@@ -242,7 +242,7 @@ impl NodeLease {
     }
 }
 
-/// Whether the error shows an outage: no server answers, or its storage does not.
+/// Whether the error shows an outage: no server answers, or the storage of the server fails.
 fn is_outage(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { .. } => true,
@@ -268,7 +268,7 @@ fn spec(node: &str, now: Timestamp) -> Value {
     json!({"holderIdentity": node, "leaseDurationSeconds": LEASE_DURATION_SECONDS, "renewTime": MicroTime(now)})
 }
 
-/// A Lease that the Node owns, so that it is garbage-collected with the Node.
+/// Creates a Lease whose owner is the Node, so that it is garbage-collected with the Node.
 fn new_lease(node: &Value, spec: &Value) -> Value {
     let metadata = &node["metadata"];
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]});

@@ -1,8 +1,8 @@
 //! Decides which kubelet holds the node lease. Pure, except for reading this kubelet's identity.
 //!
-//! Two machines can have certificates for the same node name, for example after a disk was copied or with a policy that
-//! approves every CSR. The machine that holds the lease is the node. Each renewal names the `resourceVersion` that it
-//! replaces, so only one of two kubelets can renew.
+//! Two machines can have certificates for the same node name, for example after a disk was copied, or with a policy
+//! that approves every CSR. Only the machine that holds the lease acts as the node. Each renewal names the
+//! `resourceVersion` that it replaces, so only one of two kubelets can renew.
 
 use std::io;
 use std::path::Path;
@@ -15,19 +15,20 @@ use tokio::time::Instant;
 
 use super::lease::LEASE_DURATION_SECONDS;
 
-/// The annotation of the lease that identifies the kubelet that renews it.
+/// The annotation of the lease with the identity of the kubelet that renews it.
 pub const INSTANCE: &str = "coracle.io/kubelet-instance";
 /// The file below the root directory that stores this kubelet's identity across restarts.
 const INSTANCE_FILE: &str = "cluster/instance";
 /// The kernel's ID of this boot, which differs between machines with copied disks.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// The kernel returns a new random UUID on each read.
+/// A file of the kernel that contains a new random UUID on each read.
 const RANDOM_UUID: &str = "/proc/sys/kernel/random/uuid";
 
-/// The identity of this kubelet in the lease: a hash of the ID in its root directory and the boot ID of the machine.
+/// The identity of this kubelet in the lease: a hash of the ID in its root directory and the boot ID of the
+/// machine.
 ///
 /// # Errors
-/// The file in the root directory cannot be read or written.
+/// If the file in the root directory cannot be read or written.
 pub fn instance(root_dir: &Path) -> io::Result<String> {
     let file = root_dir.join(INSTANCE_FILE);
     let own = match std::fs::read_to_string(&file) {
@@ -49,7 +50,7 @@ fn create_instance_file(file: &Path) -> io::Result<String> {
     Ok(own)
 }
 
-/// The lease of another kubelet, and since when its `renewTime` has not changed.
+/// The lease of another kubelet, and the time since which its `renewTime` has not changed.
 #[derive(Debug)]
 pub struct Observed {
     renewed: String,
@@ -59,13 +60,13 @@ pub struct Observed {
 /// The holder of a lease.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// No other kubelet renews the lease: it belongs to this kubelet or to none, or it has expired.
+    /// No other kubelet renews the lease. It belongs to this kubelet or to none, or it has expired.
     Free,
     /// Another kubelet renews the lease.
     Other,
 }
 
-/// Decides who holds the lease. `observed` stores the lease of another kubelet between two calls.
+/// Decides which kubelet holds the lease. `observed` keeps the lease of another kubelet between two calls.
 pub fn holder(
     lease: &Value,
     instance: &str,
@@ -92,7 +93,7 @@ pub fn holder(
     if is_expired { Holder::Free } else { Holder::Other }
 }
 
-/// The event message for a node name that another machine holds.
+/// The event message for a node name that another machine uses.
 pub fn conflict_message(node: &str, object: Option<&Value>) -> String {
     let status = object.map(|object| &object["status"]);
     let address = status.and_then(|status| status["addresses"][0]["address"].as_str()).unwrap_or("unknown");

@@ -1,4 +1,4 @@
-//! Stores the peer nodes on disk, so that a kubelet that starts while no API server answers still has routes to them.
+//! Stores the peer nodes on disk. A kubelet that starts while no API server answers uses them for its routes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +14,7 @@ use super::directory;
 use crate::disk;
 use crate::network::{Member, Members};
 
-/// Largest file that is read: 5,000 nodes of about 200 bytes each, with room to spare.
+/// Largest file that is read, in bytes. 5,000 nodes of about 200 bytes need a small part of it.
 const MAX_BYTES: u64 = 16 << 20;
 /// Changes within this time are written together.
 const WRITE_DELAY: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const WRITE_DELAY: Duration = Duration::from_secs(1);
 pub struct MembersFile(PathBuf);
 
 impl MembersFile {
-    /// The file below the kubelet's root directory.
+    /// The file in the root directory of the kubelet.
     pub fn under(root_dir: &Path) -> Self {
         Self(directory(root_dir).join("members.json"))
     }
@@ -69,7 +69,7 @@ fn load(path: &Path) -> Result<Option<Members>, String> {
     members(&value).map(Some).ok_or_else(|| "contains no list of nodes".to_owned())
 }
 
-/// Replaces the file atomically; only its owner may read it.
+/// Replaces the file atomically. Only its owner may read it.
 pub(super) fn save(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,7 +1,7 @@
 //! Cluster membership: which peer nodes exist, as the pod network needs it. Pure.
 //!
-//! A list that lacks this node comes from an API server that lost data, so it says nothing about the other nodes
-//! either. All nodes then register again. Peers that were known before are kept until they had time to register.
+//! If a list lacks this node, the API server has lost data, and the list says nothing about the other nodes either.
+//! All nodes then register again. Known peers are kept until they have had time to register.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,7 @@ use tokio::time::Instant;
 
 use crate::network::{Member, Members, meet};
 
-/// Most addresses per type, and most pod CIDRs, that are read from one Node. One per family is normal; the rest is
-/// reserve.
+/// Maximum number of addresses per type, and of pod CIDRs, that are read from one Node. One per family is normal.
 const MAX_ADDRESSES: usize = 8;
 /// How long known peers are kept after this node had to register again. Nodes contact the API server at least every
 /// half minute.
@@ -95,25 +94,25 @@ struct Address {
     address: String,
 }
 
-/// The fields of a Node that are kept.
+/// The fields of a Node that the membership keeps.
 #[derive(Clone, Debug, PartialEq)]
 struct NodeEntry {
     uid: String,
-    /// The timestamp as text; RFC 3339 texts sort by time.
+    /// The creation timestamp as text. RFC 3339 texts sort by time.
     created: String,
     addresses: Vec<IpAddr>,
     port: u16,
     ranges: Vec<IpNet>,
 }
 
-/// What a delta changed in the fields that are kept.
+/// What a delta changed in the fields that the membership keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing changed.
     None,
     /// Another node changed.
     OfOthers,
-    /// This node changed, or the whole list was replaced.
+    /// This node changed, or a list replaced all nodes.
     OfOwn,
 }
 
@@ -124,16 +123,16 @@ pub struct Membership {
     nodes: BTreeMap<String, NodeEntry>,
     /// The UID of this node's Node when it was last seen.
     last_uid: Option<String>,
-    /// Until when peers that were known before are kept although the list lacks them.
+    /// Until when known peers are kept although the list lacks them.
     grace_until: Option<Instant>,
-    /// Peers for which the watch reported a deletion during that time.
+    /// The peers whose deletion the watch reported during that time.
     deleted: BTreeSet<String>,
-    /// Whether the reflector lists all nodes, and not only this one.
+    /// Whether the reflector lists all nodes or only this one.
     sees_all: bool,
 }
 
 impl Membership {
-    /// An empty membership for the node named `own`.
+    /// Creates an empty membership for the node named `own`.
     pub fn new(own: &str) -> Self {
         Self {
             own: own.to_owned(),
@@ -145,7 +144,7 @@ impl Membership {
         }
     }
 
-    /// Sets whether the following deltas cover all nodes or only this one.
+    /// Sets whether the next deltas cover all nodes or only this one.
     pub fn set_sees_all(&mut self, all: bool) {
         self.sees_all = all;
     }
@@ -199,8 +198,8 @@ impl Membership {
 }
 
 impl Membership {
-    /// Computes the members for the pod network from the known nodes and the members before. Returns `None` while this
-    /// node is not known.
+    /// Computes the members for the pod network from the known nodes and the previous members. Returns `None` while
+    /// this node is not known.
     pub fn members(&mut self, before: Option<&Members>, now: Instant) -> Option<Members> {
         let own = self.nodes.get(&self.own)?;
         if self.last_uid.as_ref() != Some(&own.uid) {
@@ -242,7 +241,7 @@ impl Membership {
         Some(Members { own: own.ranges.clone(), others })
     }
 
-    /// Whether no listed node has a pod CIDR or an address of this missing one.
+    /// Whether no listed node has a pod CIDR or an address of a missing member.
     fn has_no_conflict(&self, one: &Member) -> bool {
         let mut taken = self.nodes.values().flat_map(|node_entry| &node_entry.ranges);
         let is_taken = |ip: &IpAddr| {
@@ -255,7 +254,7 @@ impl Membership {
     }
 }
 
-/// The kept fields of a Node, with its name. Values that cannot be parsed are ignored.
+/// The fields of a Node to keep, with its name. Values that cannot be parsed are ignored.
 fn node_entry(node: PartialNode) -> (String, NodeEntry) {
     let PartialNode { metadata, spec, status } = node;
     let spec = spec.unwrap_or_default();

@@ -42,15 +42,15 @@ use crate::identity::{Api, ApiError, ClusterAccess, EventReporter};
 use crate::network::Members;
 use crate::report::{Events, Outbox, Reports};
 
-/// Resync interval: the membership is computed again although the watch reported nothing.
+/// How often the membership is computed again if the watch reports nothing.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
-/// If the API server does not show other nodes, the kubelet lists them again after this time. A new role may allow it
-/// by then.
+/// If the API server does not show other nodes to this node, the kubelet lists them again after this time. A new
+/// role may allow it by then.
 const LIST_ALL_RETRY: Duration = Duration::from_secs(60);
-/// Changes of other nodes within this time are published together. When many nodes join at once, each of them receives
-/// all the others.
+/// Changes of other nodes within this time are published together. When many nodes join at once, each of them
+/// receives all the others.
 const SETTLE_DELAY: Duration = Duration::from_millis(50);
-/// Added to [`SETTLE_DELAY`] per known node, because the work of an update grows with the number of nodes.
+/// Additional delay per known node, because the work of an update grows with the number of nodes.
 const SETTLE_DELAY_PER_NODE: Duration = Duration::from_millis(1);
 /// The API path of Nodes.
 const NODES: &str = "/api/v1/nodes";
@@ -143,7 +143,7 @@ fn directory(root_dir: &Path) -> PathBuf {
     root_dir.join("cluster")
 }
 
-/// Builds an API client for each new `access`. Requests that have started keep the client they began with.
+/// Builds an API client for each new `access`. Requests in progress keep their client.
 fn connect(
     mut access: watch::Receiver<Option<ClusterAccess>>,
     mut reporter: EventReporter,
@@ -189,7 +189,7 @@ struct NodeReflector {
     /// How long to wait before all nodes are listed again after a rejection.
     list_all_retry: Duration,
     members_sender: watch::Sender<Option<Arc<Members>>>,
-    /// Notified when the API server has no Node for this node.
+    /// Notified if the API server has no Node for this node.
     missing: Arc<Notify>,
     /// Receives the `resourceVersion` of this node's Node with each change.
     version: watch::Sender<String>,
@@ -279,7 +279,7 @@ impl NodeReflector {
         }
     }
 
-    /// A stock API server shows a node no Node but its own.
+    /// Reports that the API server does not show other nodes. A stock API server shows a node only its own Node.
     fn report_hidden_nodes(&mut self, error: &ApiError) {
         let text = format!(
             "the API server does not let this node list other nodes ({error}), so pods here cannot reach pods of other nodes. \
@@ -302,7 +302,7 @@ fn publish(membership: &mut Membership, members_sender: &watch::Sender<Option<Ar
     });
 }
 
-/// Whether the error concerns the client certificate; the certificate manager reports such errors.
+/// Whether the error concerns the client certificate. The certificate manager reports such errors.
 fn is_certificate_error(error: &ApiError) -> bool {
     error.is_unregistered() || error.has_code(401)
 }

@@ -1,4 +1,5 @@
-//! Computes what the kubelet writes to its Node: the whole object to register it, then patches with what differs. Pure.
+//! Computes what the kubelet writes to its Node: the whole object to register it, then patches with the
+//! differences. Pure.
 
 use api::resources::{ResourceList, is_extended};
 use ipnet::IpNet;
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::pods::replace_list;
 
-/// Labels that the kubelet repairs when another client changes them, as the stock kubelet does. All other labels are
+/// Labels that the kubelet repairs if another client changes them, as the stock kubelet does. All other labels are
 /// set once at registration.
 const MANAGED_LABELS: [&str; 12] = [
     "beta.kubernetes.io/arch",
@@ -26,7 +27,7 @@ const MANAGED_LABELS: [&str; 12] = [
 /// The status fields that are compared as a whole.
 const STATUS_FIELDS: [&str; 4] = ["addresses", "daemonEndpoints", "nodeInfo", "images"];
 
-/// Whether the Node has conditions, which it gets after the first answer of the container engine.
+/// Whether the Node has conditions. It gets them after the first answer of the container engine.
 pub fn is_complete(shown: &Map<String, Value>) -> bool {
     !conditions(shown).is_empty()
 }
@@ -57,11 +58,11 @@ pub fn label_patch(shown: &Map<String, Value>, current: &Value) -> Option<Value>
     (!changed.is_empty()).then(|| json!({"metadata": {"labels": changed}}))
 }
 
-/// The strategic merge patch of the status. It contains the fields that differ. It contains all conditions if one of
-/// them differs in more than its heartbeat time, or if the heartbeat `is_due`.
+/// The strategic merge patch of the status, with the fields that differ. It contains all conditions if one of them
+/// differs in more than its heartbeat time, or if the heartbeat `is_due`.
 ///
-/// A condition keeps the transition time of the Node; if the Node has another status, the time is `now`. Conditions and
-/// extended resources of other clients are not changed.
+/// A condition keeps the transition time that the Node has. If its status differs from the Node's, the transition
+/// time is `now`. Conditions and extended resources of other clients are not changed.
 pub fn status_patch(
     shown: &Map<String, Value>,
     current: &Value,
@@ -109,8 +110,8 @@ pub fn status_patch(
     Some(json!({"status": patch}))
 }
 
-/// The part of the patch for capacity and allocatable. Extended resources that another client added to the capacity are
-/// copied to allocatable, and removed from it with the capacity, as the stock kubelet does.
+/// The part of the patch for capacity and allocatable. Another client may add extended resources to the capacity.
+/// They are copied to allocatable, and removed from it with the capacity, as the stock kubelet does.
 fn resource_patch(status: &Value, current: &Value) -> Map<String, Value> {
     let none = Map::new();
     let list = |of: &'_ Value, field: &str| of[field].as_object().unwrap_or(&none).clone();
@@ -149,7 +150,7 @@ fn conditions(shown: &Map<String, Value>) -> &[Value] {
     found.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The fields of a condition without its times, which do not count as a difference.
+/// The fields of a condition without its times. Times do not count as a difference.
 fn timeless(condition: &Value) -> [&Value; 3] {
     ["status", "reason", "message"].map(|field| &condition[field])
 }

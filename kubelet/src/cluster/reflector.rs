@@ -12,9 +12,9 @@ use crate::identity::{Api, ApiError, retry_delay};
 
 /// Lists and watches all objects of a scope, deserialized into a type whose fields bound the memory.
 ///
-/// After an error the reflector retries with backoff. It calls `on_error` from the second consecutive error on, because
-/// a short outage is not worth a report. It returns the error when the server does not allow this node to read the
-/// objects, and `None` when the kubelet stops.
+/// After an error the reflector retries with backoff. It calls `on_error` from the second consecutive error on,
+/// because a short outage need not be reported. It returns the error if the server does not allow this node to read
+/// the objects, and `None` when the kubelet stops.
 pub async fn reflect<T: DeserializeOwned + Versioned + Send + Sync>(
     mut apis: watch::Receiver<Option<Arc<Api>>>,
     kind: Kind,

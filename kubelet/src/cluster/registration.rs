@@ -1,5 +1,5 @@
-//! Registers the Node object, adopts an existing one, updates its status, repairs what other clients change in it, and
-//! creates it again when it is deleted.
+//! Registers the Node object, adopts an existing one, updates its status, repairs changes by other clients, and
+//! creates the Node again if it is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::{NODES, is_certificate_error, node};
 use crate::identity::{Api, ApiError, EventReporter};
 use crate::network::Members;
 
-/// The status is written this often although nothing has changed: the stock `nodeStatusReportFrequency`.
+/// How often the status is written if nothing has changed; the stock `nodeStatusReportFrequency`.
 const STATUS_REPORT_FREQUENCY: Duration = Duration::from_secs(5 * 60);
-/// Shortest time between two repairs of changes by other clients. Without it, two clients that disagree would write all
-/// the time. The stock `nodeStatusUpdateFrequency`.
+/// Shortest time between two repairs of changes by other clients; the stock `nodeStatusUpdateFrequency`. Without
+/// it, two clients that disagree would write all the time.
 const MIN_REPAIR_INTERVAL: Duration = Duration::from_secs(10);
-/// A Node that was read or written longer ago is read again before a write, because the node controller changes a Node
-/// whose lease has expired, and the watch may be down. The stock `nodeLeaseDurationSeconds`.
+/// Age from which the known Node is read again before a write; the stock `nodeLeaseDurationSeconds`. The node
+/// controller changes a Node whose lease has expired, and the watch may not show that.
 const MAX_AGE: Duration = Duration::from_secs(40);
 /// Changes within this time are written together.
 const SETTLE_DELAY: Duration = Duration::from_millis(200);
@@ -45,7 +45,7 @@ pub struct NodeRegistration {
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
     /// Notified when the API server has no Node for this node.
     pub missing: Arc<Notify>,
-    /// The `resourceVersion` of the Node that the watch showed last; empty before the first.
+    /// The `resourceVersion` of the Node that the watch showed last; empty if it has shown none.
     pub version: watch::Receiver<String>,
     /// Receives the extended resources that the Node has as allocatable.
     pub extended: watch::Sender<ResourceList>,
@@ -57,7 +57,7 @@ pub struct NodeRegistration {
 #[derive(Debug)]
 struct KnownNode {
     object: Value,
-    /// When it was last read or written.
+    /// When the kubelet last read or wrote the Node.
     read_at: Instant,
     /// When the next status report is due.
     heartbeat_due: Instant,
@@ -100,7 +100,7 @@ impl NodeRegistration {
         }
     }
 
-    /// Writes what differs, and returns the Node as it is known afterwards.
+    /// Writes the differences, and returns the Node as it is known afterwards.
     async fn sync(
         &mut self,
         api: &Api,
@@ -134,8 +134,8 @@ impl NodeRegistration {
         Ok(known)
     }
 
-    /// Creates the Node, or reads the existing one. The create request comes first: an existing Node answers it with
-    /// 409.
+    /// Creates the Node, or reads the existing one. The create request comes first. If the Node exists, the server
+    /// answers it with 409.
     async fn create_or_get(
         &mut self,
         api: &Api,
@@ -155,9 +155,9 @@ impl NodeRegistration {
         }
     }
 
-    /// The pod CIDRs to request: those of `--pod-cidr`, else those that the cluster assigned before, else those that
-    /// the node selected. Pods keep their addresses when the Node is deleted or the API server loses it, so the
-    /// assigned CIDRs stay in use.
+    /// The pod CIDRs to request: those of `--pod-cidr`, otherwise those that the cluster assigned before, otherwise
+    /// those that the node selected. Pods keep their addresses when the Node is deleted or the API server loses it,
+    /// so the assigned CIDRs stay in use.
     fn requested_pod_cidrs(&self) -> Vec<IpNet> {
         if !self.wanted.is_empty() {
             return self.wanted.clone();
@@ -181,7 +181,7 @@ impl NodeRegistration {
         Some(known)
     }
 
-    /// Reports an error that an operator may have to act on.
+    /// Reports an error that may require an action by an operator.
     fn report_error(&mut self, error: &ApiError, failures: u32) {
         // A short outage is not reported here, and certificate errors are reported by the certificate manager.
         let is_away = matches!(error, ApiError::Unreachable { .. }) && failures == 0;

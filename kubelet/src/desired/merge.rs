@@ -20,7 +20,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// A merge of these sources, none of which has sent a snapshot.
+    /// Creates a merge of these sources. None of them has sent a snapshot yet.
     pub fn new(sources: impl IntoIterator<Item = SourceKind>) -> Self {
         let snapshots = sources.into_iter().map(|source| (source, None)).collect();
         let mut merge = Self { snapshots, latest: Arc::default() };
@@ -126,7 +126,7 @@ impl Sum<'_> {
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
     }
 
-    /// The desired pod; keeps the previous pointer if it has not changed.
+    /// The desired pod. It keeps the previous pointer if the pod has not changed.
     fn desired(&self, pod: &Arc<Pod>, source: SourceKind) -> Arc<DesiredPod> {
         let uid = PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default());
         let before = self.before.pods.get(&uid).or(self.before.name_conflicts.get(&uid).map(|(pod, _)| pod));
@@ -167,7 +167,7 @@ fn put(into: &mut References, reference: &SourceObject) {
     }
 }
 
-/// The previous references if they are the same, otherwise the new ones.
+/// Returns the previous references if they are equal, otherwise the new ones.
 fn keep_if_same(now: References, before: &Arc<References>) -> Arc<References> {
     if same_references(&now, before) { before.clone() } else { Arc::new(now) }
 }

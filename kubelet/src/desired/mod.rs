@@ -18,12 +18,12 @@ pub use self::merge::Merge;
 pub use self::snapshot::{Found, FoundProblem, Snapshot, SourceObject};
 use crate::observed::PodUid;
 
-/// The source of a pod; its name is the value of the annotation `kubernetes.io/config.source`.
+/// The source of a pod. Its name is the value of the annotation `kubernetes.io/config.source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
-    /// Static pod file or directory.
+    /// A static pod file or directory.
     File,
-    /// Static pod URL.
+    /// A static pod URL.
     Http,
     /// Pods pushed directly to this node.
     Push,
@@ -68,8 +68,8 @@ pub struct DesiredPod {
 }
 
 impl DesiredPod {
-    /// Whether the API server has marked the pod for deletion. Such a pod is terminated with the grace period in its metadata,
-    /// and never started.
+    /// Whether the API server has marked the pod for deletion. Such a pod is terminated with the grace period in
+    /// its metadata, and never started.
     pub fn is_terminating(&self) -> bool {
         self.source == SourceKind::Api && self.pod.metadata.deletion_timestamp.is_some()
     }
@@ -78,9 +78,9 @@ impl DesiredPod {
 /// Whether all snapshots have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
-    /// Pods may be started; absent pods must not be terminated.
+    /// Some are missing. Pods may be started, but absent pods must not be terminated.
     Incomplete,
-    /// Absent pods are not desired.
+    /// All have arrived. Absent pods are not desired.
     Complete,
 }
 
@@ -90,28 +90,30 @@ pub struct Desired {
     pub pods: BTreeMap<PodUid, Arc<DesiredPod>>,
     /// UIDs by precedence: earlier pods win conflicts.
     pub order: Vec<PodUid>,
-    /// ConfigMaps and Secrets of local sources, for pods of local sources.
+    /// ConfigMaps and Secrets of local sources, which pods of local sources use.
     pub references: Arc<References>,
-    /// ConfigMaps and Secrets of the API server, for its pods. Objects of the same name in both sets are independent.
+    /// ConfigMaps and Secrets of the API server, which its pods use. Objects of the same name in both sets are
+    /// independent.
     pub api_references: Arc<References>,
-    /// Owner of each local object and of each pod; pods by their full name.
+    /// The owner of each local object and of each pod. Pods have their full name here.
     pub owners: BTreeMap<ObjectName, Owner>,
-    /// API server pods that cannot run because a local pod has the same name, each with the origin of the local pod.
+    /// Pods of the API server that cannot run because a local pod has the same name. Each has the origin of the
+    /// local pod.
     pub name_conflicts: BTreeMap<PodUid, (Arc<DesiredPod>, Arc<str>)>,
-    /// Desired pods that must not be started yet; their existing containers keep running.
+    /// Desired pods that must not be started yet. Their existing containers keep running.
     pub waiting: BTreeSet<PodUid>,
     /// Problems of all sources.
     pub problems: Vec<FoundProblem>,
     /// Whether all local sources have sent a complete snapshot.
     pub completeness: Completeness,
-    /// Whether the API server source is complete; always true without an API server.
+    /// Whether the API server source is complete. It is always true without an API server.
     pub api_completeness: Completeness,
     /// Sources that are not configured. Their pods keep running, because no source can say that they were removed.
     pub unconfigured: BTreeSet<SourceKind>,
 }
 
 impl Desired {
-    /// The references available to pods of a source.
+    /// The references that pods of a source may use.
     pub fn references_of(&self, source: SourceKind) -> &Arc<References> {
         match source {
             SourceKind::Api => &self.api_references,
@@ -119,8 +121,8 @@ impl Desired {
         }
     }
 
-    /// Whether a pod of that source is no longer desired. For an unknown source this requires complete snapshots of all
-    /// sources.
+    /// Whether a pod of a source is no longer desired. If the source is unknown, the snapshots of all sources must
+    /// be complete.
     pub fn is_unwanted(&self, uid: &PodUid, source: Option<SourceKind>) -> bool {
         if self.pods.contains_key(uid) || self.waiting.contains(uid) {
             return false;
@@ -140,7 +142,7 @@ impl Desired {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub source: SourceKind,
-    /// File or URL.
+    /// The file or URL.
     pub origin: Arc<str>,
 }
 

@@ -14,14 +14,14 @@ use serde_json::Value;
 use super::{Completeness, SourceKind};
 use crate::observed::PodUid;
 
-/// An object of a pod source, shared by reference up to the pod worker.
+/// An object of a pod source. Source, merge and pod worker share it by reference.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceObject {
     /// A pod with its node-specific name, UID and annotations.
     Pod(Arc<Pod>),
     ConfigMap(Arc<ConfigMap>),
     Secret(Arc<Secret>),
-    /// A service-account token issued by the API server for a pod.
+    /// A service-account token that the API server issued for a pod.
     Token(Arc<TokenRequest>),
     /// The Service of the API server, for environment variables.
     ApiService(Arc<Service>),
@@ -71,7 +71,7 @@ impl SourceObject {
     /// The object as JSON.
     ///
     /// # Errors
-    /// Serialization fails, which does not happen for typed objects.
+    /// If serialization fails, which does not happen for typed objects.
     pub fn json(&self) -> serde_json::Result<Value> {
         match self {
             Self::Pod(pod) => serde_json::to_value(pod),
@@ -101,17 +101,17 @@ pub struct Found {
     /// Name in the manifest.
     pub name: Arc<ObjectName>,
     pub object: SourceObject,
-    /// File or URL.
+    /// The file or URL.
     pub origin: Arc<str>,
 }
 
 /// A problem and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundProblem {
-    /// File or URL.
+    /// The file or URL.
     pub origin: Arc<str>,
     pub problem: Problem,
-    /// Whether the last good version stays in use.
+    /// Whether the last good version of the file stays in use.
     pub last_good: bool,
 }
 
@@ -123,19 +123,19 @@ impl fmt::Display for FoundProblem {
     }
 }
 
-/// All objects of one source, in precedence order: earlier objects win over later ones.
+/// All objects of one source, in the order of precedence: earlier objects win over later ones.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub source: SourceKind,
-    /// Valid objects.
+    /// The valid objects.
     pub objects: Vec<Found>,
-    /// Desired pods that must not be started yet; their existing containers keep running.
+    /// Desired pods that must not be started yet. Their existing containers keep running.
     pub waiting: BTreeSet<PodUid>,
     /// Problems with the other objects.
     pub problems: Vec<FoundProblem>,
     /// Directory entries that are skipped, one sentence each.
     pub skipped: Vec<String>,
-    /// `Incomplete` until the source has been read once; until then the snapshot has only saved objects.
+    /// `Incomplete` until the source has been read once. Until then the snapshot contains only saved objects.
     pub completeness: Completeness,
 }
 

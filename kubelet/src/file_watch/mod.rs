@@ -1,10 +1,11 @@
-//! Watches files with the `notify` crate (inotify), and falls back to polling at the limits of inotify.
+//! Watches files with the crate `notify` (inotify), and falls back to polling at the limits of inotify.
 //!
-//! It serves manifests, certificates and kubeconfigs. Watches are on directories, never on files: a rename, a symlink swap and a
-//! file that does not exist yet are changes of a name in a directory. Resolve a path with [`resolve`] first, which lists the
-//! names to watch. [`FileWatcher::watch`] returns true if a change may have preceded the watch; the caller then reads again.
+//! It serves manifests, certificates and kubeconfigs. Watches are on directories, never on files: a rename, a
+//! symlink swap and a file that does not exist yet are all changes of a name in a directory. [`resolve`] lists the
+//! names to watch for a path. [`FileWatcher::watch`] returns true if a change may have preceded the watch. The
+//! caller then reads again.
 //!
-//! `notify` opens no file and holds one inotify instance and one thread per [`FileWatcher`].
+//! `notify` opens no file. It uses one inotify instance and one thread per [`FileWatcher`].
 
 mod queue;
 mod symlinks;
@@ -24,10 +25,10 @@ use crate::disk;
 use queue::EventQueue;
 pub use symlinks::{ResolvedPath, WatchedName, resolve};
 
-/// Interval of polling if inotify is not available.
+/// How often changes are polled if inotify is not available.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Names to watch.
+/// The names to watch.
 #[derive(Debug, Default)]
 pub struct WatchSet {
     /// A directory in which every relevant name is watched.
@@ -48,14 +49,14 @@ pub struct WatchedDirectory {
 /// A change of a relevant name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Created; a write may follow.
+    /// The file was created; a write may follow.
     Created(PathBuf),
     BeingWritten(PathBuf),
-    /// Written and closed, or moved here.
+    /// The file was written and closed, or moved here.
     Written(PathBuf),
-    /// Permissions or times changed.
+    /// Permissions or times of the file changed.
     Touched(PathBuf),
-    /// Removed or moved away.
+    /// The file was removed or moved away.
     Gone(PathBuf),
     /// A watched directory was removed or moved.
     DirectoryGone,
@@ -63,13 +64,13 @@ pub enum Event {
     Lost,
 }
 
-/// Creates the operating system's watcher.
+/// Creates the watcher of the operating system.
 type Connect = Box<dyn Fn(Arc<EventQueue>) -> notify::Result<Box<dyn Watcher + Send>> + Send>;
 
 /// A set of watches, and the queue of their events.
 pub struct FileWatcher {
     connect: Connect,
-    /// `None` before the first call of [`Self::watch`], and while inotify is not available.
+    /// The inotify connection. `None` before the first call of [`Self::watch`], and while inotify is not available.
     connection: Option<Connection>,
     is_warned: bool,
 }
@@ -82,7 +83,7 @@ struct Connection {
 
 /// A watched directory.
 struct Watched {
-    /// Device and inode, which change if another directory takes its place.
+    /// Device and inode. They change if another directory takes its place.
     id: (u64, u64),
     names: Names,
 }
@@ -108,14 +109,14 @@ impl FileWatcher {
         Self { connect, connection: None, is_warned: false }
     }
 
-    /// A watcher without inotify, as at the limit of inotify instances.
+    /// Creates a watcher without inotify, as at the limit of inotify instances.
     #[cfg(test)]
     pub fn polling() -> Self {
         Self::new(Box::new(|_| Err(notify::Error::new(ErrorKind::MaxFilesWatch))))
     }
 
-    /// Replaces the watches. Returns true if the caller has to read again: a directory is watched for the first time, so that
-    /// earlier changes were not observed, or a directory is gone.
+    /// Replaces the watches. Returns true if the caller must read again. That is so if a directory is watched for
+    /// the first time, so that earlier changes were missed, or if a directory is gone.
     ///
     /// If inotify is not available, the watcher polls until the next call.
     pub fn watch(&mut self, watch_set: &WatchSet) -> bool {
@@ -143,7 +144,7 @@ impl FileWatcher {
         connection.watch(watch_set)
     }
 
-    /// Waits for relevant events; the result is not empty. Cancel safe.
+    /// Waits for relevant events, and returns at least one. Cancel safe.
     pub async fn next(&mut self) -> Vec<Event> {
         let Some(connection) = &mut self.connection else {
             sleep(POLL_INTERVAL).await;
@@ -226,7 +227,7 @@ impl Connection {
         let _ = self.watcher.unwatch(path);
     }
 
-    /// The event, if its name is relevant.
+    /// Returns the event if its name is relevant.
     fn relevant(&mut self, event: Event) -> Option<Event> {
         let path = match &event {
             Event::Lost | Event::DirectoryGone => return Some(event),
@@ -252,7 +253,7 @@ impl Names {
     }
 }
 
-/// Waits until a path exists. Directories on the way to it may be missing, or vanish and come back.
+/// Waits until a path exists. Directories on the way to it may be missing, or be removed and created again.
 pub async fn wait_until_exists(path: &Path, mut watcher: FileWatcher) {
     loop {
         let whole = path.to_owned();

@@ -1,4 +1,4 @@
-//! Events between the thread of `notify` and the task that reads them.
+//! The queue between the thread of `notify`, which adds events, and the task that reads them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,8 @@ use tokio::sync::Notify;
 
 use super::Event;
 
-/// Most queued events, the default of fs.inotify.max_queued_events. Beyond it, the queue holds one [`Event::Lost`].
+/// Maximum number of queued events; the default of fs.inotify.max_queued_events. Beyond it, the queue contains one
+/// [`Event::Lost`].
 pub(super) const MAX_EVENTS: usize = 16384;
 
 /// A bounded queue that never blocks the sender.
@@ -40,10 +41,10 @@ impl EventQueue {
         self.ready.notify_one();
     }
 
-    /// Waits for events and takes all of them. Cancel safe.
+    /// Waits for events and returns all of them. Cancel safe.
     ///
     /// # Errors
-    /// The watcher failed; events after the error are missing.
+    /// If the watcher failed. Events after the error are missing.
     pub async fn take(&self) -> notify::Result<Vec<Event>> {
         loop {
             {

@@ -1,14 +1,15 @@
-//! Resolves a path and records every name whose change can alter where it leads: symlinks, the last name, or a missing one.
+//! Resolves a path, and records every name whose change can alter the result: symlinks, the last name, or a missing
+//! name.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Most symlinks followed; the kernel's limit.
+/// Maximum number of symlinks that are followed; the limit of the kernel.
 const LINKS_LIMIT: usize = 40;
 
-/// A name in a directory, to watch.
+/// A name in a directory that is watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchedName {
     /// The directory, without symlinks.
@@ -34,7 +35,7 @@ pub struct ResolvedPath {
 /// Resolves a path, one symlink at a time.
 ///
 /// # Errors
-/// A directory is not searchable, or symlinks form a cycle.
+/// If a directory is not searchable, or symlinks form a cycle.
 pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     let mut resolved = ResolvedPath::default();
     let mut at = PathBuf::from("/");
@@ -77,7 +78,7 @@ pub fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     Ok(resolved)
 }
 
-/// The components of a path, last first; a parent directory is `..`.
+/// The components of a path, last first. A parent directory is `..`.
 fn names(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

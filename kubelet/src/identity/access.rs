@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use super::certificate::{self, Certificate};
 use super::cluster_info::{ClusterInfo, MAX_SERVERS};
 
-/// Most former CAs that are remembered. A CA lives for ten years.
+/// Maximum number of former CAs that are remembered. A CA is valid for ten years.
 const MAX_FORMER: usize = 8;
 
 /// A cluster as a kubeconfig describes it.
@@ -20,7 +20,7 @@ pub struct ClusterAccess {
     pub authority: Vec<u8>,
     /// The hashes of retiring CAs. Cluster info that only they authenticate changes nothing.
     pub retiring: Vec<String>,
-    /// The hashes of former CAs, oldest first. A join string that pins one of them still means this cluster.
+    /// The hashes of former CAs, oldest first. A join string that pins one of them still refers to this cluster.
     pub former: Vec<String>,
     /// The credentials of this node.
     pub credentials: Credentials,
@@ -38,7 +38,7 @@ pub enum Credentials {
 }
 
 impl ClusterAccess {
-    /// The same access with other credentials.
+    /// Returns the same access with other credentials.
     pub fn with_credentials(self, credentials: Credentials) -> Self {
         Self { credentials, ..self }
     }
@@ -52,7 +52,7 @@ impl ClusterAccess {
     /// The CAs that are not retiring.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence whose subject is the kubeconfig.
+    /// The reason. Messages show it after the name of the kubeconfig.
     pub fn active_authorities(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let mut all = certificate::certificates(&self.authority)?;
         let stays = |one: &CertificateDer<'_>| {
@@ -71,16 +71,17 @@ impl ClusterAccess {
         own == others
     }
 
-    /// Whether a join string with that pin means this cluster.
+    /// Whether a join string with this pin refers to the cluster.
     pub fn is_pinned_by(&self, pin: &String) -> bool {
         self.former.contains(pin) || self.hashes().contains(pin)
     }
 
-    /// The access after an update of the cluster info; `None` if nothing changes. The CAs are those of the cluster
-    /// info. Known servers that it lacks are kept at the end, because it omits masters that are away for a moment.
+    /// The access after an update of the cluster info; `None` if nothing changes. The CAs become those of the
+    /// cluster info. Known servers that it lacks stay at the end, because it omits masters that are briefly
+    /// unavailable.
     ///
     /// # Errors
-    /// A CA certificate is invalid.
+    /// If a CA certificate is invalid.
     pub fn updated_by(&self, info: &ClusterInfo) -> Result<Option<Self>, String> {
         let authorities = info.authorities()?;
         let known = certificate::certificates(&self.authority)?;
@@ -108,7 +109,7 @@ impl ClusterAccess {
         Ok(Some(updated))
     }
 
-    /// Whether a client for one also serves the other.
+    /// Whether an API client for one access also works for the other.
     pub fn is_same(&self, other: &Self) -> bool {
         let is_shown = match (&self.credentials, &other.credentials) {
             (Credentials::Anonymous, Credentials::Anonymous) => true,
@@ -122,7 +123,7 @@ impl ClusterAccess {
 }
 
 impl Credentials {
-    /// What to do about a rejection, as the end of the error message.
+    /// The remedy for a rejection, as the end of the error message.
     pub fn remedy(&self, code: u16, message: &str) -> String {
         match (code, self) {
             // The API server's message already names the command.

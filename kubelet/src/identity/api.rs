@@ -1,5 +1,5 @@
-//! The API client of this node: it adds the node's credentials and TLS trust to the shared client, and says what an
-//! operator can do about an error.
+//! The API client of this node. It adds the node's credentials and TLS trust to the shared client, and adds a
+//! remedy to errors.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::certificate;
 use super::error::ApiError;
 use super::tls::{self, Trust};
 
-/// A response of 16 MiB has a hundred Nodes or pods of 100 KiB each, with room to spare.
+/// Limits of responses. 16 MiB are enough for a hundred Nodes or pods of 100 KiB each.
 const LIMITS: Limits =
     Limits { response_timeout: Duration::from_secs(15), max_response_bytes: 16 << 20, page_size: 100 };
-/// Largest response of a server that is not trusted. The cluster info has a few KiB.
+/// Largest response of a server that is not trusted, in bytes. The cluster info has a few KiB.
 const MAX_UNTRUSTED_BYTES: usize = 1 << 20;
-/// Duration of a watch on a CSR, after which the CSR is read again.
+/// Duration of a watch on a CSR. Afterwards the CSR is read again.
 const CSR_WATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Idle connections that stay open to a server without HTTP/2.
+/// Maximum number of idle connections to a server without HTTP/2.
 const IDLE_CONNECTIONS: usize = 4;
 
-/// A client of one cluster's API servers.
+/// A client of the API servers of one cluster.
 #[derive(Debug)]
 pub struct Api {
     client: Client,
@@ -32,17 +32,17 @@ pub struct Api {
 }
 
 impl Api {
-    /// A client for `known`.
+    /// Creates a client for `known`.
     ///
     /// # Errors
-    /// The CA certificates or the credentials are invalid.
+    /// If the CA certificates or the credentials are invalid.
     pub fn new(known: &ClusterAccess) -> Result<Self, ApiError> {
         let authorities = certificate::certificates(&known.authority)
             .map_err(|why| ApiError::invalid("the certificate-authority of the kubeconfig", why))?;
         Self::with_trust(&known.servers, &Trust::Authorities(authorities), known.credentials.clone())
     }
 
-    /// A client of these servers with that trust.
+    /// Creates a client of these servers with this trust.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -86,7 +86,7 @@ impl Api {
     /// Reads an object.
     ///
     /// # Errors
-    /// No server answers, or the request is rejected.
+    /// If no server answers, or the request is rejected.
     pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.request(Method::GET, path, None).await
     }
@@ -116,10 +116,10 @@ impl Api {
         deleted.await.map(drop)
     }
 
-    /// Waits until a CSR changes after that version. Returns false if it did not change in time.
+    /// Waits until a CSR changes after a version. Returns false if it did not change in time.
     ///
     /// # Errors
-    /// The watch is rejected, or no server answers.
+    /// If the watch is rejected, or no server answers.
     pub async fn wait_for_csr_change(&self, name: &str, version: &str) -> Result<bool, ApiError> {
         let (kind, scope) = (&Kind::CERTIFICATE_SIGNING_REQUEST, Scope::object("", name));
         let seed = Typed::<IgnoredAny>::default();

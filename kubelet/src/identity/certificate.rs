@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Most certificates per file. A chain has two or three, a CA bundle some more.
+/// Maximum number of certificates per file. A chain has two or three, a CA bundle some more.
 const MAX_CERTIFICATES: usize = 16;
 /// Characters per line of PEM.
 const LINE: usize = 64;
@@ -27,7 +27,7 @@ pub struct Certificate {
     pub certified: Arc<CertifiedKey>,
     /// The fields of the first certificate.
     pub facts: Facts,
-    /// When this node received it.
+    /// When this node received the certificate.
     pub since: Timestamp,
 }
 
@@ -36,23 +36,23 @@ pub struct Certificate {
 pub struct Facts {
     /// The common name of the subject.
     pub common_name: String,
-    /// `notBefore`, in seconds since 1970.
+    /// The field `notBefore`, in seconds since 1970.
     pub from: i64,
-    /// `notAfter`, in seconds since 1970.
+    /// The field `notAfter`, in seconds since 1970.
     pub until: i64,
     /// DNS names among the subject alternative names.
     pub dns: BTreeSet<String>,
     /// IP addresses among the subject alternative names.
     pub addresses: BTreeSet<IpAddr>,
-    /// The SubjectPublicKeyInfo, DER.
+    /// The SubjectPublicKeyInfo in DER.
     pub key_info: Vec<u8>,
 }
 
 impl Certificate {
-    /// Parses a PEM text that holds both the chain and the key.
+    /// Parses a PEM text with both the chain and the key.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence whose subject is the file.
+    /// The reason. Messages show it after the name of the file.
     pub fn read(pem: &[u8], since: Timestamp) -> Result<Self, String> {
         Self::of(pem, pem, since)
     }
@@ -70,7 +70,7 @@ impl Certificate {
         Ok(Self { certified: Arc::new(certified), facts, since })
     }
 
-    /// Whether it has expired.
+    /// Whether the certificate has expired.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now.as_second() >= self.facts.until
     }
@@ -110,10 +110,10 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
-/// All certificates of a PEM text, at least one.
+/// Parses all certificates of a PEM text, which has at least one.
 ///
 /// # Errors
-/// The reason, as the end of a sentence whose subject is the text.
+/// The reason. Messages show it after the name of the text.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect();
     let all = all.map_err(|error| format!("is damaged: {error}"))?;
@@ -138,7 +138,7 @@ pub fn pem(all: &[CertificateDer<'_>]) -> String {
 /// The SHA-256 of a certificate's SubjectPublicKeyInfo, in hex. Join strings pin this hash.
 ///
 /// # Errors
-/// The certificate cannot be parsed.
+/// If the certificate cannot be parsed.
 pub fn hash(der: &[u8]) -> Result<String, String> {
     Facts::of(der).map(|facts| hex::encode(Sha256::digest(facts.key_info)))
 }

@@ -1,5 +1,5 @@
-//! Certificate manager: obtains and renews one certificate of the node. Each turn of its loop looks at the state, does
-//! the one step that is due, and waits.
+//! Certificate manager: obtains and renews one certificate of the node. Each iteration of its loop checks the
+//! state, carries out the step that is due, and waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use super::path_watch;
 use super::timing;
 use crate::disk;
 
-/// The state is checked this often even without an event: the clock may have been set, the machine suspended, or an
+/// How often the state is checked without an event. The clock may have been set, the machine suspended, or an
 /// address changed.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// Delay after a watch event before the CSR is read, because events come in groups.
+/// Delay between a watch event and the read of the CSR, because events come in groups.
 const EVENT_SETTLE_DELAY: Duration = Duration::from_millis(200);
 /// Longest `Retry-After` that the kubelet honours.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -38,11 +38,11 @@ pub type CertificateSender = watch::Sender<Option<Arc<Certificate>>>;
 /// State that the two certificate managers share with each other and with the rest of the kubelet.
 #[derive(Debug)]
 pub struct SharedState {
-    /// The CAs of the cluster, set each time the cluster info was read.
+    /// The CAs of the cluster, set each time the cluster info is read.
     pub authorities: watch::Sender<Option<Arc<Authorities>>>,
     /// How to reach the API server as this node.
     pub access: watch::Sender<Option<ClusterAccess>>,
-    /// Notified when a file was written that the kubelet's own server uses.
+    /// Notified if a file that the kubelet's own server uses was written.
     pub files: watch::Sender<()>,
 }
 
@@ -55,9 +55,9 @@ pub struct CertificateManager {
     pub(super) certificate: CertificateSender,
     /// The node's client certificate, which authenticates requests for a serving certificate.
     pub(super) client: watch::Receiver<Option<Arc<Certificate>>>,
-    /// The cluster of the join string, once it was discovered.
+    /// The cluster of the join string, once it is discovered.
     pub(super) found: Option<Found>,
-    /// Whether the kubeconfig was found to belong to the cluster of the join string.
+    /// Whether the kubeconfig is known to belong to the cluster of the join string.
     pub(super) is_join_string_checked: bool,
     /// State shared with the other manager.
     pub(super) shared: Arc<SharedState>,
@@ -72,23 +72,23 @@ pub struct CertificateManager {
     pub(super) is_access_checked: bool,
     /// Consecutive failures.
     pub(super) failures: u32,
-    /// Position of the rotation deadline between its earliest and latest time, from 0 up to 1.
+    /// Where the rotation deadline lies between its earliest and latest time, from 0 up to 1.
     pub(super) share: f64,
     pub(super) reporter: EventReporter,
     polls: u32,
     session: Option<(ClusterAccess, Arc<Api>)>,
 }
 
-/// Result of one turn of the loop.
+/// Result of one iteration of the loop.
 #[derive(Debug)]
 pub enum Step {
-    /// Nothing to do before this time.
+    /// Nothing is due before this time.
     Sleep(Timestamp),
-    /// Nothing to do before the node has a client certificate.
+    /// Nothing is due before the node has a client certificate.
     Idle,
     /// A certificate was issued.
     Issued(Arc<Certificate>),
-    /// The CSR waits for approval or for its signer.
+    /// The CSR waits for its approver or signer.
     Pending(PendingRequest),
 }
 
@@ -102,7 +102,7 @@ pub struct PendingRequest {
 }
 
 impl CertificateManager {
-    /// A manager for the certificate of that kind.
+    /// Creates a manager for this kind of certificate.
     pub fn new(
         settings: &Arc<Settings>,
         kind: Kind,
@@ -199,7 +199,7 @@ impl CertificateManager {
         }
     }
 
-    /// Waits until the CSR changes: with a watch if the node has credentials, else by polling.
+    /// Waits until the CSR changes. If the node has credentials, it watches the CSR, otherwise it polls.
     async fn wait(&mut self, waiting: PendingRequest, now: Timestamp) {
         let PendingRequest { name, version, is_refused, text } = waiting;
         // Most renewals are approved automatically, before there is anything to report or to watch.
@@ -232,7 +232,7 @@ impl CertificateManager {
         tokio::time::sleep(pause).await;
     }
 
-    /// Takes a certificate into use and reports it.
+    /// Uses and reports a new certificate.
     pub(super) fn install(&mut self, new: Arc<Certificate>) {
         self.share = random_share();
         // A new certificate may come from a master with newer cluster info, which is then read at once. If the
@@ -312,8 +312,8 @@ impl CertificateManager {
         Ok(Step::Pending(PendingRequest { name, version, is_refused, text }))
     }
 
-    /// Sends a request to the API server, so that an untrusted or rejecting server is reported early and not at the
-    /// next rotation.
+    /// Sends a request to the API server. An untrusted or rejecting server is thus reported early, not at the next
+    /// rotation.
     pub(super) async fn check_access(&mut self, known: ClusterAccess) -> Result<(), ApiError> {
         match self.api(known)?.get("/version").await {
             // A short outage is reported by the tasks that use the API.
@@ -326,7 +326,7 @@ impl CertificateManager {
         }
     }
 
-    /// The client of the previous turn if the access is the same, else a new one.
+    /// Returns the client of the previous iteration if the access is the same, otherwise a new one.
     fn api(&mut self, known: ClusterAccess) -> Result<Arc<Api>, ApiError> {
         if let Some((before, api)) = &self.session
             && before.is_same(&known)
@@ -339,7 +339,7 @@ impl CertificateManager {
     }
 }
 
-/// Checks that the issued certificate is what was requested, and has not expired.
+/// Checks that the issued certificate has the requested content and has not expired.
 fn accept(
     chain: &[u8],
     key: &str,
@@ -357,7 +357,7 @@ fn accept(
     Ok(certificate)
 }
 
-/// The event message for a CSR without a certificate, and whether it was denied or failed.
+/// The event message for a CSR without a certificate, and whether the CSR was denied or failed.
 fn request_message(
     status: &CsrStatus,
     wanted: &CertificateRequest,

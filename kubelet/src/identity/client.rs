@@ -1,5 +1,5 @@
-//! The node's client certificate: obtained with a join string or a bootstrap kubeconfig, and renewed with the current
-//! certificate.
+//! The node's client certificate. The node gets it with a join string or a bootstrap kubeconfig, and renews it with
+//! the current certificate.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::disk;
 use crate::options::{Bootstrap, Join};
 
 impl CertificateManager {
-    /// Does the next step for the client certificate and the kubeconfig.
+    /// Carries out the next step for the client certificate and the kubeconfig.
     pub(super) async fn sync_client(&mut self) -> Result<Step, ApiError> {
         let now = Timestamp::now();
         let files = self.files.clone();
@@ -47,7 +47,7 @@ impl CertificateManager {
         }
     }
 
-    /// Checks the cluster info and renews the certificate if that is due.
+    /// Checks the cluster info, and renews the certificate if that is due.
     async fn renew(
         &mut self,
         held: Arc<Certificate>,
@@ -228,12 +228,12 @@ impl CertificateManager {
     }
 }
 
-/// Reads a bootstrap kubeconfig; a missing file is an error that is waited for.
+/// Reads a bootstrap kubeconfig. If the file is missing, the caller waits for it.
 async fn bootstrap_kubeconfig(path: std::path::PathBuf) -> Result<ClusterAccess, ApiError> {
     disk::run(move || files::known(&path)?.ok_or(ApiError::KubeconfigMissing { path })).await
 }
 
-/// The client certificate of the kubeconfig.
+/// The client certificate in the kubeconfig.
 fn own(known: &ClusterAccess) -> Option<Arc<Certificate>> {
     match &known.credentials {
         Credentials::Certificate(own) => Some(own.clone()),
@@ -241,7 +241,7 @@ fn own(known: &ClusterAccess) -> Option<Arc<Certificate>> {
     }
 }
 
-/// The known servers, then those of the join string.
+/// The known servers, followed by those of the join string.
 pub(super) fn merged_servers(known: &ClusterAccess, join: &Join) -> Vec<String> {
     let others = join.servers.iter().filter(|server| !known.servers.contains(server));
     known.servers.iter().chain(others).cloned().collect()

@@ -1,4 +1,4 @@
-//! Parses the cluster info, the document from which a machine with a join string learns the servers and CAs of a
+//! Parses the cluster info. A machine with a join string reads this document to learn the servers and CAs of a
 //! cluster. Pure.
 
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::issuer::Authorities;
 
 /// The HTTP path of the cluster info.
 pub const PATH: &str = "/bootstrap/v1/cluster-info";
-/// Most servers that are remembered. A cluster has three or five masters.
+/// Maximum number of servers that are remembered. A cluster has three or five masters.
 pub const MAX_SERVERS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ClusterInfo {
     /// Parses the document.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence whose subject is the document.
+    /// The reason. Messages show it after "the document".
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document[field].as_str().unwrap_or_default();
         if (text("apiVersion"), text("kind")) != ("bootstrap/v1", "ClusterInfo") {
@@ -62,10 +62,10 @@ impl ClusterInfo {
         Ok(Self { servers, authority, retiring, prefix, server_time: text("serverTime").parse().ok() })
     }
 
-    /// The CAs that match the pin, or all of them without a pin.
+    /// The CAs that match the pin. Without a pin, all CAs.
     ///
     /// # Errors
-    /// The hash of the first CA, in hex, if none matches; or the reason why a certificate is invalid.
+    /// If none matches, the hash of the first CA in hex; otherwise the reason why a certificate is invalid.
     pub fn pinned(&self, pin: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
         let mut all = certificate::certificates(self.authority.as_bytes())?;
         let Some(pin) = pin else { return Ok(all) };
@@ -77,7 +77,7 @@ impl ClusterInfo {
     /// The CAs, split into active and retiring ones.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence whose subject is the document.
+    /// The reason. Messages show it after "the document".
     pub fn authorities(&self) -> Result<Authorities, String> {
         let retiring = match self.retiring.as_str() {
             "" => Vec::new(),
@@ -92,7 +92,7 @@ impl ClusterInfo {
         Ok(Authorities { now, retiring })
     }
 
-    /// The same cluster info with these CAs (PEM).
+    /// Returns the same cluster info with other CAs (PEM).
     pub fn with_authorities(self, authority: String, retiring: String) -> Self {
         Self { authority, retiring, ..self }
     }
@@ -105,13 +105,13 @@ impl ClusterInfo {
         self.authorities()?.retiring.iter().map(|one| certificate::hash(one)).collect()
     }
 
-    /// All CAs to trust, active and retiring, PEM. Call it only on authenticated cluster info.
+    /// All CAs to trust, active and retiring, in PEM. The cluster info must be authenticated.
     pub fn believed(&self) -> Vec<u8> {
         let apart = if self.authority.ends_with('\n') { "" } else { "\n" };
         [self.authority.as_str(), apart, &self.retiring].concat().into_bytes()
     }
 
-    /// Whether a join string with that pin means this cluster. Call it only on authenticated cluster info.
+    /// Whether a join string with this pin refers to the cluster. The cluster info must be authenticated.
     pub fn is_pinned_by(&self, pin: &str) -> bool {
         let is_pinned = |one: &CertificateDer<'_>| certificate::hash(one).is_ok_and(|hash| hash == pin);
         let authorities = self.authorities().unwrap_or_default();
@@ -119,7 +119,7 @@ impl ClusterInfo {
     }
 }
 
-/// The IP address of a server URL; `None` if the URL has a DNS name.
+/// The IP address in a server URL; `None` if the URL has a DNS name.
 pub fn address(server: &str) -> Option<IpAddr> {
     let uri = server.parse::<http::Uri>().ok()?;
     uri.host()?.trim_matches(['[', ']']).parse().ok()

@@ -1,4 +1,4 @@
-//! Refreshes the cluster info of a joined node, so that the node trusts a new CA before the old one retires, and finds
+//! Refreshes the cluster info of a joined node. The node then trusts a new CA before the old one retires, and finds
 //! new servers. Only a connection to a trusted server can change what the node trusts.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::options::Join;
 pub(super) enum Adoption {
     /// The cluster info was confirmed and adopted.
     Confirmed(ClusterAccess, ClusterInfo),
-    /// The cluster info could not be confirmed. The known access stays.
+    /// The cluster info could not be confirmed. The known access stays in use.
     Unconfirmed(ClusterAccess),
 }
 
@@ -73,8 +73,8 @@ impl CertificateManager {
         Ok(known)
     }
 
-    /// Adopts cluster info: confirms changes with the servers that were asked before, not with those that it names,
-    /// then writes the kubeconfig.
+    /// Adopts cluster info: confirms changes with the servers that were known before, not with those that it names,
+    /// and writes the kubeconfig.
     pub(super) async fn adopt_cluster_info(
         &mut self,
         known: ClusterAccess,
@@ -133,7 +133,7 @@ impl CertificateManager {
         Ok(Adoption::Confirmed(updated, info))
     }
 
-    /// Checks that the known cluster is the one of the join string: it has the pinned CA, had it before, or names it
+    /// Checks that the known cluster is that of the join string: it has the pinned CA, had it before, or names it
     /// now.
     pub(super) async fn check_join_string(
         &mut self,
@@ -173,8 +173,8 @@ impl CertificateManager {
         }
     }
 
-    /// The status of the certificate's issuer. It is computed once per update of the CAs, so that each update causes at
-    /// most one request for a new certificate.
+    /// The status of the certificate's issuer. It is computed once per update of the CAs, so that each update
+    /// causes at most one request for a new certificate.
     pub(super) fn issuer_status(&mut self, held: &Certificate, now: Timestamp) -> IssuerStatus {
         let Some(authorities) = self.authorities.borrow_and_update().clone() else {
             return self.issuer_status;
@@ -211,7 +211,7 @@ impl CertificateManager {
     }
 }
 
-/// Whether the server rejects or does not know the cluster info.
+/// Whether the server rejects the request for the cluster info, or does not know its path.
 fn has_no_cluster_info(error: &ApiError) -> bool {
     [401, 403, 404].into_iter().any(|code| error.has_code(code))
 }

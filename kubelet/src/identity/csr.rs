@@ -1,4 +1,5 @@
-//! Builds CertificateSigningRequests and reads their status. The same key and content always give the same CSR. Pure.
+//! Builds CertificateSigningRequests and reads their status. The same key and content always give the same CSR.
+//! Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use super::certificate::Facts;
 
 /// The API path of CSRs.
 pub const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-/// Bytes of the hash in a CSR's name, enough that it cannot be guessed without the key.
+/// Bytes of the hash in a CSR's name. They suffice so that the name cannot be guessed without the key.
 const NAME_BYTES: usize = 16;
 /// The condition of an approved CSR whose certificate the master withholds.
 const NAME_IN_USE: &str = "NodeNameInUse";
@@ -42,7 +43,7 @@ impl Kind {
         format!("{}-current.pem", self.stem())
     }
 
-    /// The common prefix of its file names, as the stock kubelet names them.
+    /// The common prefix of the certificate's file names, as the stock kubelet names them.
     pub fn stem(self) -> &'static str {
         match self {
             Self::Client => "kubelet-client",
@@ -58,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// The key usages, which signers of all versions accept.
+    /// The key usages. Signers of all versions accept them.
     fn usages(self) -> [&'static str; 3] {
         let end = match self {
             Self::Client => "client auth",
@@ -68,10 +69,10 @@ impl Kind {
     }
 }
 
-/// The content of a certificate that this node needs.
+/// The content of a certificate that the node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateRequest {
-    /// Client or serving.
+    /// The kind: client or serving.
     pub kind: Kind,
     /// The user name of the node.
     pub common_name: String,
@@ -82,7 +83,7 @@ pub struct CertificateRequest {
 }
 
 impl CertificateRequest {
-    /// A request for a client certificate with this user name.
+    /// Creates a request for a client certificate with this user name.
     pub fn client(common_name: String) -> Self {
         Self { kind: Kind::Client, common_name, dns: BTreeSet::new(), addresses: BTreeSet::new() }
     }
@@ -94,7 +95,7 @@ impl CertificateRequest {
         self.common_name == facts.common_name && (self.kind == Kind::Client || names_fit)
     }
 
-    /// The name of the CSR, derived from the key and the content, so that an existing CSR is found again and never
+    /// The name of the CSR, derived from the key and the content. An existing CSR is thus found again and never
     /// duplicated.
     pub fn name(&self, key: &KeyPair) -> String {
         let mut digest = Sha256::new();
@@ -110,10 +111,10 @@ impl CertificateRequest {
         format!("node-csr-{}", hex::encode(&digest.finalize()[..NAME_BYTES]))
     }
 
-    /// The CertificateSigningRequest object.
+    /// Builds the CertificateSigningRequest object.
     ///
     /// # Errors
-    /// A name is not valid in a CSR.
+    /// If a name is not valid in a CSR.
     pub fn object(&self, key: &KeyPair) -> Result<Value, String> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -141,15 +142,16 @@ impl CertificateRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CsrStatus {
-    /// Neither approved nor denied.
+    /// The CSR is neither approved nor denied.
     Pending,
-    /// Approved and not signed yet.
+    /// The CSR is approved, but not yet signed.
     Approved,
-    /// Approved and withheld, with the reason: another machine runs under the node's name.
+    /// The CSR is approved, but the master withholds the certificate, because another machine uses the node's name.
+    /// The text is the reason.
     Held(String),
-    /// Signed; the certificate as PEM.
+    /// The CSR is signed. The bytes are the certificate as PEM.
     Signed(Vec<u8>),
-    /// Denied, with the reason.
+    /// The CSR is denied, with the reason.
     Denied(String),
     /// The signer failed, with the reason.
     Failed(String),
@@ -183,7 +185,7 @@ impl CsrStatus {
     }
 }
 
-/// Whether the user name belongs to that node.
+/// Whether the user name belongs to the node.
 pub fn is_node(user: &str, node: &str) -> bool {
     name_of(user) == Some(node)
 }

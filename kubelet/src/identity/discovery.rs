@@ -1,5 +1,6 @@
-//! Cluster-info discovery: finds a cluster with a join string. It fetches the cluster info without trust, checks its CA
-//! against the pin, and fetches it again over a connection that the pinned CA authenticates.
+//! Cluster-info discovery: finds a cluster with a join string. It fetches the cluster info without trust and checks
+//! its CA against the pin. Then it fetches the cluster info again over a connection that the pinned CA
+//! authenticates.
 
 use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::CertificateDer;
@@ -11,7 +12,7 @@ use super::cluster_info::{ClusterInfo, PATH};
 use super::error::ApiError;
 use super::tls::Trust;
 
-/// Clock skew up to this is not reported.
+/// Clock skew up to which no warning is given.
 const TOLERATED_CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// A discovered cluster.
@@ -45,7 +46,7 @@ pub async fn discover(servers: &[String], pin: Option<&str>) -> Result<Found, Ap
 /// Reads the cluster info of a known cluster from the first server that the CAs (PEM) authenticate.
 ///
 /// # Errors
-/// No server returns valid cluster info.
+/// If no server returns valid cluster info.
 pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo, ApiError> {
     let authorities = certificate::certificates(authority)
         .map_err(|why| ApiError::invalid("the certificate-authority of the kubeconfig", why))?;
@@ -60,9 +61,10 @@ pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo
 }
 
 /// Confirms changed cluster info. A master must return it over a connection that only the new CAs authenticate. The
-/// servers that were asked before must return it over a connection that only the known, not retiring CAs authenticate.
+/// known servers must return it over a connection that only known CAs authenticate which are not retiring.
 ///
-/// So neither the key of a retiring CA nor a node, which also has certificates of the cluster, can redirect this node.
+/// Therefore neither the key of a retiring CA can redirect this node, nor another node, although it has a
+/// certificate of the cluster.
 ///
 /// # Errors
 /// The reason why the cluster info is not trusted.
@@ -143,8 +145,8 @@ async fn discover_at(server: &str, pin: Option<&str>) -> Result<Found, ApiError>
     Ok(Found { known, prefix: info.prefix, server_time: info.server_time })
 }
 
-/// Discovers masters through a node of the cluster. A node may only name servers: until a master returns other CAs, the
-/// pinned ones are the only ones.
+/// Discovers masters through a node of the cluster. A node may only name servers. Until a master returns other CAs,
+/// only the pinned ones are trusted.
 async fn discover_via_node(
     servers: &[String],
     pinned: Vec<CertificateDer<'static>>,
@@ -159,8 +161,8 @@ async fn discover_via_node(
 }
 
 impl Found {
-    /// A warning about clock skew, if it exceeds the tolerance. Certificates become valid five minutes before they are
-    /// signed, so a clock that is further behind rejects a new certificate.
+    /// A warning if the clock skew exceeds the tolerance. Certificates become valid five minutes before they are
+    /// signed. A clock that is further behind rejects a new certificate.
     pub fn clock_skew_warning(&self, now: Timestamp) -> Option<String> {
         let apart = now.duration_since(self.server_time?).abs();
         let text = || {

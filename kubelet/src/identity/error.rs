@@ -1,4 +1,4 @@
-//! Errors of requests to the API server, each with its cause and a remedy.
+//! Errors of requests to the API server, each with its cause and remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub enum ApiError {
         /// The pinned hash.
         wanted: String,
     },
-    /// The server's certificate is not signed by a trusted CA.
+    /// No trusted CA has signed the server's certificate.
     #[error(
         "{server} shows a certificate of a different cluster CA, nothing was sent to it: another cluster or a middleman \
          answers there, or the cluster was installed again. In that case, join it with its new join string (`master \
@@ -49,7 +49,7 @@ pub enum ApiError {
         /// The files to remove before joining another cluster.
         forget: String,
     },
-    /// The server's certificate is not valid at the time of this machine.
+    /// By the clock of this machine, the server's certificate is not valid.
     #[error("the certificate of {server} {why} by the clock of this machine, which says {own}{}: set the clock", server_clock(*.theirs))]
     ClockSkew {
         /// URL of the server.
@@ -58,7 +58,7 @@ pub enum ApiError {
         why: &'static str,
         /// The time of this machine.
         own: Timestamp,
-        /// The time of the server, if known.
+        /// The time of the server, if it is known.
         theirs: Option<Timestamp>,
     },
     /// The server's certificate is not for the name in its URL.
@@ -70,7 +70,7 @@ pub enum ApiError {
         /// URL of the server.
         server: String,
     },
-    /// The server belongs to the cluster but is no master.
+    /// The server belongs to the cluster but is not a master.
     #[error(
         "{server} has a certificate of the cluster that is not a master's: it belongs to a node, or lacks the name {NAME}"
     )]
@@ -87,7 +87,7 @@ pub enum ApiError {
         code: u16,
         /// The message of the server.
         message: String,
-        /// What to do, with its leading punctuation; may be empty.
+        /// The remedy, with its leading punctuation; may be empty.
         remedy: String,
         /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
@@ -109,9 +109,9 @@ pub enum ApiError {
     /// A file, a response or a setting is invalid.
     #[error("{what} {why}")]
     Invalid {
-        /// The subject of the message.
+        /// The subject of the message: the file, response or setting.
         what: String,
-        /// The reason, as the end of a sentence whose subject is `what`.
+        /// The reason. The message shows it after `what`.
         why: String,
     },
 }
@@ -121,17 +121,17 @@ fn server_clock(theirs: Option<Timestamp>) -> String {
 }
 
 impl ApiError {
-    /// An [`ApiError::Invalid`].
+    /// Creates an [`ApiError::Invalid`].
     pub fn invalid(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), why: why.into() }
     }
 
-    /// The error of a file that cannot be read or written.
+    /// The error for a file that cannot be read or written.
     pub fn from_file(path: &std::path::Path, error: &io::Error) -> Self {
         Self::invalid(path.display().to_string(), format!("cannot be used: {error}"))
     }
 
-    /// Explains the error of a request that was sent with these credentials.
+    /// Explains an error of a request that was sent with these credentials.
     pub fn from_client(error: &client::Error, credentials: &Credentials, now: Timestamp) -> Self {
         use client::Error::{Lost, Refused, TooLarge, Unreadable};
         match error {
@@ -225,7 +225,7 @@ impl ApiError {
         matches!(self, Self::Rejected { code: 403, message, .. } if message.contains(UNREGISTERED))
     }
 
-    /// Whether the error lasts until an operator acts: the node is rejected, or the cluster is another one.
+    /// Whether the error persists until an operator acts: the cluster rejects the node, or it is another cluster.
     pub fn needs_operator(&self) -> bool {
         match self {
             Self::Rejected { code, .. } => matches!(code, 401 | 403),
@@ -240,7 +240,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the server answered with that HTTP status code.
+    /// Whether the server answered with this HTTP status code.
     pub fn has_code(&self, wanted: u16) -> bool {
         matches!(self, Self::Rejected { code, .. } if *code == wanted)
     }
@@ -251,7 +251,7 @@ impl ApiError {
     }
 }
 
-/// Truncates to whole seconds, for messages.
+/// Truncates a time to whole seconds, for messages.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

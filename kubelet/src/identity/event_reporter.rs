@@ -1,4 +1,5 @@
-//! Event reporter: reports a condition once in the log and as an event of the Node, and again while it lasts.
+//! Event reporter: reports a condition once in the log and as an event of the Node. If the condition persists, it
+//! is reported again later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use jiff::Timestamp;
 
 use crate::report::{About, Outbox, Severity};
 
-/// A lasting condition is reported again after this time.
+/// Interval at which a condition that persists is reported again.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// Records log lines and events of the Node.
+/// Writes log lines and records events of the Node.
 #[derive(Debug)]
 pub struct EventReporter {
     node: String,
@@ -19,24 +20,24 @@ pub struct EventReporter {
 }
 
 impl EventReporter {
-    /// A reporter for the node of that name.
+    /// Creates a reporter for the node of this name.
     pub fn new(node: &str, outbox: Arc<Outbox>) -> Self {
         Self { node: node.to_owned(), outbox, last: None }
     }
 
-    /// Records a Warning event, unless the same one was the last. Warnings are logged where events are recorded.
+    /// Records a Warning event, unless the last one was the same. `status` logs Warning events.
     pub fn warn(&mut self, reason: &'static str, text: String, now: Timestamp) {
         if self.is_new(&text, now) {
             self.outbox.note(About::node(&self.node), Severity::Warning, reason, text);
         }
     }
 
-    /// Reports that another machine holds this node's name in the cluster, or that none does any more.
+    /// Reports that another machine uses this node's name in the cluster. `None` reports that none does.
     pub fn name_conflict(&self, conflict: Option<String>) {
         self.outbox.name_conflict(conflict);
     }
 
-    /// Records a Normal event, unless the same one was the last.
+    /// Records a Normal event, unless the last one was the same.
     pub fn info_once(&mut self, reason: &'static str, text: String, now: Timestamp) {
         if self.is_new(&text, now) {
             self.info(reason, text);
@@ -49,7 +50,8 @@ impl EventReporter {
         self.outbox.note(About::node(&self.node), Severity::Normal, reason, text);
     }
 
-    /// Texts that differ only in digits, such as times, count as the same.
+    /// Whether the text differs from the last one. Texts that differ only in digits, such as times, count as the
+    /// same.
     fn is_new(&mut self, text: &str, now: Timestamp) -> bool {
         let words: String = text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
         let again =

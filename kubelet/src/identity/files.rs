@@ -15,9 +15,9 @@ use super::csr::Kind;
 use super::error::ApiError;
 use super::kubeconfig::{self, Data, Kubeconfig};
 
-/// Largest file that is read. A chain with its key has a few KiB, a CA bundle some more.
+/// Largest file that is read, in bytes. A chain with its key has a few KiB, a CA bundle some more.
 const MAX_BYTES: u64 = 1 << 20;
-/// Mode of files with a key, or with the path of a key.
+/// Mode of files that contain a key or the path of a key.
 const SECRET: u32 = 0o600;
 
 /// Paths of the files.
@@ -39,10 +39,10 @@ impl Files {
         self.cert_dir.join(format!("{}.key.tmp", kind.stem()))
     }
 
-    /// Reads the current certificate. An invalid one is logged and requested again.
+    /// Reads the current certificate. An invalid one is logged, and the node requests another.
     ///
     /// # Errors
-    /// The file exists and cannot be read.
+    /// If the file exists and cannot be read.
     pub fn certificate(&self, kind: Kind) -> Result<Option<Certificate>, ApiError> {
         let path = self.current(kind);
         let Some(bytes) = read(&path)? else { return Ok(None) };
@@ -55,10 +55,11 @@ impl Files {
         Ok(read.inspect_err(log_invalid).ok())
     }
 
-    /// The key of the pending CSR, unless it is the `spent` one (public key, DER). A missing key is generated.
+    /// The key of the pending CSR, unless it is the `spent` one (public key, DER). If the key is missing, a new one
+    /// is generated.
     ///
     /// # Errors
-    /// The key cannot be read or written.
+    /// If the key cannot be read or written.
     pub fn key(&self, kind: Kind, spent: Option<&[u8]>) -> Result<KeyPair, ApiError> {
         let path = self.waiting(kind);
         let found = read(&path)?.and_then(|bytes| KeyPair::from_pem(&String::from_utf8_lossy(&bytes)).ok());
@@ -76,7 +77,7 @@ impl Files {
     /// Stores an issued certificate (PEM) with its key, and removes the pending key.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// If a file cannot be written.
     pub fn keep(&self, kind: Kind, chain: &[u8], key: &str) -> Result<(), ApiError> {
         let mut both = chain.to_vec();
         if !both.ends_with(b"\n") {
@@ -90,7 +91,7 @@ impl Files {
     /// Removes the pending key, so that the next CSR has a new one.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// If the file cannot be removed.
     pub fn forget_key(&self, kind: Kind) -> Result<(), ApiError> {
         let path = self.waiting(kind);
         match fs::remove_file(&path) {
@@ -102,7 +103,7 @@ impl Files {
     /// Reads this node's kubeconfig; `None` if it does not exist.
     ///
     /// # Errors
-    /// The kubeconfig is invalid.
+    /// If the kubeconfig is invalid.
     pub fn known(&self) -> Result<Option<ClusterAccess>, ApiError> {
         let invalid = |why: String| ApiError::invalid(self.kubeconfig.display().to_string(), why);
         let Some((file, mut known)) = public(&self.kubeconfig)? else { return Ok(None) };
@@ -118,7 +119,7 @@ impl Files {
     /// Writes the CAs for client certificates of the kubelet's server. Returns whether they changed.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn write_authorities(&self, authorities: &[u8]) -> Result<bool, ApiError> {
         let path = self.cert_dir.join(super::AUTHORITIES);
         if read(&path)?.is_some_and(|before| before == authorities) {
@@ -130,7 +131,7 @@ impl Files {
     /// Writes this node's kubeconfig if it changes.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn write_kubeconfig(&self, known: &ClusterAccess) -> Result<(), ApiError> {
         let text = kubeconfig::text(known, &self.current(Kind::Client));
         if read(&self.kubeconfig)?.is_some_and(|before| before == text.as_bytes()) {
@@ -142,7 +143,7 @@ impl Files {
     /// Whether the kubeconfig names a certificate that this node does not manage, because a user wrote it.
     ///
     /// # Errors
-    /// The kubeconfig is invalid.
+    /// If the kubeconfig is invalid.
     pub fn shows_others(&self) -> Result<bool, ApiError> {
         let found = public(&self.kubeconfig)?;
         let is_others =
@@ -170,10 +171,11 @@ impl Files {
         )
     }
 
-    /// Rewrites the kubeconfig if this node wrote it. Returns false for a kubeconfig of a user, which is not changed.
+    /// Rewrites the kubeconfig if this node wrote it. Returns false for a kubeconfig that a user wrote, and does
+    /// not change it.
     ///
     /// # Errors
-    /// The kubeconfig is invalid or cannot be written.
+    /// If the kubeconfig is invalid or cannot be written.
     pub fn rewrite_kubeconfig(&self, known: &ClusterAccess) -> Result<bool, ApiError> {
         let found = public(&self.kubeconfig)?;
         if !found.is_some_and(|(file, _)| file.leads_to(&self.current(Kind::Client))) {
@@ -186,7 +188,7 @@ impl Files {
 /// Reads a kubeconfig that a user wrote, with all files that it names; `None` if it does not exist.
 ///
 /// # Errors
-/// The kubeconfig is invalid, or names files that cannot be read.
+/// If the kubeconfig is invalid, or names files that cannot be read.
 pub fn known(path: &Path) -> Result<Option<ClusterAccess>, ApiError> {
     let invalid = |why: String| ApiError::invalid(path.display().to_string(), why);
     let Some((file, known)) = public(path)? else { return Ok(None) };
@@ -246,7 +248,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, ApiError> {
     Ok(Some(bytes))
 }
 
-/// Writes a file atomically: after a crash it holds the old or the new content.
+/// Writes a file atomically. After a crash it has either the old or the new content.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ApiError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".new");

@@ -9,7 +9,7 @@ use super::csr::Kind;
 /// The CAs of a cluster, from its cluster info.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities {
-    /// Active CAs, which sign.
+    /// Active CAs, which sign certificates.
     pub now: Vec<CertificateDer<'static>>,
     /// Retiring CAs, which are still trusted.
     pub retiring: Vec<CertificateDer<'static>>,
@@ -18,17 +18,17 @@ pub struct Authorities {
 /// The status of a certificate's issuer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IssuerStatus {
-    /// Signed by an active CA.
+    /// An active CA signed the certificate.
     #[default]
     Good,
-    /// Signed by a retiring CA, so that the certificate must be renewed now.
+    /// A retiring CA signed the certificate, so that it must be renewed now.
     Retiring,
-    /// Signed by no CA of the cluster.
+    /// No CA of the cluster signed the certificate.
     Unknown,
 }
 
 impl Authorities {
-    /// The status of that certificate's issuer.
+    /// The status of a certificate's issuer.
     pub fn issuer_status(&self, certificate: &Certificate, kind: Kind) -> IssuerStatus {
         let chain = &certificate.certified.cert;
         let leads = |all: &[CertificateDer<'_>]| all.iter().any(|root| leads_to(chain, root));

@@ -1,4 +1,4 @@
-//! Parses the parts of a kubeconfig that the node uses, and writes the node's own kubeconfig. Pure.
+//! Parses the parts of a kubeconfig that the node uses, and formats the node's own kubeconfig. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ const FORMER: &str = "coracle.io/roots-before";
 /// The cluster extension with the hashes of retiring CAs.
 const RETIRING: &str = "coracle.io/roots-leaving";
 
-/// Data that a kubeconfig contains inline or in a file.
+/// Data of a kubeconfig, either inline or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Inline data.
+    /// The data itself.
     Here(Vec<u8>),
     File(PathBuf),
 }
@@ -28,7 +28,7 @@ pub enum Data {
 /// The parts of a kubeconfig that the node uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubeconfig {
-    /// The server of the current context first, then the others with the same CA.
+    /// The server of the current context, followed by the other servers with the same CA.
     pub servers: Vec<String>,
     /// The CA bundle.
     pub authority: Data,
@@ -43,10 +43,10 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Parses a kubeconfig; relative paths start at `directory`.
+    /// Parses a kubeconfig. Relative paths start at `directory`.
     ///
     /// # Errors
-    /// The reason, as the end of a sentence whose subject is the file.
+    /// The reason. Messages show it after the name of the file.
     pub fn read(text: &[u8], directory: &Path) -> Result<Self, String> {
         let file = api::decode::value(text).map_err(|problem| format!("does not read: {problem}"))?;
         let file = file.ok_or("is empty")?;
@@ -90,7 +90,7 @@ impl Kubeconfig {
     }
 }
 
-/// The hashes in the extension of that name.
+/// The hashes in the extension `name` of a cluster.
 fn noted(cluster: &Value, name: &str) -> Vec<String> {
     let extensions = cluster["extensions"].as_array().into_iter().flatten();
     let noted = extensions.filter(|extension| extension["name"] == name);
@@ -98,7 +98,7 @@ fn noted(cluster: &Value, name: &str) -> Vec<String> {
     hashes.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// `<name>-data` takes precedence over `<name>`, as in kubectl.
+/// Reads `<name>-data`, or the path in `<name>`. As in kubectl, the former takes precedence.
 fn data(from: &Value, name: &str, directory: &Path) -> Result<Option<Data>, String> {
     let field = format!("{name}-data");
     if let Some(text) = from[&field].as_str().filter(|text| !text.is_empty()) {
@@ -110,7 +110,8 @@ fn data(from: &Value, name: &str, directory: &Path) -> Result<Option<Data>, Stri
     Ok(path.map(|path| Data::File(directory.join(path))))
 }
 
-/// The node's own kubeconfig: one entry per server with the CAs inline, and the path of the certificate with its key.
+/// The node's own kubeconfig. It has one entry per server with the CAs inline, and the path of the certificate with
+/// its key.
 pub fn text(known: &ClusterAccess, pem: &Path) -> String {
     let ClusterAccess { servers, authority, retiring, former, .. } = known;
     let authority = STANDARD.encode(authority);

@@ -1,5 +1,5 @@
-//! TLS verifier that accepts masters only. A certificate of the cluster's CA is not enough, because nodes have those
-//! too.
+//! TLS verifier that accepts only masters. A certificate of the cluster's CA is not enough, because nodes have such
+//! certificates too.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// A name in the certificate of every API server, ours and stock ones: the Service through which pods find it.
+/// A DNS name in the certificate of every API server, including stock ones. It is the name of the Service through
+/// which pods find the API server.
 pub const NAME: &str = "kubernetes.default.svc";
 
 /// Accepts what the inner verifier accepts, if the certificate belongs to a master.
@@ -60,7 +61,7 @@ impl ServerCertVerifier for MasterVerifier {
     }
 }
 
-/// Whether the certificate is in the group of nodes, or cannot be parsed.
+/// Whether the certificate is that of a node, or cannot be parsed.
 fn is_of_node(der: &[u8]) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(der) else { return true };
     certificate.subject().iter_organization().any(|group| group.as_str().is_ok_and(|group| group == NODES))

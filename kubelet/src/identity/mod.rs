@@ -1,10 +1,11 @@
-//! The node's identity in a cluster: keys on disk, and certificates that are requested and renewed while the kubelet
-//! runs.
+//! The node's identity in a cluster: keys on disk, and certificates that are requested and renewed while the
+//! kubelet runs.
 //!
 //! `client` manages the client certificate and `serving` the certificate of the kubelet's own server. Both run a
-//! `certificate_manager`, which resumes after a restart because the name of a CSR is derived from its key.
-//! `cluster_info_refresh` follows changes of the CAs and servers. `discovery` finds a cluster with a join string. These
-//! modules are pure: `cluster_info` parses the cluster info, `issuer` classifies the issuer of a certificate,
+//! `certificate_manager`. It resumes after a restart, because the name of a CSR is derived from its key.
+//! `cluster_info_refresh` follows changes of the CAs and servers. `discovery` finds a cluster with a join string.
+//!
+//! These modules are pure: `cluster_info` parses the cluster info, `issuer` classifies the issuer of a certificate,
 //! `csr` builds and reads CSRs, and `timing` computes deadlines and delays.
 
 mod access;
@@ -62,14 +63,14 @@ pub fn serving_file() -> String {
 pub struct Identity {
     /// The current client certificate; `None` while there is none.
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
-    /// How to reach the API server as this node. It changes with the certificate, the CAs and the servers. `None` while
-    /// there is no certificate.
+    /// The access to the API server as this node. It changes with the certificate, the CAs and the servers. `None`
+    /// while there is no certificate.
     pub access: watch::Receiver<Option<ClusterAccess>>,
-    /// Notified when [`serving_file`] or [`AUTHORITIES`] was written.
+    /// Notified if [`serving_file`] or [`AUTHORITIES`] was written.
     pub files: watch::Receiver<()>,
 }
 
-/// Whether the node has joined and holds both certificates that it manages.
+/// Whether the node has joined and has both certificates that it manages.
 pub fn has_certificates(cert_dir: &Path) -> bool {
     [Kind::Client, Kind::Serving].iter().all(|kind| cert_dir.join(kind.current()).exists())
 }
@@ -97,8 +98,8 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The addresses of the API servers that the kubeconfig and the join settings name by IP address. DNS names are not
-/// resolved. Blocks while it reads files.
+/// The IP addresses of API servers in the kubeconfig and the join settings. DNS names are not resolved. Blocks
+/// while it reads files.
 pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
     let named_in = |path: &Path| files::known(path).ok().flatten().map(|known| known.servers);
     let bootstrap = match &cluster.bootstrap {
@@ -110,7 +111,8 @@ pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
     all.filter_map(|server| cluster_info::address(&server)).collect()
 }
 
-/// Starts the certificate managers. Nothing waits for them: a node that is not admitted runs its static pods.
+/// Starts the certificate managers. No component waits for them: a node that is not admitted still runs its static
+/// pods.
 pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
     let settings = Arc::new(settings);
     let (client_sender, client) = watch::channel(None);

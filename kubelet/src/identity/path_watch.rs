@@ -1,4 +1,4 @@
-//! Waits for a file that does not exist yet; its directories may also be missing.
+//! Waits for a file that does not exist yet. Its directories may also be missing.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The node's serving certificate: requested for the node's name and its current addresses.
+//! The node's serving certificate, for the node's name and its current addresses.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::timing;
 use crate::disk;
 
 impl CertificateManager {
-    /// Does the next step for the serving certificate.
+    /// Carries out the next step for the serving certificate.
     pub(super) async fn sync_serving(&mut self) -> Result<Step, ApiError> {
         let now = Timestamp::now();
         // Only our own masters serve cluster info. A stock cluster signs no serving certificate before a user approves

@@ -14,7 +14,7 @@ use super::master_verifier::MasterVerifier;
 /// Which servers to trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Any server: only for public data that is checked by other means.
+    /// Any server. Only for public data that is verified in another way.
     Anybody,
     /// Servers with a certificate of these CAs.
     Authorities(Vec<CertificateDer<'static>>),
@@ -22,10 +22,10 @@ pub enum Trust {
     Masters(Vec<CertificateDer<'static>>),
 }
 
-/// A client configuration with that trust and that client certificate.
+/// Creates a client configuration with this trust and this client certificate.
 ///
 /// # Errors
-/// A CA certificate is invalid.
+/// If a CA certificate is invalid.
 pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder =

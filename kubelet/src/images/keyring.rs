@@ -13,7 +13,7 @@ use crate::runtime::Credentials;
 /// Host names that configuration files use for Docker Hub.
 const DEFAULT_REGISTRY_HOSTS: [&str; 3] = ["index.docker.io", "docker.io", "registry-1.docker.io"];
 
-/// Credentials with the registries they apply to.
+/// Credentials, with the registries to which they apply.
 #[derive(Clone, Default)]
 pub struct Keyring {
     keys: Vec<Key>,
@@ -39,7 +39,7 @@ struct RegistryScope {
 pub struct UnreadableKey {
     /// Name of the file or Secret.
     pub of: String,
-    /// Why it cannot be read.
+    /// The reason why the credentials cannot be read.
     pub problem: String,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Entry {
 }
 
 impl Keyring {
-    /// Builds a keyring from a pod's pull secrets; unreadable Secrets are skipped and returned.
+    /// Builds a keyring from a pod's pull secrets. Secrets that cannot be read are skipped and returned.
     pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> (Self, Vec<UnreadableKey>) {
         let mut keyring = Self::default();
         let mut problems = Vec::new();
@@ -98,7 +98,7 @@ impl Keyring {
         }
     }
 
-    /// Adds all readable entries; returns the first error.
+    /// Adds all entries that can be read, and returns the first error.
     pub(super) fn add(&mut self, entries: BTreeMap<String, Entry>) -> Result<(), String> {
         let mut outcome = Ok(());
         for (server, entry) in entries {
@@ -113,7 +113,7 @@ impl Keyring {
         outcome
     }
 
-    /// Credentials that match an image, most specific first.
+    /// Returns the credentials that match an image, most specific first.
     pub fn find(&self, image: &ImageName) -> Vec<Credentials> {
         let mut fitting: Vec<&Key> = self.keys.iter().filter(|key| key.place.covers(image)).collect();
         fitting.sort_by_key(|key| std::cmp::Reverse(key.place.specificity()));
@@ -126,7 +126,7 @@ pub(super) fn read_config(content: &[u8]) -> Result<Config, String> {
 }
 
 impl Entry {
-    /// The credentials of an entry; `None` for an entry without credentials, as credential stores write it.
+    /// The credentials of an entry. `None` for an entry without credentials, as credential stores write it.
     fn credentials(self, server: &str) -> Result<Option<Credentials>, String> {
         let mut credentials = Credentials {
             username: self.username,
@@ -178,7 +178,7 @@ impl RegistryScope {
             && pattern.zip(host).all(|(pattern, part)| matches(pattern.as_bytes(), part.as_bytes()))
     }
 
-    /// Sort key: longer paths first, then hosts without `*`.
+    /// The sort key: longer paths first, then hosts without `*`.
     fn specificity(&self) -> (usize, bool, usize) {
         (self.path.len(), !self.host.contains('*'), self.host.len())
     }

@@ -28,7 +28,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Parses `imagePullPolicy`, which defaulting has filled in.
+    /// Parses `imagePullPolicy`. It is never empty, because defaults are set before.
     pub fn of(word: &str) -> Self {
         match word {
             "Always" => Self::Always,
@@ -41,13 +41,13 @@ impl Policy {
 /// How an image became available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulled {
-    /// The engine already had it.
+    /// The engine already had the image.
     Present,
-    /// It was pulled.
+    /// The image was pulled.
     Fetched,
 }
 
-/// Why an image is not available.
+/// The reason why an image is not available.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The image name is invalid.
@@ -85,7 +85,8 @@ pub struct Images {
 }
 
 impl Images {
-    /// An image manager that runs up to `pulls_at_once` pulls; `root_dir` may contain a `config.json` with credentials.
+    /// Creates an image manager that runs up to `pulls_at_once` pulls. `root_dir` may contain a `config.json` with
+    /// credentials.
     pub fn new(
         runtime: Arc<dyn Runtime>,
         pulls_at_once: usize,
@@ -96,11 +97,11 @@ impl Images {
         Self { runtime, metrics, pulls, node: node::NodeKeys::of(root_dir) }
     }
 
-    /// Makes an image available. `pulling` is called when a pull starts and on progress. Credentials of the pod are tried
-    /// first, then those of the node, then none.
+    /// Makes an image available. `pulling` is called when a pull starts, and on progress. Credentials of the pod
+    /// are tried first, then those of the node, then none.
     ///
     /// # Errors
-    /// The error carries the reason for the container status.
+    /// The error has the reason for the container status.
     pub async fn ensure(
         &self,
         name: &str,

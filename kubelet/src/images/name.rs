@@ -16,10 +16,10 @@ const MAX_TAG: usize = 128;
 pub struct ImageName {
     /// Host and port of the registry; `docker.io` by default.
     pub registry: String,
-    /// Path in the registry; single-component names on Docker Hub are prefixed with `library/`.
+    /// Path in the registry. Names with a single component on Docker Hub get the prefix `library/`.
     pub repository: String,
     pub tag: Option<String>,
-    /// The digest, `sha256:...`.
+    /// The digest, such as `sha256:...`.
     pub digest: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct ImageName {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("couldn't parse image name \"{name}\": {problem}")]
 pub struct InvalidName {
-    /// The reference as written.
+    /// The reference as the user wrote it.
     pub name: String,
     /// What is wrong, and what to write instead.
     pub problem: String,
@@ -37,12 +37,12 @@ impl ImageName {
     /// Parses an image reference.
     ///
     /// # Errors
-    /// Says what is wrong and how to write it.
+    /// What is wrong, and what to write instead.
     pub fn parse(name: &str) -> Result<Self, InvalidName> {
         read(name).map_err(|problem| InvalidName { name: name.to_owned(), problem })
     }
 
-    /// Registry and repository, such as `docker.io/library/busybox`; credentials are matched against it.
+    /// Registry and repository, such as `docker.io/library/busybox`. Credentials are matched against it.
     pub fn place(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
@@ -52,7 +52,7 @@ impl ImageName {
         self.registry == DEFAULT_REGISTRY
     }
 
-    /// The reference to pull; adds the tag `latest` if it has neither tag nor digest.
+    /// The reference to pull. It gets the tag `latest` if it has neither tag nor digest.
     pub fn to_pull(&self) -> Self {
         let tag = self.tag.clone().or_else(|| self.digest.is_none().then(|| "latest".to_owned()));
         Self { tag, ..self.clone() }
@@ -60,7 +60,7 @@ impl ImageName {
 }
 
 impl fmt::Display for ImageName {
-    /// The full reference, with registry.
+    /// Formats the full reference, with its registry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.registry, self.repository)?;
         if let Some(tag) = &self.tag {
@@ -155,7 +155,7 @@ fn check_repository(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
+/// Whether a path component matches `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`.
 fn is_component(part: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = part.as_bytes();

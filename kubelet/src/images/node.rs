@@ -12,7 +12,7 @@ use super::keyring::{Config, Keyring, read_config};
 use super::name::ImageName;
 use crate::runtime::Credentials;
 
-/// Timeout of a credential helper; some call a cloud API.
+/// Timeout of a credential helper. Some helpers call a cloud API.
 const HELPER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Docker Hub's server name in configuration files and for credential helpers.
@@ -34,7 +34,7 @@ struct Answer {
 }
 
 impl NodeKeys {
-    /// `config.json` in the root directory, in `$DOCKER_CONFIG`, in `$HOME/.docker` and in `/.docker`.
+    /// Finds `config.json` in the root directory, in `$DOCKER_CONFIG`, in `$HOME/.docker` and in `/.docker`.
     pub(super) fn of(root_dir: &Path) -> Self {
         let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".docker"));
@@ -88,7 +88,7 @@ fn is_server(server: &str, image: &ImageName) -> bool {
     host == image.registry || image.is_in_default_registry() && host.starts_with("index.docker.io")
 }
 
-/// Runs `docker-credential-<name> get`; `None` if the helper has no credentials for the registry.
+/// Runs `docker-credential-<name> get`. `None` if the helper has no credentials for the registry.
 async fn run_helper(name: &str, image: &ImageName) -> Result<Option<Credentials>, String> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
         return Err("its name is not one of a program".to_owned());

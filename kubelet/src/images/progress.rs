@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::runtime::PullStep;
 
-/// Progress of a pull; displays as a line of text.
+/// The progress of a pull. It is displayed as a line of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     layers: BTreeMap<String, Layer>,

@@ -1,4 +1,5 @@
-//! Pulls images: concurrent requests for the same image share one pull, and the number of parallel pulls is limited.
+//! Pulls images. Concurrent requests for the same image share one pull, and the number of parallel pulls is
+//! limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,8 +11,8 @@ use super::Progress;
 use crate::runtime::{Credentials, Error, Refusal, Runtime};
 use crate::tasks::OwnedTask;
 
-/// Image and credentials of a pull. Requests with other credentials are separate: they must neither benefit from nor fail by
-/// them.
+/// Image and credentials of a pull. Requests with different credentials are separate, so that the result of one
+/// does not affect the other.
 type Key = (String, Vec<Credentials>);
 
 pub(super) struct Pulls {
@@ -20,7 +21,7 @@ pub(super) struct Pulls {
     in_progress: Mutex<HashMap<Key, Weak<Pull>>>,
 }
 
-/// A running pull; it is aborted when the last waiter drops it.
+/// A running pull. It is aborted when the last waiter drops it.
 struct Pull {
     state: watch::Receiver<State>,
     _task: OwnedTask,
@@ -37,7 +38,7 @@ impl Pulls {
         Self { runtime, at_once: Arc::new(Semaphore::new(at_once.max(1))), in_progress: Mutex::default() }
     }
 
-    /// Pulls an image or joins a running pull; `on_progress` receives the progress.
+    /// Pulls an image, or joins a running pull. `on_progress` receives the progress.
     pub(super) async fn pull(
         &self,
         name: &str,
@@ -83,7 +84,8 @@ impl Pulls {
     }
 }
 
-/// Tries each credential, then anonymously. If all fail, returns the error of the first, most specific one.
+/// Pulls with each of the credentials, and then anonymously. If all fail, it returns the error of the first, most
+/// specific one.
 async fn pull_with_credentials(
     runtime: &dyn Runtime,
     name: &str,
@@ -124,7 +126,7 @@ async fn once(
     Ok(())
 }
 
-/// Whether other credentials may succeed. Registries answer "not found" without access.
+/// Whether other credentials may succeed. Without access, registries answer "not found".
 fn is_access_error(error: &Error) -> bool {
     match error {
         Error::NotFound { .. } => true,

@@ -9,8 +9,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::disk;
 
-/// The reason why the kubelet cannot provide the pod network with the engine at that endpoint. Returns `None` if there
-/// is none, or if the engine does not answer.
+/// The reason why the kubelet cannot provide the pod network with this engine. `None` if it can, or if the engine
+/// does not answer.
 pub async fn obstacle(endpoint: &str) -> Option<String> {
     let endpoint = endpoint.to_owned();
     disk::run(move || look(&endpoint)).await

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::runtime::spec::Dns;
 
-/// Lines of every pod's file, as the stock kubelet writes them.
+/// The first lines of every `/etc/hosts`, as the stock kubelet writes them.
 const HOSTS: &str = "# Kubernetes-managed hosts file.
 127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
@@ -15,7 +15,7 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
 
-/// The `/etc/hosts` of a pod.
+/// Builds the `/etc/hosts` of a pod.
 pub(super) fn hosts(
     addresses: &[IpAddr],
     hostname: Option<&str>,
@@ -47,7 +47,7 @@ pub(super) fn reachable(mut dns: Dns) -> Dns {
     dns
 }
 
-/// The text of `/etc/resolv.conf`.
+/// Builds the text of `/etc/resolv.conf`.
 pub(super) fn resolv(dns: &Dns) -> String {
     let mut text = String::new();
     if !dns.searches.is_empty() {

@@ -1,5 +1,5 @@
-//! The nodes of a cluster, as the pod network needs them. These types connect `cluster`, which publishes them, with the
-//! network, which creates routes from them.
+//! The nodes of a cluster, as the pod network needs them. `cluster` publishes these values, and the network creates
+//! routes from them.
 
 use std::net::IpAddr;
 
@@ -8,9 +8,9 @@ use ipnet::IpNet;
 /// The cluster membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// The pod CIDRs that the cluster assigned to this node, the primary one first; empty while there are none.
+    /// The pod CIDRs that the cluster assigned to this node, the primary one first; empty if there are none.
     pub own: Vec<IpNet>,
-    /// The peer nodes, the oldest first. If two nodes claim the same address or CIDR, the older one gets it.
+    /// The peer nodes, the oldest first. If two nodes claim the same address or CIDR, the older node gets it.
     pub others: Vec<Member>,
 }
 
@@ -19,19 +19,19 @@ pub struct Members {
 pub struct Member {
     /// The node's name.
     pub name: String,
-    /// Whether it was created before this node.
+    /// Whether the peer was created before this node.
     pub is_older: bool,
-    /// Its internal addresses, of which the first of each family is used.
+    /// The peer's internal addresses. Only the first one of each family is used.
     pub addresses: Vec<IpAddr>,
-    /// The port of its kubelet; 0 if unknown.
+    /// The port of the peer's kubelet; 0 if it is unknown.
     pub port: u16,
-    /// Its pod CIDRs; empty while it has none.
+    /// The peer's pod CIDRs; empty if it has none.
     pub ranges: Vec<IpNet>,
 }
 
 impl Member {
-    /// Whether this node and another one with the same address, whose kubelet has that port, are different machines.
-    /// Several nodes of one machine share its address and have different ports.
+    /// Whether two nodes with the same address are different machines. `port` is that of this node's kubelet.
+    /// Several nodes on one machine share its address, but their ports differ.
     pub fn collides(&self, port: u16) -> bool {
         port == 0 || self.port == 0 || port == self.port
     }

@@ -1,8 +1,8 @@
 //! The pod network: which component gives a sandbox its addresses.
 //!
-//! There are two implementations: the engine with its own bridge, or the kubelet ([`native`]), which connects sandboxes
-//! that the engine creates without a network. The native one is faster and can reach other nodes. [`Networked`] wraps
-//! the engine, so that the rest of the kubelet sees sandboxes with addresses either way.
+//! There are two implementations. Either the engine uses its own bridge, or the kubelet ([`native`]) connects
+//! sandboxes that the engine creates without a network. The native one is faster and can reach other nodes.
+//! [`Networked`] wraps the engine, so that in both cases the rest of the kubelet sees sandboxes with addresses.
 
 mod choice;
 mod files;
@@ -20,7 +20,7 @@ pub use networked::Networked;
 
 use crate::report::{About, Outbox, Severity};
 
-/// Records an event of the Node about the pod network, and logs Normal events. Warnings are logged where events are recorded.
+/// Records an event of the Node about the pod network, and logs Normal events. `status` logs Warning events.
 pub fn record_event(
     outbox: &Arc<Outbox>,
     node: &str,

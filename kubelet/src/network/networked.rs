@@ -1,4 +1,4 @@
-//! Wraps the container engine so that sandboxes have the kubelet's pod network.
+//! Wraps the container engine, so that sandboxes use the kubelet's pod network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::runtime::{
     Info, Inspected, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Started, Stream,
 };
 
-/// A container engine whose sandboxes get their network from the kubelet. A running sandbox without its veth is shown
-/// as not started, because starting it again creates the veth. A sandbox whose network is lost is shown as exited.
-/// Sandboxes with a network of the engine or of the host are passed through.
+/// A container engine whose sandboxes get their network from the kubelet. A running sandbox without its veth is
+/// shown as not started, because starting it again creates the veth. A sandbox whose network is lost is shown as
+/// exited. Sandboxes with a network of the engine or of the host are passed through unchanged.
 pub struct Networked {
     engine: Arc<dyn Runtime>,
     native: Arc<Native>,
@@ -27,17 +27,17 @@ pub struct Networked {
 }
 
 impl Networked {
-    /// Wraps the engine; new sandboxes get the kubelet's network.
+    /// Wraps the engine. New sandboxes get the kubelet's network.
     pub fn new(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
         Arc::new(Self { engine, native, serves_new_pods: true })
     }
 
-    /// Wraps the engine for existing sandboxes only; new ones get the engine's network.
+    /// Wraps the engine for existing sandboxes only. New ones get the engine's network.
     pub fn for_existing_sandboxes(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
         Arc::new(Self { engine, native, serves_new_pods: false })
     }
 
-    /// The sandbox with its network state.
+    /// Returns the sandbox with its network state.
     fn with_network(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
         let process = match sandbox.state {
             State::Running { pid, .. } => Some(pid),

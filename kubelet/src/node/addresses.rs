@@ -1,4 +1,4 @@
-//! Watches the node's addresses: the kernel reports changes of links, routes and rules, and the addresses are then read
+//! Watches the node's addresses. When the kernel reports a change of links, routes or rules, the addresses are read
 //! again.
 
 use std::io;
@@ -21,9 +21,9 @@ const IPV4_RULE: u32 = 0x80;
 const IPV6_ADDRESS: u32 = 0x100;
 const IPV6_ROUTE: u32 = 0x400;
 const IPV6_RULE: u32 = 0x4_0000;
-/// Changes come in groups, for example when pods start and stop; they are handled together.
+/// Changes within this time are handled together. They come in groups, for example when pods start and stop.
 const SETTLE_DELAY: Duration = Duration::from_millis(200);
-/// Most events that are handled at once.
+/// Maximum number of events that are handled at once.
 const MAX_BATCH: usize = 10_000;
 /// Poll interval if the kernel's events are not available.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -31,12 +31,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// Watches the node's addresses in the network namespace in which the thread was at the start.
 pub struct Addresses {
     given: Option<IpAddr>,
-    /// `None` if there are no events.
+    /// The socket for events; `None` if there are no events.
     events: Option<TokioSocket>,
 }
 
 impl Addresses {
-    /// Starts watching; an address given by `--node-ip` never changes.
+    /// Starts watching. An address that `--node-ip` gives never changes.
     pub fn follow(given: Option<IpAddr>) -> Self {
         let events = match given {
             Some(_) => None,

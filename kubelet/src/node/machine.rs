@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::runtime::spec::Dns;
 
-/// The file with the real servers if `/etc/resolv.conf` only names the local stub of systemd-resolved.
+/// The file with the real name servers, if `/etc/resolv.conf` only names the local stub of systemd-resolved.
 const SYSTEMD_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 
 /// The number of CPUs.
@@ -14,42 +14,43 @@ pub(super) fn cpus() -> i64 {
     i64::try_from(count).unwrap_or(1)
 }
 
-/// Whether AppArmor is enabled, read from the sysfs mounted at `sys`.
+/// Whether AppArmor is enabled, according to the sysfs mounted at `sys`.
 pub(super) fn has_app_armor(sys: &Path) -> bool {
     let enabled = std::fs::read_to_string(sys.join("module/apparmor/parameters/enabled"));
     enabled.is_ok_and(|text| text.starts_with('Y'))
 }
 
-/// Memory of the machine in bytes; 0 if unknown.
+/// Memory of the machine in bytes; 0 if it is unknown.
 pub(super) fn memory_bytes() -> i64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     memory_in(&text)
 }
 
-/// `MemTotal` of /proc/meminfo, in bytes.
+/// Reads `MemTotal` of /proc/meminfo, in bytes.
 pub(super) fn memory_in(meminfo: &str) -> i64 {
     bytes_in(meminfo, "MemTotal:").and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// `MemAvailable` of /proc/meminfo, in bytes.
+/// Reads `MemAvailable` of /proc/meminfo, in bytes.
 pub(super) fn memory_available_in(meminfo: &str) -> Option<u64> {
     bytes_in(meminfo, "MemAvailable:")
 }
 
-/// A value of /proc/meminfo in bytes; the file has KiB.
+/// Reads a value of /proc/meminfo, and converts it from KiB to bytes.
 fn bytes_in(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// Size in bytes of the file system of that directory, or of its nearest existing parent.
+/// Size of the file system of a directory in bytes. If the directory does not exist, its nearest existing parent
+/// counts.
 pub(super) fn disk_bytes(directory: &Path) -> i64 {
     let existing = directory.ancestors().find(|path| path.exists());
     let Some(stat) = existing.and_then(|path| rustix::fs::statvfs(path).ok()) else { return 0 };
     i64::try_from(stat.f_blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX)
 }
 
-/// Addresses of the machine, the primary one first; loopback if there is no other.
+/// The addresses of the machine, the primary one first. It is loopback if there is no other.
 pub(super) fn addresses() -> Vec<IpAddr> {
     let mut found = Vec::new();
     // Connecting a UDP socket sends nothing; it only makes the kernel select a source address.
@@ -79,7 +80,7 @@ pub(super) fn host_dns() -> Dns {
     dns
 }
 
-/// Parses resolv.conf(5); the last `search` or `domain` line wins.
+/// Parses resolv.conf(5). The last `search` or `domain` line wins.
 pub(super) fn parse_resolv_conf(text: &str) -> Dns {
     let mut dns = Dns::default();
     for line in text.lines() {

@@ -27,7 +27,7 @@ use crate::runtime::Info;
 use crate::runtime::spec::Dns;
 use crate::spec::{CgroupDriver, Facts};
 
-/// Facts of the node before the engine has answered.
+/// The facts of the node before the engine has answered.
 pub fn facts(options: &Options) -> Facts {
     let host_ips = addresses(options.node_ip);
     Facts {
@@ -57,7 +57,7 @@ pub fn addresses(given: Option<IpAddr>) -> Vec<IpAddr> {
     given.map_or_else(machine::addresses, |ip| vec![ip])
 }
 
-/// The allocatable resources: the whole capacity, because nothing is reserved for the system.
+/// The allocatable resources. They are the whole capacity, because nothing is reserved for the system.
 pub fn allocatable(facts: &Facts) -> ResourceList {
     let amounts = [
         ("cpu", Quantity::from_milli(facts.cpu_milli)),
@@ -67,8 +67,8 @@ pub fn allocatable(facts: &Facts) -> ResourceList {
     amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
-/// Completes the facts with the engine's info. Pods get their own cgroups only with a driver whose cgroups can be given
-/// weights. Otherwise all pods would have equal weights, whatever they request.
+/// Completes the facts with the engine's info. Pods get cgroups of their own only with a driver that can set
+/// weights. Otherwise all pods would have equal weights, regardless of their requests.
 pub fn with_engine(facts: &Facts, info: &Info, drivers: &[CgroupDriver]) -> Arc<Facts> {
     let driver = match info.cgroup_driver.as_str() {
         "cgroupfs" => Some(CgroupDriver::Cgroupfs),

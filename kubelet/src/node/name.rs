@@ -1,5 +1,5 @@
-//! Stores the node name in the root directory. Containers are labelled with it, so a kubelet with another name would
-//! not see them.
+//! Stores the node name in the root directory. Containers have it as a label, so a kubelet with another name would
+//! not find them.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ const FILE: &str = "node";
 /// The stored node name; `None` if there is none, as in directories of older versions.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub fn kept_name(root_dir: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(root_dir.join(FILE)) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),
@@ -23,7 +23,7 @@ pub fn kept_name(root_dir: &Path) -> io::Result<Option<String>> {
 /// Stores the node name atomically.
 ///
 /// # Errors
-/// The file cannot be written, for example on a full disk.
+/// If the file cannot be written, for example on a full disk.
 pub fn keep_name(root_dir: &Path, name: &str) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(root_dir)?;
     writeln!(file, "{name}")?;

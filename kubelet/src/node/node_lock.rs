@@ -1,4 +1,4 @@
-//! Lock on a node name per engine: two kubelets with the same name would treat each other's containers as their own.
+//! Locks a node name on an engine. Two kubelets with the same name would each manage the other's containers.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 
-/// Directory of the locks of root. It is empty after a reboot.
+/// Directory of the locks that root takes. It is empty after a reboot.
 const ROOT_LOCK_DIR: &str = "/run/coracle";
-/// Most bytes that are read of a lock file, which has a pid and a path.
+/// Maximum number of bytes that are read of a lock file. It contains a pid and a path.
 const MAX_HOLDER_BYTES: u64 = 8 * 1024;
-/// Most tries to lock a file that its last holder is removing.
+/// Maximum number of attempts to lock a file that its last holder is removing.
 const MAX_TRIES: usize = 16;
 
-/// Another kubelet holds the name.
+/// The error for a name that another kubelet uses.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "another kubelet is the node {node} on {endpoint}: {holder}; stop it, or give this one another --hostname-override, \
@@ -36,11 +36,11 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Takes the lock, and waits for a kubelet that is stopping. Returns `None` if no lock file can be used, which is
-    /// logged, because running without a lock is better than not running. Blocks.
+    /// Takes the lock, and waits for a kubelet that is stopping. If no lock file can be used, logs that and returns
+    /// `None`, because running without a lock is better than not running. Blocks.
     ///
     /// # Errors
-    /// Another kubelet holds the lock; the message names its pid and directory.
+    /// If another kubelet has the lock. The message names its pid and directory.
     pub fn acquire(node: &str, endpoint: &str, root_dir: &Path) -> Result<Option<Self>, NodeNameInUse> {
         let directory = directory();
         match create_private_dir(&directory)
@@ -92,7 +92,7 @@ impl Drop for NodeLock {
     }
 }
 
-/// The lock directory of this user. The kubelets of root and of other users do not see each other's locks.
+/// The lock directory of this user. Kubelets of root and of other users do not see each other's locks.
 fn directory() -> PathBuf {
     if geteuid().is_root() {
         return PathBuf::from(ROOT_LOCK_DIR);
@@ -113,7 +113,8 @@ fn create_private_dir(directory: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"))
 }
 
-/// The canonical form of the engine's address: a socket in its real directory, because `/var/run` links to `/run`.
+/// The canonical form of the engine's address. A socket is in its real directory, because `/var/run` links to
+/// `/run`.
 fn canonical_endpoint(endpoint: &str) -> String {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
     if !path.starts_with('/') {

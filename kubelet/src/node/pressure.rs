@@ -1,28 +1,28 @@
 //! Node pressure: compares memory, disks and PIDs with the stock eviction thresholds, and derives the pressure
 //! conditions. Pure except for reading file system statistics.
 //!
-//! A condition lasts for the transition period, so that it does not flap. Pods are not evicted because of these
-//! conditions here.
+//! A condition persists for the transition period, so that it does not flap. This kubelet does not evict pods
+//! because of these conditions.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Threshold of `memory.available` in bytes, the stock default.
+/// Threshold of `memory.available` in bytes; the stock default.
 const MIN_MEMORY_BYTES: u64 = 100 << 20;
-/// Threshold of `nodefs.available` in percent, the stock default.
+/// Threshold of `nodefs.available` in percent; the stock default.
 const MIN_NODEFS_PERCENT: u64 = 10;
-/// Threshold of `imagefs.available` in percent, the stock default.
+/// Threshold of `imagefs.available` in percent; the stock default.
 const MIN_IMAGEFS_PERCENT: u64 = 15;
-/// Threshold of `nodefs.inodesFree` and `imagefs.inodesFree` in percent, the stock default.
+/// Threshold of `nodefs.inodesFree` and `imagefs.inodesFree` in percent; the stock default.
 const MIN_INODES_PERCENT: u64 = 5;
 /// Threshold of `pid.available` in percent. The stock kubelet has no default; its documentation uses this value.
 const MIN_PID_PERCENT: u64 = 10;
-/// How long a condition lasts after the last shortage: the stock `evictionPressureTransitionPeriod`.
+/// How long a condition persists after the last shortage; the stock `evictionPressureTransitionPeriod`.
 pub(super) const TRANSITION_PERIOD: Duration = Duration::from_secs(5 * 60);
 
-/// A total and how much of it is free.
+/// A total amount, and how much of it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     total: u64,
@@ -30,7 +30,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Whether less than that percentage is free; false if the total is 0.
+    /// Whether less than `percent` is free. It is false if the total is 0.
     fn is_under(self, percent: u64) -> bool {
         u128::from(self.free) * 100 < u128::from(self.total) * u128::from(percent)
     }
@@ -44,7 +44,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The statistics of a directory's file system, if available. Blocks.
+    /// The statistics of a directory's file system, if they are available. Blocks.
     pub(super) fn of(directory: &Path) -> Option<Self> {
         let stat = rustix::fs::statvfs(directory).ok()?;
         // Reserved blocks count as neither used nor free, as in `df`.
@@ -58,7 +58,7 @@ impl Disk {
     }
 }
 
-/// Available resources at one moment; `None` if unknown.
+/// Available resources at one moment. `None` for an unknown one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Available {
     /// Available memory in bytes.
@@ -71,7 +71,7 @@ pub struct Available {
 }
 
 impl Available {
-    /// Whether the resource is below its threshold; `None` if unknown.
+    /// Whether the resource is below its threshold; `None` if it is unknown.
     fn is_short(&self, pressure: Pressure) -> Option<bool> {
         match pressure {
             Pressure::Memory => self.memory.map(|bytes| bytes < MIN_MEMORY_BYTES),
@@ -88,7 +88,7 @@ impl Available {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
     Memory,
-    /// Disk space or inodes.
+    /// Disk space or inodes are short.
     Disk,
     Pids,
 }

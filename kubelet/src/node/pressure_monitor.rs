@@ -16,14 +16,15 @@ use crate::disk;
 
 /// Interval between checks, as in the stock kubelet.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// A file system that does not answer in this time is skipped.
+/// How long a file system may take to answer before it is skipped.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Each known pressure, and whether the node is under it.
 pub type PressureStates = Vec<(Pressure, bool)>;
 
-/// Monitors the machine, the root directory and the engine's data directory, until the sender of `data_root` is dropped. A
-/// change of the data directory triggers a check. The receiver gets each change; `None` before the first check.
+/// Monitors the machine, the root directory and the engine's data directory, until the sender of `data_root` is
+/// dropped. A change of the data directory triggers a check. The receiver gets each change; it has `None` before
+/// the first check.
 pub fn pressures(
     root_dir: &Path,
     data_root: watch::Receiver<PathBuf>,
@@ -54,7 +55,7 @@ async fn run(
 
 /// Reads the resources of one machine.
 struct PressureMonitor {
-    /// The proc file system.
+    /// The directory of the proc file system.
     proc: PathBuf,
     node: DiskProbe,
     image: DiskProbe,
@@ -88,7 +89,7 @@ struct DiskProbe {
 }
 
 impl DiskProbe {
-    /// The file system of a directory, not queried yet.
+    /// The file system of a directory, before its first query.
     fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), last: None, pending: None }
     }
@@ -98,8 +99,8 @@ impl DiskProbe {
         self.poll(disk::run(move || Disk::of(&directory))).await
     }
 
-    /// The result of the query, or the last known value if it is not ready. If an earlier query is pending, `query` is
-    /// dropped.
+    /// The result of the query. If it is not ready, the last known value. If an earlier query is pending, `query`
+    /// is dropped.
     async fn poll(&mut self, query: impl Future<Output = Option<Disk>> + Send + 'static) -> Option<Disk> {
         let within = if self.pending.is_some() { Duration::ZERO } else { DISK_TIMEOUT };
         let pending = self.pending.get_or_insert_with(|| tokio::spawn(query));

@@ -12,9 +12,9 @@ use crate::spec::Facts;
 /// The current state of the engine.
 #[derive(Clone, Copy, Debug)]
 pub enum EngineState<'a> {
-    /// It answers.
+    /// The engine answers.
     Up(&'a Info),
-    /// It does not answer, with the error.
+    /// The engine does not answer, with the error.
     Down(&'a str),
 }
 
@@ -30,7 +30,7 @@ pub struct Moment<'a> {
     pub now: Timestamp,
 }
 
-/// The report of this moment. A condition keeps its transition time while its status stays.
+/// The status report of this moment. A condition keeps its transition time while its status stays the same.
 pub fn report(
     options: &Options,
     facts: &Facts,
@@ -146,7 +146,7 @@ fn info(engine: EngineState<'_>, version: &str) -> NodeInfo {
     info
 }
 
-/// The default labels, then those of `--node-labels`.
+/// The default labels, followed by those of `--node-labels`.
 pub fn labels(options: &Options) -> BTreeMap<String, String> {
     let own = [
         ("kubernetes.io/hostname", options.node_name.as_str()),
@@ -157,7 +157,7 @@ pub fn labels(options: &Options) -> BTreeMap<String, String> {
     own.chain(options.node_labels.iter().cloned()).collect()
 }
 
-/// The architecture as Go, and so Kubernetes, names it.
+/// The architecture as Go and Kubernetes name it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

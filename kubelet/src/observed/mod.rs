@@ -13,16 +13,17 @@ pub use jiff::Timestamp;
 /// Container name of a pod's sandbox.
 pub const SANDBOX: &str = "POD";
 
-/// Condition of a pod whose latest version is pending or rejected while the previous version runs. The type is namespaced,
-/// because stock Kubernetes has none for edits of static pods (`PodResizePending` covers resizes only).
+/// Condition of a pod whose latest version is pending or rejected while the previous version runs. The type has a
+/// domain of this project. Stock Kubernetes has none for edits of static pods; `PodResizePending` covers only
+/// resizes.
 pub const EDIT_PENDING: &str = "coracle.dev/EditPending";
 
-/// UID of a pod; the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
+/// UID of a pod: the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodUid(Arc<str>);
 
 impl PodUid {
-    /// Wraps the text of a UID.
+    /// Creates a UID from its text.
     pub fn new(uid: &str) -> Self {
         Self(Arc::from(uid))
     }
@@ -48,15 +49,16 @@ impl fmt::Debug for PodUid {
 /// The sandboxes and containers of one pod, including exited ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
-    /// `metadata.name` of the pod, from the labels.
+    /// Name of the pod, from the labels.
     pub name: String,
-    /// `metadata.namespace` of the pod, from the labels.
+    /// Namespace of the pod, from the labels.
     pub namespace: String,
-    /// Sandboxes, newest attempt first.
+    /// The sandboxes, newest attempt first.
     pub sandboxes: Vec<Sandbox>,
-    /// Containers, sorted by name, newest attempt first.
+    /// The containers, sorted by name, newest attempt first.
     pub containers: Vec<Container>,
-    /// Engine ids of listed containers that are not inspected yet. No action is planned until they are.
+    /// Engine ids of containers that were listed but not inspected yet. No action is planned until they are
+    /// inspected.
     pub uninspected: BTreeSet<String>,
 }
 
@@ -66,12 +68,12 @@ impl Pod {
         self.sandboxes.first()
     }
 
-    /// The newest container of that name, in any state.
+    /// The newest container of this name, in any state.
     pub fn newest(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|c| c.name == name)
     }
 
-    /// All containers of that name, newest attempt first.
+    /// All containers of this name, newest attempt first.
     pub fn attempts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
         self.containers.iter().filter(move |c| c.name == name)
     }
@@ -97,7 +99,7 @@ impl Pod {
         self.sandboxes.sort_by(|a, b| b.attempt.cmp(&a.attempt).then(b.created_at.cmp(&a.created_at)));
     }
 
-    /// Removes the sandbox or container with that engine id.
+    /// Removes the sandbox or container with this engine id.
     pub fn remove(&mut self, id: &str) {
         self.sandboxes.retain(|s| s.id != id);
         self.containers.retain(|c| c.id != id);
@@ -115,9 +117,9 @@ pub struct Sandbox {
     pub hash: String,
     /// Lifecycle state.
     pub state: State,
-    /// IP addresses, primary first; empty with host network or before the sandbox runs.
+    /// IP addresses, primary first. They are empty with host network, or before the sandbox runs.
     pub ips: Vec<IpAddr>,
-    /// The engine attaches no network; the kubelet configures the network namespace.
+    /// True if the engine attaches no network, because the kubelet configures the network namespace.
     pub is_bare: bool,
     /// Creation time.
     pub created_at: Timestamp,
@@ -140,7 +142,7 @@ pub struct Container {
     pub image: String,
     /// Engine id of the image.
     pub image_id: String,
-    /// Id of the sandbox whose namespaces it joined, from the labels.
+    /// Id of the sandbox whose namespaces the container joined, from the labels.
     pub sandbox_id: String,
     /// Lifecycle state.
     pub state: State,
@@ -148,7 +150,7 @@ pub struct Container {
     pub created_at: Timestamp,
     /// Stop signal of the image or container; `None` for SIGTERM.
     pub stop_signal: Option<String>,
-    /// Labels that later inspections need: termination message path and policy, grace period.
+    /// Labels that later inspections need: termination message path and policy, and grace period.
     pub notes: BTreeMap<String, String>,
     /// Termination message of an exited container.
     pub message: Option<String>,
@@ -157,16 +159,16 @@ pub struct Container {
 /// Lifecycle state of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Created, never started.
+    /// The container was created but never started.
     Created,
-    /// Running; a paused container counts as running.
+    /// The container is running. A paused container counts as running.
     Running {
         /// Start time.
         started_at: Timestamp,
         /// Host pid of its first process.
         pid: u32,
     },
-    /// Exited, or failed to start.
+    /// The container has exited, or failed to start.
     Exited(Exit),
 }
 
@@ -180,13 +182,13 @@ impl State {
 /// How a container terminated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
-    /// Exit code; 128 + n after signal n.
+    /// Exit code. After signal n it is 128 + n.
     pub code: i32,
-    /// Whether the kernel killed it for lack of memory.
+    /// Whether the kernel killed the container for lack of memory.
     pub oom_killed: bool,
     /// Error of the engine if it could not start the container.
     pub error: Option<String>,
-    /// Start time; `None` if it never started.
+    /// Start time; `None` if the container never started.
     pub started_at: Option<Timestamp>,
     /// Exit time.
     pub finished_at: Timestamp,

@@ -15,10 +15,10 @@ pub enum Kind {
     Liveness,
 }
 
-/// Current result of a probe, after its thresholds.
+/// The current result of a probe, after its thresholds were applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Whether the success threshold is reached; for liveness, whether the failure threshold is not reached.
+    /// Whether the success threshold is reached. For liveness: whether the failure threshold is not reached.
     pub success: bool,
     /// Time of the last change of the result.
     pub since: Timestamp,
@@ -26,25 +26,25 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// Current probe results of one pod's containers; absent for probes without a result.
+/// The current probe results of one pod's containers. Probes without a result are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdicts {
     by_container: BTreeMap<(String, Kind), Verdict>,
 }
 
 impl Verdicts {
-    /// The result for the container with that engine id.
+    /// The result for the container with this engine id.
     pub fn get(&self, container_id: &str, kind: Kind) -> Option<&Verdict> {
         self.by_container.get(&(container_id.to_owned(), kind))
     }
 
-    /// Stores a result; true if it differs from the previous one.
+    /// Stores a result. Returns true if it differs from the previous one.
     pub fn set(&mut self, container_id: &str, kind: Kind, verdict: Verdict) -> bool {
         let old = self.by_container.insert((container_id.to_owned(), kind), verdict.clone());
         old.is_none_or(|old| old.success != verdict.success)
     }
 
-    /// Removes results of all other containers.
+    /// Removes the results of all containers but these.
     pub fn keep(&mut self, container_ids: &[&str]) {
         self.by_container.retain(|(id, _), _| container_ids.contains(&id.as_str()));
     }

@@ -1,4 +1,4 @@
-//! Plans one container: create, start, restart after back-off, and replace after an edit.
+//! Plans one container: create, start, restart after a back-off, and replace after an edit.
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
@@ -8,14 +8,14 @@ use super::{Action, Input, Plan, StopReason, View, Waiting, after, inits, spec, 
 use crate::observed::probes::Kind;
 use crate::observed::{Sandbox, State};
 
-/// Kind of container in the pod spec.
+/// Which list of the pod spec a container is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// One of `spec.containers`.
+    /// The list `spec.containers`.
     Main,
-    /// One of `spec.initContainers`.
+    /// The list `spec.initContainers`.
     Init,
-    /// One of `spec.ephemeralContainers`.
+    /// The list `spec.ephemeralContainers`.
     Ephemeral,
 }
 
@@ -100,12 +100,12 @@ fn failed_probe(input: &Input<'_>, id: &str) -> Option<StopReason> {
     }
 }
 
-/// Whether a running container has started: it has no startup probe, or the probe succeeded.
+/// Whether a running container has started. It has if it has no startup probe, or the probe succeeded.
 pub(super) fn started(input: &Input<'_>, container: &Container, id: &str) -> bool {
     has_passed(input, &container.startup_probe, id, Kind::Startup)
 }
 
-/// Whether a running container is ready: it has started, and its readiness probe, if any, succeeds.
+/// Whether a running container is ready. It is if it has started and its readiness probe, if any, succeeds.
 pub(super) fn ready(input: &Input<'_>, container: &Container, id: &str) -> bool {
     started(input, container, id) && has_passed(input, &container.readiness_probe, id, Kind::Readiness)
 }
@@ -114,7 +114,7 @@ fn has_passed(input: &Input<'_>, probe: &Option<Probe>, id: &str, kind: Kind) ->
     probe.is_none() || input.verdicts.get(id, kind).is_some_and(|verdict| verdict.success)
 }
 
-/// Whether the new version of the container can be created; otherwise adds the action that checks it.
+/// Whether the new version of the container can be created. If that is unknown, adds the action that checks it.
 pub(super) fn is_prepared(input: &Input<'_>, name: &str, plan: &mut Plan) -> bool {
     if input.history.prepared.get(name) == input.hashes.containers.get(name) {
         return true;

@@ -1,4 +1,5 @@
-//! Plans ephemeral containers (`kubectl debug`): each is started once, never restarted, and does not affect the pod phase.
+//! Plans ephemeral containers (`kubectl debug`). Each is started once and never restarted, and does not affect the
+//! pod phase.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ pub(crate) fn ephemerals(pod: &Pod) -> &[EphemeralContainer] {
     spec(pod).ephemeral_containers.as_deref().unwrap_or_default()
 }
 
-/// An ephemeral container as a regular container, without ports, probes, lifecycle hooks and resources, which it may not have.
+/// Converts an ephemeral container to a regular container. It has no ports, probes, lifecycle hooks and resources,
+/// which ephemeral containers may not have.
 pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Container {
     let of = ephemeral.clone();
     Container {
@@ -36,8 +38,8 @@ pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Container {
     }
 }
 
-/// Adds the actions that start new ephemeral containers. They do not wait for init containers, which may be the target of the
-/// debugging.
+/// Adds the actions that start new ephemeral containers. They do not wait for init containers, because a user may
+/// want to debug those.
 pub(super) fn start_new(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) {
     if !sandbox.state.is_running() || !input.history.volumes_mounted {
         return;

@@ -9,28 +9,29 @@ use serde::{Deserialize, Serialize};
 use super::{Hashes, Key};
 use crate::observed::{self, State, Timestamp};
 
-/// History of one pod. It is part of the checkpoint, except for facts that a restarted kubelet can observe again.
+/// The history of one pod. It is part of the checkpoint, except for facts that a restarted kubelet can observe
+/// again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// Time at which the kubelet accepted the pod: `status.startTime`.
+    /// When the kubelet accepted the pod; `status.startTime`.
     pub started_at: Option<Timestamp>,
-    /// Set when the pod has reached a terminal phase.
+    /// The terminal state, once the pod has reached a terminal phase.
     pub terminal: Option<Terminal>,
     /// Id of the sandbox in which all init containers have completed.
     pub initialized_in: Option<String>,
-    /// Time at which an edit restarted a finished pod; earlier runs do not count.
+    /// When an edit restarted the finished pod. Earlier runs do not count.
     pub revived_at: Option<Timestamp>,
-    /// Number of sandboxes created so far.
+    /// Number of sandboxes that were created.
     pub sandboxes: u32,
-    /// Last known pod IPs.
+    /// The last known pod IPs.
     pub ips: Vec<IpAddr>,
     /// The newest run of each container, which keeps restart counts and exit codes after a container is removed.
     pub last: BTreeMap<String, LastRun>,
-    /// Failed actions and their retry times.
+    /// Failed actions, and when they are retried.
     #[serde(skip)]
     pub failures: BTreeMap<Key, Failure>,
-    /// Container versions that can be created: hash by container name.
+    /// Hashes of the container versions that can be created, by container name.
     #[serde(skip)]
     pub prepared: BTreeMap<String, String>,
     #[serde(skip)]
@@ -54,7 +55,7 @@ pub struct LastRun {
     /// Restart back-off after the run.
     pub back_off: Duration,
     pub sandbox_id: String,
-    /// Exit code and time; `None` while it runs.
+    /// Exit code and time; `None` while the container runs.
     pub ended: Option<(i32, Timestamp)>,
 }
 
@@ -68,9 +69,9 @@ pub struct Terminal {
     pub reason: String,
     /// Message for the pod status.
     pub message: String,
-    /// [`Hashes::all`] at that time; an edit that changes it restarts the pod.
+    /// The value of [`Hashes::all`] at that time. An edit that changes it restarts the pod.
     pub hashes: String,
-    /// [`Hashes::spec`] at that time if any edit restarts the pod; empty otherwise.
+    /// The value of [`Hashes::spec`] at that time if any edit restarts the pod; otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spec: String,
     /// Restart policy at that time; empty in checkpoints of older versions.
@@ -78,12 +79,12 @@ pub struct Terminal {
     pub restart_policy: String,
 }
 
-/// A failed action that will be retried.
+/// A failed action that is retried later.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// CamelCase reason for `state.waiting.reason`.
     pub reason: String,
-    /// What happened and what to do.
+    /// The message: what happened and what to do.
     pub message: String,
     /// Time of the next attempt.
     pub retry_at: Timestamp,
@@ -95,20 +96,20 @@ pub struct Failure {
 pub const EVICTED: &str = "Evicted";
 
 impl Terminal {
-    /// The terminal state of an evicted pod. Any edit of its spec restarts it, because resource limits of volumes are in no
-    /// container hash.
+    /// The terminal state of an evicted pod. Any edit of the pod's spec restarts it, because no container hash
+    /// contains the resource limits of volumes.
     pub fn evicted(message: String, hashes: &Hashes) -> Self {
         Self { spec: hashes.spec.clone(), ..Self::ended(false, EVICTED, message, hashes) }
     }
 
-    /// A terminal state that lasts until an edit changes a container, the sandbox or the restart policy.
+    /// A terminal state that persists until an edit changes a container, the sandbox or the restart policy.
     pub fn ended(succeeded: bool, reason: &str, message: String, hashes: &Hashes) -> Self {
         let restart_policy = hashes.restart_policy.clone();
         let (reason, hashes) = (reason.to_owned(), hashes.all());
         Self { succeeded, reason, message, hashes, spec: String::new(), restart_policy }
     }
 
-    /// Whether the pod stays terminated: no edit since then restarts it.
+    /// Whether the pod stays terminated, because no later edit restarts it.
     pub fn still_applies(&self, hashes: &Hashes) -> bool {
         let is_same = |then: &String, now: &String| then.is_empty() || then == now;
         self.hashes == hashes.all()
@@ -129,7 +130,7 @@ pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 const SHOWN: Duration = Duration::from_secs(2);
 
 impl Failure {
-    /// Time at which a failed pull is shown as `ImagePullBackOff`; `None` for other failures.
+    /// When a failed pull is first shown as `ImagePullBackOff`; `None` for other failures.
     pub fn backs_off_at(&self) -> Option<Timestamp> {
         let failed_at = self.retry_at.checked_sub(self.delay).ok()?;
         (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(SHOWN).ok()).flatten()
@@ -142,7 +143,7 @@ impl Failure {
 }
 
 impl History {
-    /// Restarts an edited pod that had reached a terminal phase; runs before `now` no longer count.
+    /// Restarts an edited pod that had reached a terminal phase. Runs before `now` no longer count.
     pub fn revive(&mut self, hashes: &Hashes, now: Timestamp) {
         if self.terminal.as_ref().is_some_and(|terminal| !terminal.still_applies(hashes)) {
             self.terminal = None;
@@ -153,8 +154,8 @@ impl History {
         }
     }
 
-    /// Whether only this history knows the newest run of some container: the engine has removed it or is removing it, and the
-    /// saved checkpoint is older.
+    /// Whether only this history knows the newest run of some container. The engine has removed the container or is
+    /// removing it, and the saved checkpoint is older.
     pub fn has_unsaved_runs(
         &self,
         written: &Self,
@@ -171,7 +172,7 @@ impl History {
         })
     }
 
-    /// Records what the engine may forget about the observed pod.
+    /// Records facts about the observed pod that the engine may forget.
     pub fn remember(&mut self, observed: &observed::Pod, now: Timestamp) {
         self.started_at.get_or_insert(now);
         if let Some(sandbox) = observed.sandbox() {

@@ -1,10 +1,10 @@
-//! Plans init containers in order; sidecars among them keep running.
+//! Plans init containers in order. Sidecars among them keep running.
 
 use super::container::{Role, started, sync};
 use super::{Input, Plan, View, Waiting, inits, is_sidecar};
 use crate::observed::Sandbox;
 
-/// Adds actions for init containers; true if the main containers may start.
+/// Adds the actions for init containers. Returns true if the main containers may start.
 pub(super) fn done(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) -> bool {
     let initialized = view.initialized();
     for init in inits(input.pod) {
@@ -31,7 +31,7 @@ pub(super) fn done(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: 
     true
 }
 
-/// Whether the container is being started, including its postStart hook.
+/// Whether the container is being started. Its postStart hook counts too.
 fn is_starting(input: &Input<'_>, name: &str) -> bool {
     input.in_progress.contains(&super::Key::Container(name.to_owned()))
 }

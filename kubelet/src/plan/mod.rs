@@ -1,7 +1,8 @@
 //! Computes pod actions: a pure function of desired pod, observed state and history.
 //!
-//! [`compute_pod_actions`] evaluates the whole pod at one moment and returns all actions that may start now. The pod worker
-//! calls it after every change, so it needs no memory: an action that is still needed is returned again.
+//! [`compute_pod_actions`] evaluates the whole pod at one moment, and returns all actions that may start now. The
+//! pod worker calls it after every change. It needs no memory, because it returns an action again if the action is
+//! still necessary.
 
 mod container;
 mod ephemeral;
@@ -31,13 +32,13 @@ pub use status::{NodeAddresses, status};
 pub use terminate::remaining_grace;
 pub use view::View;
 
-/// Minimum grace period of a container; the stock kubelet's.
+/// Minimum grace period of a container, as in the stock kubelet.
 pub const MINIMUM_GRACE: Duration = Duration::from_secs(2);
 
 /// Default of `terminationGracePeriodSeconds`.
 pub const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// Hashes of the sandbox and container specs; a container with another hash is replaced.
+/// Hashes of the sandbox and container specs. A container with another hash is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hashes {
     /// Hash of the sandbox spec, which cannot change while the sandbox exists.
@@ -46,19 +47,19 @@ pub struct Hashes {
     pub containers: BTreeMap<String, String>,
     /// Hash by ephemeral container name. A change neither restarts containers nor a finished pod.
     pub ephemerals: BTreeMap<String, String>,
-    /// Hash of the whole pod spec; a change restarts no running container.
+    /// Hash of the whole pod spec. A change restarts no running container.
     pub spec: String,
-    /// The restart policy itself; a change restarts no running container.
+    /// The restart policy itself. A change restarts no running container.
     pub restart_policy: String,
 }
 
 impl Hashes {
-    /// The hash of a container, including ephemeral ones; `None` for an unknown name.
+    /// The hash of a container, which may be ephemeral. `None` for an unknown name.
     pub fn container(&self, name: &str) -> Option<&String> {
         self.containers.get(name).or_else(|| self.ephemerals.get(name))
     }
 
-    /// The hash of the spec that an action on this key realizes; `None` for keys without a spec.
+    /// The hash of the spec that an action with this key implements. `None` for keys without a spec.
     pub fn of(&self, key: &Key) -> Option<&String> {
         match key {
             Key::Sandbox => Some(&self.sandbox),
@@ -67,7 +68,7 @@ impl Hashes {
         }
     }
 
-    /// All lasting hashes as one text, to decide whether a finished pod restarts.
+    /// The hashes of the sandbox and the containers as one text. A finished pod restarts if this text changes.
     pub fn all(&self) -> String {
         let mut all = self.sandbox.clone();
         for (name, hash) in &self.containers {
@@ -80,7 +81,7 @@ impl Hashes {
     }
 }
 
-/// Termination request of a pod.
+/// The request to terminate a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ending {
@@ -93,11 +94,11 @@ pub struct Ending {
 /// Input of [`compute_pod_actions`].
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
-    /// The desired pod; for a terminating pod, its last desired version.
+    /// The desired pod. For a terminating pod, it is the last desired version.
     pub pod: &'a Pod,
     /// Hashes of the desired pod.
     pub hashes: &'a Hashes,
-    /// Set if the pod is to be terminated and removed.
+    /// The request to terminate and remove the pod, if there is one.
     pub ending: Option<&'a Ending>,
     /// An edit that admission or decoding rejected while an earlier version runs.
     pub refused_edit: Option<&'a RefusedEdit>,
@@ -107,7 +108,7 @@ pub struct Input<'a> {
     pub verdicts: &'a Verdicts,
     /// History of the pod.
     pub history: &'a History,
-    /// Containers whose environment contains the pod IP; they are created after the sandbox has one.
+    /// Containers whose environment contains the pod IP. They are created after the sandbox has an IP.
     pub needs_address: &'a BTreeSet<String>,
     /// Keys of the actions in progress.
     pub in_progress: &'a BTreeSet<Key>,
@@ -117,27 +118,27 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
-/// A version of the pod that does not replace the running one.
+/// A version of the pod that was rejected, so that it does not replace the running one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedEdit {
-    /// CamelCase reason, also of the event.
+    /// CamelCase reason, which the event has too.
     pub reason: String,
-    /// What is wrong and what to do.
+    /// The message: what is wrong and what to do.
     pub message: String,
 }
 
-/// The subject of an action; at most one action per key is in progress.
+/// The subject of an action. At most one action per key is in progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// Volumes of the pod.
+    /// The volumes of the pod.
     Volumes,
-    /// Sandbox of the pod.
+    /// The sandbox of the pod.
     Sandbox,
-    /// The container of that name.
+    /// The container of this name.
     Container(String),
-    /// The next version of the container of that name.
+    /// The next version of the container of this name.
     Replacement(String),
-    /// A container or sandbox to remove, by engine id.
+    /// A container or sandbox to remove, by its engine id.
     Dead(String),
 }
 
@@ -151,20 +152,20 @@ impl Key {
     }
 }
 
-/// Why a running container is stopped.
+/// The reason why a running container is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The pod is terminating.
     PodEnds,
-    /// Its spec changed.
+    /// The spec of the container changed.
     Changed,
-    /// The pod spec no longer lists it.
+    /// The pod spec no longer lists the container.
     Dropped,
-    /// Its liveness probe failed.
+    /// The liveness probe of the container failed.
     Unhealthy,
-    /// Its startup probe failed.
+    /// The startup probe of the container failed.
     NeverStarted,
-    /// Its sandbox is gone or must be replaced.
+    /// The sandbox of the container is gone or must be replaced.
     SandboxLost,
 }
 
@@ -182,12 +183,13 @@ pub enum Action {
         /// Engine id.
         id: String,
     },
-    /// Check that the next version of the container can be created, and pull its image, while the current one runs.
+    /// Check that the next version of the container can be created, and pull its image. The current version runs
+    /// meanwhile.
     PrepareContainer {
         /// Container name.
         name: String,
     },
-    /// Ensure the image and create the container.
+    /// Pull the image if necessary, and create the container.
     CreateContainer {
         /// Container name.
         name: String,
@@ -218,9 +220,9 @@ pub enum Action {
         /// Engine id.
         id: String,
     },
-    /// Delete the contents of an evicted pod's `emptyDir` volumes; no container runs.
+    /// Delete the contents of an evicted pod's `emptyDir` volumes. No container runs any more.
     EmptyVolumes,
-    /// Unmount the volumes; the engine has no container of the pod.
+    /// Unmount the volumes. The engine has no container of the pod any more.
     CleanUp,
 }
 
@@ -238,7 +240,8 @@ impl Action {
         }
     }
 
-    /// Whether the action creates or starts something, and is therefore aborted when that is no longer desired.
+    /// Whether the action creates or starts something. Such an action is aborted when its result is no longer
+    /// desired.
     pub fn makes_something(&self) -> bool {
         match self {
             Self::CreateSandbox { .. }
@@ -255,7 +258,7 @@ impl Action {
     }
 }
 
-/// Why the pod makes no progress.
+/// The reason why the pod makes no progress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Waiting {
     /// A container exited and waits for its restart.
@@ -269,7 +272,7 @@ pub enum Waiting {
     },
     /// An action failed and waits for its retry.
     Retry(Key),
-    /// An init container has to complete, or a sidecar has to start.
+    /// An init container must complete first, or a sidecar must start.
     Init {
         /// Container name.
         container: String,
@@ -281,15 +284,15 @@ pub enum Waiting {
 pub struct Plan {
     /// Actions, all of which may start at once.
     pub actions: Vec<Action>,
-    /// What the pod waits for.
+    /// The reasons why the pod makes no progress.
     pub waiting_on: Vec<Waiting>,
-    /// Time at which actions must be computed again at the latest.
+    /// The latest time at which actions must be computed again.
     pub wake_at: Option<Timestamp>,
-    /// Set if the pod has reached a terminal phase; the worker saves it.
+    /// The terminal state, if the pod has reached a terminal phase. The worker saves it.
     pub terminal: Option<Terminal>,
-    /// Id of the sandbox in which all init containers have completed; the worker saves it.
+    /// Id of the sandbox in which all init containers have completed. The worker saves it.
     pub initialized_in: Option<String>,
-    /// The pod was terminated and nothing of it is left.
+    /// True if the pod was terminated and nothing of it is left.
     pub gone: bool,
 }
 
@@ -298,7 +301,8 @@ impl Plan {
         self.wake_at = Some(self.wake_at.map_or(at, |old| old.min(at)));
     }
 
-    /// Adds an action unless one with the same key is in progress, already added, or waiting for a retry.
+    /// Adds an action. It does nothing if an action with the same key is in progress, already added, or waiting for
+    /// a retry.
     fn act(&mut self, input: &Input<'_>, action: Action) {
         let key = action.key();
         if let Some(failure) = input.history.failures.get(&key)
@@ -354,24 +358,24 @@ fn mount_volumes(input: &Input<'_>, plan: &mut Plan) {
     }
 }
 
-/// Time at which `activeDeadlineSeconds` expires.
+/// When `activeDeadlineSeconds` expires.
 fn deadline(input: &Input<'_>) -> Option<Timestamp> {
     let seconds = spec(input.pod).active_deadline_seconds?;
     after(input.history.started_at?, Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// A later time; `None` on overflow.
+/// The time `wait` after `at`; `None` on overflow.
 fn after(at: Timestamp, wait: Duration) -> Option<Timestamp> {
     at.checked_add(wait).ok()
 }
 
-/// The pod's spec; validation rejects pods without one.
+/// The pod's spec. Validation rejects pods without one.
 pub(crate) fn spec(pod: &Pod) -> &PodSpec {
     static EMPTY: std::sync::LazyLock<PodSpec> = std::sync::LazyLock::new(PodSpec::default);
     pod.spec.as_ref().unwrap_or(&EMPTY)
 }
 
-/// Init containers, including sidecars.
+/// The init containers, including sidecars.
 pub(crate) fn inits(pod: &Pod) -> &[Container] {
     spec(pod).init_containers.as_deref().unwrap_or_default()
 }

@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 use super::{is_sidecar, spec};
 use crate::observed::Timestamp;
 
-/// Parameters of the restart back-off; the stock kubelet's by default.
+/// Parameters of the restart back-off. The defaults are those of the stock kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     /// First delay.
     pub initial: Duration,
     /// Maximum delay.
     pub max: Duration,
-    /// A run of this length resets the back-off.
+    /// How long a container must run to reset the back-off.
     pub reset_after: Duration,
 }
 
@@ -29,18 +29,19 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// The delay after a run with that `carried` back-off and duration.
+    /// The delay after a run. `carried` is its back-off, `ran` its duration.
     pub fn wait(&self, carried: Duration, ran: Duration) -> Duration {
         if ran >= self.reset_after { Duration::ZERO } else { carried.min(self.max) }
     }
 
-    /// The back-off of the next run after a restart that waited `waited`.
+    /// The back-off of the next run, after a restart that waited for `waited`.
     pub fn next(&self, waited: Duration) -> Duration {
         if waited.is_zero() { self.initial.min(self.max) } else { (waited * 2).clamp(self.initial, self.max) }
     }
 }
 
-/// Whether a container restarts after an exit code: by its restart rules, its own policy, then the pod's policy.
+/// Whether a container restarts after an exit code. Its restart rules decide, otherwise its own policy, otherwise
+/// the pod's policy.
 pub(super) fn should_restart(pod: &Pod, container: &Container, is_init: bool, code: i32) -> bool {
     if container.restart_policy_rules.iter().flatten().any(|rule| matches(rule, code)) {
         return true;
@@ -66,7 +67,7 @@ fn matches(rule: &ContainerRestartRule, code: i32) -> bool {
     }
 }
 
-/// Time between two timestamps; zero if they are in reverse order.
+/// The time between two timestamps; zero if they are in reverse order.
 pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }

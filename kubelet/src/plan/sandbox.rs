@@ -1,4 +1,4 @@
-//! Plans the sandbox: create, start, and replace when it is lost or its spec changed.
+//! Plans the sandbox: create, start, and replace if it is lost or its spec changed.
 
 use super::{Action, Input, Plan, StopReason, View, container, terminate};
 use crate::observed::{Sandbox, State};
@@ -36,7 +36,7 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
     }
 }
 
-/// Stops all running containers; true if any runs or has an action in progress.
+/// Stops all running containers. Returns true if any runs or has an action in progress.
 fn stop_all(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     for running in view.running() {
         terminate::stop(input, running, StopReason::SandboxLost, plan);

@@ -14,10 +14,10 @@ use super::{Input, Key, Plan, View, Waiting, as_container, ephemerals, inits, is
 use crate::observed::EDIT_PENDING;
 use crate::observed::{self, Exit, State};
 
-/// IP addresses of the node, primary first.
+/// The IP addresses of the node, primary first.
 pub type NodeAddresses = [IpAddr];
 
-/// The current pod status. An unchanged condition keeps its transition time from `previous`.
+/// Computes the current pod status. An unchanged condition keeps its transition time from `previous`.
 pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &NodeAddresses) -> PodStatus {
     let view = View::new(input);
     let of = |list: &[Container], role: Role| -> Vec<ContainerStatus> {
@@ -222,7 +222,7 @@ fn terminated(container: &observed::Container) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..Default::default() }
 }
 
-/// The state of a container that the engine no longer has or never had, in a pod that has ended.
+/// The state of a container in a pod that has ended, if the engine does not have the container.
 fn unknown_end(pod: &Pod, run: &Run<'_>, name: &str) -> ContainerState {
     let Some(ended) = run.ended() else { return waiting(waiting_reason(pod), "") };
     let (reason, message) = match ended.at {
@@ -369,7 +369,7 @@ fn unmet_gates(input: &Input<'_>, previous: &[PodCondition]) -> Vec<String> {
     unmet.collect()
 }
 
-/// Reason and message of a pending edit: it was rejected, or a container of it cannot be created.
+/// Reason and message of a pending edit. The edit was rejected, or one of its containers cannot be created.
 fn pending_edit(input: &Input<'_>) -> Option<(String, String)> {
     if let Some(edit) = input.refused_edit {
         return Some((edit.reason.clone(), edit.message.clone()));
@@ -380,7 +380,7 @@ fn pending_edit(input: &Input<'_>) -> Option<(String, String)> {
     })
 }
 
-/// Conditions set by others: those of the desired pod, then those of the previous status.
+/// The conditions of other clients: those of the desired pod, followed by those of the previous status.
 fn conditions_of<'a>(
     input: &'a Input<'_>,
     previous: &'a [PodCondition],

@@ -10,7 +10,7 @@ use super::{
 use crate::observed::probes::Kind;
 use crate::observed::{Container, State, Timestamp};
 
-/// Stops the pod's containers, then removes all of its containers, sandboxes and volumes.
+/// Stops the pod's containers. Then removes all of its containers, sandboxes and volumes.
 pub(super) fn remove(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
     if !stop_all(input, view, plan) {
         return;
@@ -28,7 +28,7 @@ pub(super) fn remove(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
     }
 }
 
-/// Handles a pod in a terminal phase: stops what still runs; exited containers stay for their logs.
+/// Handles a pod in a terminal phase: stops containers that still run. Exited containers stay, for their logs.
 pub(super) fn finish(input: &Input<'_>, view: &View<'_>, terminal: &Terminal, plan: &mut Plan) {
     if !stop_all(input, view, plan) {
         return;
@@ -42,7 +42,7 @@ pub(super) fn finish(input: &Input<'_>, view: &View<'_>, terminal: &Terminal, pl
     sweep(input, plan);
 }
 
-/// Stops main and init containers at once, then sidecars one by one in reverse order; true if nothing runs.
+/// Stops main and init containers at once, then sidecars one by one in reverse order. Returns true if nothing runs.
 fn stop_all(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     let is_sidecar_name = |name: &str| inits(input.pod).iter().any(|c| is_sidecar(c) && c.name == name);
     let mut busy = false;
@@ -97,7 +97,7 @@ pub(super) fn sweep(input: &Input<'_>, plan: &mut Plan) {
     }
 }
 
-/// Upper limit of a grace period; longer ones would overflow timestamps.
+/// Upper limit of a grace period. Longer ones would overflow timestamps.
 const LONGEST_GRACE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Adds an action that stops a running container.
@@ -124,7 +124,8 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
     }
 }
 
-/// The remaining grace period of a terminating pod: zero if the period is 0, otherwise at least [`MINIMUM_GRACE`].
+/// The remaining grace period of a terminating pod. If the period is 0, it is zero, otherwise at least
+/// [`MINIMUM_GRACE`].
 pub fn remaining_grace(ending: &Ending, now: Timestamp) -> Duration {
     let least = if ending.grace_seconds == 0 { Duration::ZERO } else { MINIMUM_GRACE };
     whole(ending.grace_seconds).saturating_sub(elapsed(ending.since, now)).max(least)

@@ -13,7 +13,7 @@ pub enum Run<'a> {
     Never,
     /// The engine has the container.
     Here(&'a observed::Container),
-    /// The engine no longer has the container; the history has its last run.
+    /// The engine no longer has the container. The history has its last run.
     Past {
         /// Restart count of the run.
         attempt: u32,
@@ -24,7 +24,7 @@ pub enum Run<'a> {
         sandbox_id: &'a str,
         /// Exit code; 137 if it was removed while it ran.
         code: i32,
-        /// Exit time, if it was observed.
+        /// Exit time, if the kubelet observed it.
         ended_at: Option<Timestamp>,
     },
 }
@@ -55,7 +55,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Attempt number of the next run.
+    /// The attempt number of the next run.
     pub(super) fn next_attempt(&self) -> u32 {
         match self {
             Self::Never => 0,
@@ -64,7 +64,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Restart count. A container that was created and never started does not count, because an edit may remove it.
+    /// The restart count. A container that was created but never started does not count, because an edit may remove
+    /// it.
     pub(super) fn restarts(&self) -> u32 {
         match self {
             Self::Never => 0,
@@ -108,12 +109,12 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of this input.
+    /// Creates a view of this input.
     pub fn new(input: &'a Input<'a>) -> Self {
         Self { observed: input.observed, input }
     }
 
-    /// The newest run of the container of that name.
+    /// The newest run of the container of this name.
     pub fn run(&self, name: &str) -> Run<'a> {
         let here = self.observed.newest(name);
         let last = self.input.history.last.get(name);
@@ -161,7 +162,7 @@ impl<'a> View<'a> {
         !is_past && run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
     }
 
-    /// The exit of a container that has the desired hash and will not restart.
+    /// How a container ended that has the desired hash and will not restart.
     pub(super) fn final_exit(&self, container: &Container, is_init: bool) -> Option<Ended> {
         let run = self.run(&container.name);
         if !self.is_current(&container.name, &run) {

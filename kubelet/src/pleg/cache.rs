@@ -1,4 +1,4 @@
-//! The pod cache: observed state per pod, with the time of inspection per container.
+//! The pod cache: observed state per pod, with the time of inspection of each container.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use crate::runtime::{Identity, Inspected, Listed};
 #[derive(Default)]
 pub(super) struct PodCache {
     pods: BTreeMap<PodUid, Entry>,
-    /// Recently removed containers with the removal time, so that an inspection that started earlier does not restore them. A
-    /// later inspection does: while the engine creates a container, it lists the container some milliseconds before it can be
-    /// inspected.
+    /// Recently removed containers, with the time of the removal. An inspection that started earlier does not
+    /// restore them, but a later one does. While the engine creates a container, it lists the container some
+    /// milliseconds before it can be inspected.
     gone: VecDeque<(String, u64)>,
 }
 
-/// Most removals remembered. An inspection takes seconds at most, in which a node loses fewer containers.
+/// Maximum number of removals that are remembered. An inspection takes seconds at most, in which a node loses fewer
+/// containers.
 const GONE_KEPT: usize = 512;
 
 struct Entry {
     pod: watch::Sender<Arc<observed::Pod>>,
-    /// Start time of the inspection that each container's state comes from, on the PLEG's logical clock.
+    /// When the inspection started from which each container's state comes, on the logical clock of the PLEG.
     inspected_at: BTreeMap<String, u64>,
     /// Containers whose last inspection failed.
     failed: BTreeSet<String>,
@@ -81,7 +82,7 @@ impl PodCache {
             .collect()
     }
 
-    /// Stores the result of an inspection that started at `moment`; true if the pod is new.
+    /// Stores the result of an inspection that started at `moment`. Returns true if the pod is new.
     pub fn put(&mut self, moment: u64, seen: Inspected) -> bool {
         let whose = identity(&seen).clone();
         let (id, _) = id_and_state(&seen);
@@ -108,7 +109,7 @@ impl PodCache {
         is_new
     }
 
-    /// Whether the cache has a later lifecycle state of this container.
+    /// Whether the cache already has a later lifecycle state of this container.
     pub fn is_newer_than(&self, seen: &Inspected) -> bool {
         let (id, state) = id_and_state(seen);
         let Some(entry) = self.pods.get(&identity(seen).uid) else { return false };
@@ -127,7 +128,7 @@ impl PodCache {
         }
     }
 
-    /// Records a container that is listed but not inspected yet; true if the pod is new.
+    /// Records a container that was listed but not inspected yet. Returns true if the pod is new.
     pub fn expect(&mut self, moment: u64, whose: &Identity, id: &str) -> bool {
         if self.was_gone_since(id, moment) {
             return false;
@@ -148,7 +149,8 @@ impl PodCache {
         self.gone.iter().any(|(gone, at)| gone == id && *at > moment)
     }
 
-    /// Removes a container that was gone at `moment`, unless it was inspected later; true if it was the last of its pod.
+    /// Removes a container that was gone at `moment`, unless it was inspected later. Returns true if it was the
+    /// last of its pod.
     pub fn remove(&mut self, moment: u64, uid: &PodUid, id: &str) -> bool {
         let seen = self.pods.get(uid).and_then(|entry| entry.inspected_at.get(id));
         if seen.is_some_and(|seen| *seen > moment) {
@@ -169,8 +171,8 @@ impl PodCache {
         !was_gone && entry.is_gone()
     }
 
-    /// Removes containers that a list started at `moment` did not contain, and entries without containers and subscribers; true
-    /// if a pod disappeared.
+    /// Removes containers that a list started at `moment` did not contain, and entries without containers and
+    /// subscribers. Returns true if a pod disappeared.
     pub fn remove_unlisted(&mut self, moment: u64, here: &BTreeSet<&str>) -> bool {
         self.pods.retain(|_, entry| !(entry.is_gone() && entry.pod.is_closed()));
         let mut lost = Vec::new();
@@ -188,7 +190,7 @@ impl PodCache {
         lost.iter().fold(false, |any, (uid, id)| self.remove(moment, uid, id) | any)
     }
 
-    /// Whether a listed container has to be inspected.
+    /// Whether a listed container must be inspected.
     pub fn needs_inspection(&self, listed: &Listed) -> bool {
         let Some(entry) = self.pods.get(&listed.identity.uid) else { return true };
         if entry.failed.contains(&listed.id) {

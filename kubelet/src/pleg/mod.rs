@@ -1,8 +1,9 @@
-//! PLEG (pod lifecycle event generator): keeps the pod cache up to date from the engine's event stream and a periodic relist.
+//! PLEG (pod lifecycle event generator): keeps the pod cache up to date from the engine's event stream and a
+//! periodic relist.
 //!
-//! A failed inspection keeps the cached state and is repeated after the next relist. A hung inspection delays one pod, never
-//! the node: each container is inspected by its own task, and events and relists do not wait for these tasks. A cache entry is
-//! only replaced by an inspection that started later.
+//! If an inspection fails, the cached state stays, and the inspection is repeated after the next relist. A hung
+//! inspection delays one pod, never the node. Each container is inspected by its own task, and events and relists
+//! do not wait for these tasks. A cache entry is only replaced by an inspection that started later.
 
 mod cache;
 #[cfg(test)]
@@ -25,22 +26,23 @@ use crate::observed::{self, PodUid, Timestamp};
 use crate::runtime::{self, Identity, Inspected, Runtime};
 use cache::PodCache;
 
-/// Interval between relists; the stock kubelet's with its event-based PLEG.
+/// Interval between relists; that of the stock kubelet with its event-based PLEG.
 pub const RELIST_EVERY: Duration = Duration::from_secs(10);
 
-/// First delay before a retry after the engine failed, doubled up to [`LONGEST_RETRY`].
+/// First delay before a retry after an error of the engine. It doubles up to [`LONGEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 
 /// Longest delay before a retry.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// The PLEG is unhealthy if its loop makes no progress for this long; the stock kubelet's relist threshold.
+/// How long the loop of the PLEG may make no progress before the PLEG is unhealthy; the relist threshold of the
+/// stock kubelet.
 const STUCK_AFTER: Duration = Duration::from_secs(180);
 
-/// Inspections in parallel. One takes the engine about half a millisecond, so a few keep it busy.
+/// Maximum number of inspections in parallel. One takes the engine about half a millisecond, so a few keep it busy.
 const MAX_PARALLEL_INSPECTIONS: usize = 8;
 
-/// An inspection that takes longer counts as hung and frees its slot.
+/// How long an inspection may take before it counts as hung, so that its slot is free for another.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
 
 /// Health of the container engine.
@@ -52,7 +54,7 @@ pub enum EngineHealth {
     Up,
     /// The engine does not answer.
     Down {
-        /// Start of the outage.
+        /// When the outage started.
         since: Timestamp,
         /// The latest error.
         message: String,
@@ -63,9 +65,9 @@ pub enum EngineHealth {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownPod {
     pub uid: PodUid,
-    /// Namespace, from the labels.
+    /// Namespace of the pod, from the labels.
     pub namespace: String,
-    /// Name, from the labels.
+    /// Name of the pod, from the labels.
     pub name: String,
 }
 
@@ -78,7 +80,7 @@ pub struct Pleg {
     cache: Mutex<PodCache>,
     clock: AtomicU64,
     inspections: Semaphore,
-    /// Containers under inspection; `true` requests another inspection afterwards.
+    /// Containers under inspection. `true` requests another inspection afterwards.
     pending: Mutex<BTreeMap<String, bool>>,
     inspection_tasks: Mutex<JoinSet<()>>,
     synced: watch::Sender<bool>,
@@ -87,7 +89,7 @@ pub struct Pleg {
 }
 
 impl Pleg {
-    /// An empty pod cache; [`Pleg::run`] fills it.
+    /// Creates an empty pod cache. [`Pleg::run`] fills it.
     pub fn new(runtime: Arc<dyn Runtime>, metrics: Arc<Metrics>, health: Arc<Health>) -> Arc<Self> {
         Arc::new(Self {
             runtime,
@@ -125,7 +127,7 @@ impl Pleg {
         self.found.subscribe()
     }
 
-    /// True after the first relist. Containers that are not inspected yet are marked in their pod.
+    /// Becomes true after the first relist. Containers that are not inspected yet are marked in their pod.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
@@ -134,7 +136,7 @@ impl Pleg {
         self.engine.subscribe()
     }
 
-    /// Stores the result of an operation that the caller performed, unless the cache has newer state.
+    /// Stores the result of an operation of the caller, unless the cache has newer state.
     pub fn put(&self, seen: Inspected) {
         let moment = self.tick();
         let mut cache = self.cache();
@@ -154,10 +156,10 @@ impl Pleg {
         }
     }
 
-    /// Inspects a container now; removes it from the cache if it no longer exists.
+    /// Inspects a container now. Removes it from the cache if it no longer exists.
     ///
     /// # Errors
-    /// The engine does not answer; the cached state stays.
+    /// If the engine does not answer. The cached state then stays.
     pub async fn refresh(&self, uid: &PodUid, id: &str) -> Result<(), runtime::Error> {
         let moment = self.tick();
         match self.runtime.inspect(id).await {
@@ -222,7 +224,7 @@ impl Pleg {
         tasks.spawn(async move { pleg.inspect_until_current(&uid, &id).await });
     }
 
-    /// Inspects a container until no further inspection was requested meanwhile.
+    /// Inspects a container, and repeats that if another inspection was requested meanwhile.
     async fn inspect_until_current(&self, uid: &PodUid, id: &str) {
         loop {
             let turn = self.inspections.acquire().await;
@@ -309,7 +311,7 @@ impl Pleg {
     }
 }
 
-/// The identity of an inspected container or sandbox.
+/// The identity in the result of an inspection.
 fn identity(seen: &Inspected) -> &Identity {
     match seen {
         Inspected::Sandbox(identity, _) | Inspected::Container(identity, _) => identity,

@@ -15,7 +15,7 @@ use crate::runtime;
 use crate::spec::{self, CgroupDriver, Facts};
 use crate::volumes;
 
-/// Context of an action, captured when the action was planned.
+/// The context of an action at the time when it was planned.
 pub(super) struct ActionContext {
     pub deps: Arc<Dependencies>,
     pub uid: PodUid,
@@ -33,7 +33,7 @@ pub(super) struct ActionError {
     pub reason: &'static str,
     /// Reason of the event.
     pub event: &'static str,
-    /// What happened and what to do.
+    /// The message: what happened and what to do.
     pub message: String,
     /// Whether every occurrence is reported, not only a new message.
     pub repeats: bool,
@@ -44,7 +44,7 @@ pub(super) struct ActionError {
 }
 
 impl ActionError {
-    /// An error that resolves itself; retried soon.
+    /// An error that resolves itself. The action is retried soon.
     pub fn transient(reason: &'static str, event: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -56,7 +56,8 @@ impl ActionError {
         }
     }
 
-    /// An error that requires a change by the user; an edit of the pod or of a referenced object retries at once.
+    /// An error that the user must resolve. An edit of the pod or of a referenced object retries the action at
+    /// once.
     pub fn persistent(reason: &'static str, event: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -82,7 +83,7 @@ impl From<runtime::Error> for ActionError {
 }
 
 impl ActionContext {
-    /// `namespace/name`, for the log.
+    /// The pod as `namespace/name`, for the log.
     pub fn full_name(&self) -> String {
         About::pod(&self.assignment.pod.pod).full_name()
     }

@@ -30,7 +30,7 @@ pub(super) struct Checkpoint {
     pub verdicts: Vec<SavedVerdict>,
     /// The last published status.
     pub status: Option<Arc<PodStatus>>,
-    /// Set while the pod is terminating.
+    /// The request to terminate the pod, if there is one.
     pub ending: Option<Ending>,
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Checkpoint> {
 /// Writes the checkpoint atomically.
 ///
 /// # Errors
-/// The directory or file cannot be written, for example because the disk is full.
+/// If the directory or file cannot be written, for example because the disk is full.
 pub(super) async fn save(root_dir: &Path, uid: &PodUid, checkpoint: &Checkpoint) -> io::Result<()> {
     let path = path(root_dir, uid);
     let bytes = serde_json::to_vec(checkpoint)?;

@@ -36,7 +36,7 @@ pub(super) async fn sandbox(job: &ActionContext, attempt: u32) -> Result<(), Act
     confirm(job, &id)
 }
 
-/// Checks that the pod cache contains what was created; otherwise it would be created again at once, forever.
+/// Checks that the pod cache contains what was created. Otherwise the plan would create it again and again.
 fn confirm(job: &ActionContext, id: &str) -> Result<(), ActionError> {
     let seen = job.deps.pleg.pod(&job.uid);
     let mut ids = seen.containers.iter().map(|c| &c.id).chain(seen.sandboxes.iter().map(|s| &s.id));
@@ -93,7 +93,7 @@ pub(super) async fn prepare(job: &ActionContext, name: &str) -> Result<(), Actio
     describe(job, &container, sandbox, &image, attempt, Duration::ZERO).await.map(drop)
 }
 
-/// Ensures the image and creates the container.
+/// Ensures the image, and creates the container.
 pub(super) async fn container(
     job: &ActionContext,
     name: &str,
@@ -235,7 +235,8 @@ async fn ensure_image(job: &ActionContext, container: &Container) -> Result<Imag
     }
 }
 
-/// The credentials in the pod's pull secrets. Missing or unreadable Secrets are reported, and the pull continues.
+/// The credentials in the pod's pull secrets. Missing or unreadable Secrets are reported, and the pull continues
+/// without them.
 fn pull_keys(job: &ActionContext) -> Keyring {
     let pod = &job.assignment.pod.pod;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -317,7 +318,7 @@ fn settle(job: &ActionContext, id: &str, seen: Inspected) -> String {
     running
 }
 
-/// The container of that name: main, init, sidecar or ephemeral.
+/// The container of this name: main, init, sidecar or ephemeral.
 pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> Option<Cow<'a, Container>> {
     let regular = plan::spec(pod).containers.iter().chain(plan::inits(pod)).find(|c| c.name == name);
     let ephemeral = || plan::ephemerals(pod).iter().find(|c| c.name == name).map(plan::as_container);

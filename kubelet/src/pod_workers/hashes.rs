@@ -1,4 +1,4 @@
-//! Combines the hashes of a pod's parts so that a change restarts all dependent parts.
+//! Combines the hashes of a pod's parts, so that a change also restarts all parts that depend on it.
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 use sha2::{Digest, Sha256};
@@ -6,11 +6,12 @@ use sha2::{Digest, Sha256};
 use crate::plan::{self, Hashes};
 use crate::spec::hash;
 
-/// Hex digits of a hash; enough to distinguish versions of one pod.
+/// Number of hex digits of a hash. They suffice to distinguish versions of one pod.
 const DIGITS: usize = 16;
 
-/// Hashes of a pod. The sandbox hash includes init containers, because their change restarts the pod as in Kubernetes.
-/// Container hashes include the sandbox hash. An ephemeral container is immutable, so its whole definition is hashed.
+/// The hashes of a pod. The sandbox hash includes init containers, because a change of these restarts the pod, as
+/// in Kubernetes. Container hashes include the sandbox hash. An ephemeral container is immutable, so its whole
+/// definition is hashed.
 pub(super) fn of(pod: &Pod) -> Hashes {
     let of_container = |name: &str| hash::container(pod, name);
     let inits = plan::inits(pod);

@@ -9,13 +9,14 @@ use super::apply::ActionContext;
 use super::create::find;
 use crate::probes::handler::{self, Outcome};
 
-/// Timeout of a hook without deadline: practically unlimited, as in the stock kubelet. Termination of the pod aborts it.
+/// Timeout of a hook without deadline. It is practically unlimited, as in the stock kubelet. Termination of the pod
+/// aborts the hook.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Runs a hook until it ends or the deadline expires.
 ///
 /// # Errors
-/// The message is for an event.
+/// The message for an event.
 pub(super) async fn run(
     job: &ActionContext,
     name: &str,

@@ -15,7 +15,7 @@ pub(super) struct ActionsInProgress {
 
 struct StartedAction {
     task: AbortHandle,
-    /// Hash of the spec that the action realizes, if it creates or starts something.
+    /// Hash of the spec that the action implements, if it creates or starts something.
     beginning: Option<String>,
 }
 
@@ -23,9 +23,9 @@ struct StartedAction {
 pub(super) struct CompletedAction {
     pub key: Key,
     pub action: Action,
-    /// Hash of the spec that it realized.
+    /// Hash of the spec that it implemented.
     pub hash: Option<String>,
-    /// Number of the assignment for which it started.
+    /// Number of the assignment for which the action started.
     pub generation: u64,
     pub result: Result<(), ActionError>,
 }
@@ -46,7 +46,7 @@ impl ActionsInProgress {
         self.started.is_empty()
     }
 
-    /// Starts an action for the spec with that hash.
+    /// Starts an action for the spec with this hash.
     pub fn start(&mut self, job: ActionContext, action: Action, hash: Option<String>, generation: u64) {
         let key = action.key();
         let beginning = action.makes_something().then_some(hash).flatten();
@@ -67,7 +67,7 @@ impl ActionsInProgress {
         }
     }
 
-    /// Waits for the next action to end; `None` if it was aborted. Waits forever without actions.
+    /// Waits for the next action to end. `None` if it was aborted. Without actions, it waits forever.
     pub async fn next(&mut self) -> Option<CompletedAction> {
         let Some(ended) = self.tasks.join_next().await else { return std::future::pending().await };
         match ended {

@@ -1,4 +1,4 @@
-//! Pod workers: one task per pod that computes pod actions, executes them, and publishes the status.
+//! Pod workers: one task per pod. It computes pod actions, executes them, and publishes the status.
 //!
 //! Workers make no decisions of their own: `plan` computes the actions from the desired pod and the pod cache.
 
@@ -45,15 +45,15 @@ pub struct Dependencies {
     pub pleg: Arc<Pleg>,
     /// The image manager.
     pub images: Arc<Images>,
-    /// Pod cgroups under cgroupfs, if available.
+    /// Pod cgroups under cgroupfs, if they are available.
     pub cgroups: Option<Arc<Cgroups>>,
-    /// Pod cgroups under systemd, if available.
+    /// Pod cgroups under systemd, if they are available.
     pub slices: Option<Arc<Slices>>,
     /// The volume manager.
     pub volumes: Arc<Volumes>,
     /// The metrics registry.
     pub metrics: Arc<Metrics>,
-    /// Receiver of reports and events.
+    /// The outbox, which receives reports and events.
     pub outbox: Arc<Outbox>,
     /// Facts of the node.
     pub facts: watch::Receiver<Arc<Facts>>,
@@ -67,20 +67,20 @@ pub struct Dependencies {
     pub sandbox_image: String,
 }
 
-/// The task of a pod worker: the desired pod and its termination.
+/// The assignment of a pod worker: the desired pod, and the request to terminate it.
 #[derive(Clone, Debug)]
 pub struct Assignment {
-    /// The desired pod; for a terminating pod, its last desired version.
+    /// The desired pod. For a terminating pod, it is the last desired version.
     pub pod: Arc<DesiredPod>,
-    /// ConfigMaps and Secrets for the pod.
+    /// The ConfigMaps and Secrets for the pod.
     pub references: Arc<References>,
-    /// Set when the pod is to be terminated and removed; never unset.
+    /// The request to terminate and remove the pod. It is never withdrawn.
     pub ending: Option<Ending>,
     /// A newer version of the pod that was rejected.
     pub refused_edit: Option<Arc<RefusedEdit>>,
 }
 
-/// Terminated pods that admission has not processed; a pod is queued at most once.
+/// Terminated pods that admission has not processed yet. A pod is queued at most once.
 #[derive(Debug, Default)]
 pub struct FinishedPods {
     pods: Mutex<BTreeSet<PodUid>>,
@@ -94,7 +94,7 @@ impl FinishedPods {
         self.arrived.notify_one();
     }
 
-    /// Waits for terminated pods and takes them.
+    /// Waits for terminated pods, and removes them from the queue.
     async fn take(&self) -> BTreeSet<PodUid> {
         loop {
             let pods = std::mem::take(&mut *self.pods.lock().unwrap_or_else(PoisonError::into_inner));

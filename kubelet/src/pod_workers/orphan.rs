@@ -1,4 +1,4 @@
-//! Pods for orphaned containers: without a checkpoint, only container labels describe the pod.
+//! Describes pods of orphaned containers. Without a checkpoint, only the container labels describe such a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +17,7 @@ pub(super) fn placeholder(orphan: &KnownPod) -> Pod {
     Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() }
 }
 
-/// The pod with the containers that exist; `None` if its spec is known.
+/// Adds the existing containers to a pod without a known spec. `None` if the spec is known.
 pub(super) fn completed(pod: &Pod, observed: &observed::Pod) -> Option<Pod> {
     let spec = pod.spec.as_ref().filter(|spec| spec.containers.is_empty())?;
     let mut containers: Vec<Container> = Vec::new();

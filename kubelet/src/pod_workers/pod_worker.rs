@@ -21,10 +21,10 @@ use crate::probes::{Prober, Target};
 use crate::report::{About, Severity};
 use crate::spec;
 
-/// First retry delay after an error, doubled up to [`ActionError::longest_wait`].
+/// First retry delay after an error. It doubles up to [`ActionError::longest_wait`].
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the engine may be silent after startup before the pod's status reports it.
+/// How long the engine may not answer after startup before the pod's status reports it.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Runs the worker of one pod until nothing of the pod is left, starting from its checkpoint.
@@ -50,7 +50,7 @@ pub(super) struct PodWorker {
     observed: watch::Receiver<Arc<observed::Pod>>,
     hashes: Arc<Hashes>,
     needs_address: BTreeSet<String>,
-    /// Number of assignments received.
+    /// Number of assignments that were received.
     generation: u64,
     prober: Prober,
     probed: Arc<Notify>,
@@ -100,8 +100,8 @@ impl PodWorker {
         &self.assignment.pod.pod
     }
 
-    /// Waits until all containers of the pod are inspected; meanwhile reports that the engine does not answer, with the last
-    /// known status.
+    /// Waits until all containers of the pod are inspected. Meanwhile it reports that the engine does not answer,
+    /// with the last known status.
     async fn until_seen(&mut self) {
         let (mut synced, mut observed) = (self.deps.pleg.synced(), self.observed.clone());
         let is_listed = synced.clone();
@@ -155,7 +155,7 @@ impl PodWorker {
         self.in_progress.abandon(|key, hash| !is_ending && self.hashes.of(key) == Some(hash));
     }
 
-    /// One iteration; false if nothing of the pod is left.
+    /// Runs one iteration. Returns false if nothing of the pod is left.
     async fn step(&mut self) -> bool {
         let observed = self.observed.borrow_and_update().clone();
         let (now, began) = (Timestamp::now(), Instant::now());
@@ -272,8 +272,8 @@ impl PodWorker {
         }
     }
 
-    /// Whether the checkpoint must be saved now, because the next kubelet process could not derive it: a terminal phase,
-    /// restart or termination of the pod, or runs that the engine has forgotten.
+    /// Whether the checkpoint must be saved now, because the next kubelet process could not derive it. That is so
+    /// after a terminal phase, a restart or a termination of the pod, and if the engine has forgotten runs.
     fn needs_checkpoint(&self, observed: &observed::Pod, in_progress: &BTreeSet<Key>) -> bool {
         let saved = self.saved.as_ref();
         if let Some(ending) = &self.assignment.ending {
@@ -310,7 +310,7 @@ impl PodWorker {
         }
     }
 
-    /// Waits for a change or the next planned time.
+    /// Waits for a change, or for the next planned time.
     async fn wait(&mut self, wake_at: Option<Timestamp>) {
         let until =
             wake_at.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
@@ -340,7 +340,7 @@ impl PodWorker {
         }
     }
 
-    /// Evicts the pod; it stays terminated until it is edited.
+    /// Evicts the pod. It stays terminated until it is edited.
     fn evict(&mut self, message: String) {
         self.storage_monitor = None;
         if self.assignment.ending.is_some() || self.history.terminal.is_some() {
@@ -379,7 +379,7 @@ impl PodWorker {
         }
     }
 
-    /// Records an error and the time of its retry; the delay doubles each time.
+    /// Records an error and the time of its retry. The delay doubles each time.
     fn fail(&mut self, key: Key, fault: &ActionError) {
         let before = self.history.failures.get(&key);
         let delay =
@@ -394,7 +394,7 @@ impl PodWorker {
     }
 }
 
-/// Waits until a limit is exceeded; forever if the pod has none.
+/// Waits until the pod exceeds a limit. If it has none, waits forever.
 async fn limit_exceeded(storage_monitor: &mut Option<StorageMonitor>) -> String {
     match storage_monitor {
         Some(storage_monitor) => storage_monitor.limit_exceeded().await,

@@ -1,4 +1,4 @@
-//! Manages pod workers: one for each desired pod and for each pod with remaining containers or files.
+//! Manages pod workers. There is one for each desired pod, and for each pod with remaining containers or files.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,11 @@ use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, RefusedEdit, spec};
 use crate::pleg::KnownPod;
 use crate::report::{About, Report, Severity};
 
-/// Grace period of a pod that is deleted with `--force` while it is terminating; the stock kubelet's minimum.
+/// Grace period of a pod that a client deletes with `--force` while it is terminating; the minimum of the stock
+/// kubelet.
 const FORCED_GRACE_SECONDS: i64 = 1;
 
-/// Reason of an API server pod whose name belongs to a local pod.
+/// Reason for a pod of the API server whose name a local pod already has.
 const POD_NAME_IN_USE: &str = "PodNameInUse";
 
 /// The pod workers of a node.
@@ -39,9 +40,9 @@ pub struct PodWorkers {
     node: Node,
     /// Allocatable extended resources, from the Node in the cluster.
     extended: watch::Receiver<ResourceList>,
-    /// Reported rejections of pods and edits.
+    /// Rejections of pods and edits that were reported.
     rejected: BTreeMap<PodUid, ReportedRejection>,
-    /// Reported name conflicts of API server pods; `true` if the pod was reported as deleted.
+    /// Name conflicts of API server pods that were reported. `true` if the pod was reported as deleted.
     name_conflicts: BTreeMap<PodUid, bool>,
     /// Terminated pods that the API server still lists as being deleted.
     ended: BTreeSet<PodUid>,
@@ -55,12 +56,12 @@ pub struct PodWorkers {
 struct ReportedRejection {
     pod: Arc<DesiredPod>,
     reason: Cow<'static, str>,
-    /// An earlier version was running, so the rejection was reported as one of an edit.
+    /// Whether an earlier version was running, so that the rejection was reported as that of an edit.
     runs: bool,
 }
 
 impl PodWorkers {
-    /// Pod workers for a node, without any pods.
+    /// Creates the pod workers of a node, without any pods.
     pub fn new(deps: Arc<Dependencies>, node: Node, extended: watch::Receiver<ResourceList>) -> Self {
         Self {
             deps,
@@ -143,8 +144,8 @@ impl PodWorkers {
         }
     }
 
-    /// Terminates a pod that the API server deletes. A worker is started even if nothing is left of the pod, so that its end is
-    /// reported.
+    /// Terminates a pod that the API server deletes. Even if nothing of the pod is left, a worker is started to
+    /// report its end.
     fn terminate(&mut self, pod: &Arc<DesiredPod>, references: &Arc<References>) {
         if self.ended.contains(&pod.uid) {
             return;
@@ -159,7 +160,7 @@ impl PodWorkers {
         self.spawn(Assignment { pod, references, ending: Some(ending), refused_edit: None });
     }
 
-    /// Terminates orphaned pods, which exist in the engine or on disk but are not desired.
+    /// Terminates orphaned pods: they exist in the engine or on disk, but are not desired.
     fn end_orphans(&mut self, desired: &Desired) {
         let nameless =
             |uid: &PodUid| KnownPod { uid: uid.clone(), namespace: String::new(), name: String::new() };
@@ -179,7 +180,7 @@ impl PodWorkers {
         }
     }
 
-    /// Terminates an orphaned pod, described by its checkpoint or by container labels.
+    /// Terminates an orphaned pod. Its checkpoint or its container labels describe it.
     fn end_orphan(&mut self, orphan: KnownPod, references: Arc<References>) {
         let checkpoint = self.checkpoints.get(&orphan.uid).and_then(Option::as_ref);
         let pod =
@@ -215,8 +216,8 @@ impl PodWorkers {
         }
     }
 
-    /// Reports rejections. A rejected pod gets phase Failed; a rejected edit causes an event, and the running version
-    /// continues.
+    /// Reports rejections. A rejected pod gets the phase Failed. A rejected edit causes an event, and the running
+    /// version continues.
     fn report_rejected(&mut self, desired: &Desired, rejected: BTreeMap<PodUid, Rejection>) {
         for (uid, rejection) in &rejected {
             let Some(wanted) = desired.pods.get(uid) else { continue };
@@ -262,7 +263,7 @@ impl PodWorkers {
         self.deps.outbox.report(wanted.uid.clone(), report);
     }
 
-    /// Reports API server pods whose names belong to local pods as failed, once they have no containers here.
+    /// Reports pods of the API server as failed if a local pod has the same name and they have no containers here.
     fn report_name_conflicts(&mut self, desired: &Desired) {
         for uid in self.name_conflicts.keys().filter(|uid| !desired.name_conflicts.contains_key(*uid)) {
             if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
@@ -318,7 +319,7 @@ impl PodWorkers {
         });
     }
 
-    /// Terminates a pod, in its last desired version or as the API server now describes it.
+    /// Terminates a pod: in its last desired version, or as the API server now describes it.
     fn end(&mut self, uid: &PodUid, reported: Option<&Arc<DesiredPod>>) {
         let Some(worker) = self.workers.get(uid) else { return };
         worker.send_if_modified(|assignment| {
@@ -378,7 +379,7 @@ fn failed(wanted: &DesiredPod, reason: &str, message: &str) -> Report {
     Report::Status { pod: wanted.pod.clone(), status: Arc::new(status), deletion: None }
 }
 
-/// The termination of a pod that starts now: with the grace period of its deletion, or its own.
+/// The request to terminate a pod now, with the grace period of its deletion or its own.
 fn ending_of(pod: &DesiredPod) -> Ending {
     let given = pod.pod.metadata.deletion_grace_period_seconds.filter(|_| pod.is_terminating());
     let own = spec(&pod.pod).termination_grace_period_seconds;

@@ -18,20 +18,21 @@ use crate::report::{About, Report, Severity};
 /// What was published last.
 #[derive(Default)]
 pub(super) struct Published {
-    /// The status; initially from the checkpoint.
+    /// The status. At first it is that of the checkpoint.
     pub status: Option<Arc<PodStatus>>,
-    /// The pod version of that status, and whether it was terminating; `None` before the first status of this process.
+    /// The pod version of that status, and whether the pod was terminating. `None` before the first status of this
+    /// process.
     of: Option<(Arc<Pod>, bool)>,
-    /// Reported restart back-offs: attempt by container.
+    /// Restart back-offs that were reported: attempt by container.
     back_offs: BTreeMap<String, u32>,
-    /// Reported pull back-offs: retry time by container.
+    /// Pull back-offs that were reported: retry time by container.
     pulls: BTreeMap<String, Timestamp>,
-    /// Reported error of writing the checkpoint, until it succeeds.
+    /// The error of the last checkpoint write that was reported. `None` after a successful write.
     pub unsaved: Option<io::ErrorKind>,
 }
 
 impl Published {
-    /// The state of an earlier kubelet process.
+    /// Creates the state with the status of an earlier kubelet process.
     pub fn before(status: Option<Arc<PodStatus>>) -> Self {
         Self { status, ..Self::default() }
     }

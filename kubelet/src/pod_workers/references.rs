@@ -1,4 +1,4 @@
-//! Decides whether an update affects a pod: other ConfigMaps, Secrets and tokens must not wake its worker.
+//! Decides whether an update affects a pod. ConfigMaps, Secrets and tokens of other pods must not wake its worker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn same_references(pod: &Pod, before: &References, now: &References) -> bool {
         })
 }
 
-/// Collects all texts that may be names of referenced objects; a superset is fine.
+/// Collects all texts that may be names of referenced objects. Texts that are not names do no harm.
 fn collect(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {

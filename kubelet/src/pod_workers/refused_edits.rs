@@ -8,10 +8,11 @@ use crate::desired::{Decision, Desired, FoundProblem};
 use crate::observed::PodUid;
 use crate::plan::RefusedEdit;
 
-/// Reason for a pod whose manifest is invalid while its last good version runs; the same as that of the manifest's event.
+/// Reason for a pod whose manifest is invalid while its last good version runs. The event of the manifest has the
+/// same reason.
 const INVALID_MANIFEST: &str = "InvalidManifest";
 
-/// The rejected edit of each admitted pod, if any. A pod without an admitted version has no edit.
+/// The rejected edit of each admitted pod that has one. A pod without an admitted version has no edit.
 pub(super) fn refused(desired: &Desired, decision: &Decision) -> BTreeMap<PodUid, RefusedEdit> {
     let rejected = decision.rejected.iter().filter(|(uid, _)| decision.run.contains_key(*uid));
     let rejected = rejected.map(|(uid, rejection)| {
@@ -31,8 +32,8 @@ pub(super) fn refused(desired: &Desired, decision: &Decision) -> BTreeMap<PodUid
     refused_edits
 }
 
-/// Whether the problem keeps the last good version of this pod in use: both have the same origin, and the problem names the pod
-/// or no object.
+/// Whether the problem keeps the last good version of this pod in use. That is so if both have the same origin, and
+/// the problem names the pod or no object.
 fn is_about(found: &FoundProblem, desired: &Desired, uid: &PodUid) -> bool {
     let Some(wanted) = desired.pods.get(uid) else { return false };
     let metadata = &wanted.pod.metadata;

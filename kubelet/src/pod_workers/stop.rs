@@ -1,4 +1,4 @@
-//! Stops running containers: graceful first, then by force.
+//! Stops running containers: first gracefully, then by force.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) async fn container(
     kill(job, name, id).await
 }
 
-/// Remaining grace period of a container, which becomes shorter if that of its pod does.
+/// The remaining grace period of a container. It becomes shorter if that of its pod does.
 #[derive(Clone)]
 struct GraceTimer {
     ends_at: Instant,
@@ -60,7 +60,7 @@ impl GraceTimer {
         Self { ends_at: Instant::now() + grace, assigned: job.assigned.clone() }
     }
 
-    /// Applies the pod's current grace period; false if it is zero.
+    /// Applies the pod's current grace period. Returns false if it is zero.
     fn refresh(&mut self) -> bool {
         let assignment = self.assigned.borrow_and_update();
         let Some(ending) = &assignment.ending else { return true };
@@ -98,7 +98,7 @@ impl GraceTimer {
         }
     }
 
-    /// Waits for the container; true if it has exited in time.
+    /// Waits for the container. Returns true if it has exited in time.
     async fn wait(mut self, job: &ActionContext, id: &str) -> Result<bool, runtime::Error> {
         loop {
             let rest = self.ends_at.saturating_duration_since(Instant::now());
@@ -136,7 +136,7 @@ async fn pre_stop(job: &ActionContext, name: &str, id: &str, deadline: Instant) 
     }
 }
 
-/// The stop signal of the container: from its lifecycle, its image, or SIGTERM.
+/// The stop signal of the container: that of its lifecycle, otherwise that of its image, otherwise SIGTERM.
 fn stop_signal(job: &ActionContext, name: &str, id: &str) -> String {
     let container = create::find(&job.assignment.pod.pod, name);
     let wanted = container.as_ref().and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.stop_signal.clone());

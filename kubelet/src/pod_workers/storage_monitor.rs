@@ -1,4 +1,4 @@
-//! Monitors the disk usage of a pod's `emptyDir` volumes; a pod that exceeds a limit is evicted.
+//! Monitors the disk usage of a pod's `emptyDir` volumes. A pod that exceeds a limit is evicted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::observed::PodUid;
 use crate::tasks::OwnedTask;
 use crate::volumes::{self, Usage};
 
-/// Interval of measurements, the same as in the stock eviction manager. Measuring a hundred thousand files takes a tenth of a
-/// second.
+/// Interval between measurements, as in the stock eviction manager. A measurement of a hundred thousand files takes
+/// a tenth of a second.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Monitor of one pod; dropping it stops the measurements.
+/// The monitor of one pod. Dropping it stops the measurements.
 pub(super) struct StorageMonitor {
     limit_exceeded: watch::Receiver<Option<String>>,
     _task: OwnedTask,
@@ -46,7 +46,7 @@ impl StorageMonitor {
         Some(Self { limit_exceeded, _task: task })
     }
 
-    /// Waits until a limit is exceeded; returns the message of the stock kubelet.
+    /// Waits until the pod exceeds a limit. Returns the message of the stock kubelet.
     pub async fn limit_exceeded(&mut self) -> String {
         let limit_exceeded = self
             .limit_exceeded

@@ -1,4 +1,4 @@
-//! Resolves and connects to the target address of a probe or hook.
+//! Resolves the target address of a probe or hook, and connects to it.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Ip(SocketAddr),
-    /// A host name, resolved for each connection.
+    /// A host name. It is resolved for each connection.
     Name(String, u16),
 }
 
 impl Address {
-    /// The given host, or the pod IP, at a port given by number or container port name.
+    /// Creates the address of `host`, or of the pod IP without a host. The port is a number or the name of a
+    /// container port.
     pub fn new(
         host: Option<&str>,
         pod_ip: Option<IpAddr>,
@@ -33,14 +34,14 @@ impl Address {
         }
     }
 
-    /// A host at a port; accepts IP addresses with or without brackets.
+    /// Creates the address of a host and port. IP addresses may have brackets.
     pub fn of(host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         bare.parse()
             .map_or_else(|_| Self::Name(host.to_owned(), port), |ip| Self::Ip(SocketAddr::new(ip, port)))
     }
 
-    /// Connects; error texts match the stock kubelet's, which users search for.
+    /// Connects. Error texts are those of the stock kubelet, because users search for them.
     pub async fn connect(&self) -> Result<TcpStream, String> {
         let connected = match self {
             Self::Ip(address) => connect(*address).await,
@@ -59,7 +60,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// Connects a non-blocking socket. Local connections complete immediately, so that most probes do not involve the event loop.
+/// Connects a non-blocking socket. Local connections complete immediately, so that most probes do not involve the
+/// event loop.
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -94,7 +96,7 @@ async fn connect_by_name(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The text of an I/O error without the error number.
+/// The text of an I/O error, without the error number.
 pub(super) fn io_text(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.raw_os_error(), text.find(" (os error")) {
@@ -103,7 +105,7 @@ pub(super) fn io_text(error: &io::Error) -> String {
     }
 }
 
-/// The port number: given directly, by container port name, or as digits in a string.
+/// The port number: the given number, the number of a named container port, or the digits in a string.
 fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => i64::from(*number),

@@ -1,4 +1,4 @@
-//! The action of a probe, prepared once and run every period.
+//! The action of a probe. It is prepared once and run every period.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,12 +28,12 @@ pub(super) enum Check {
     Http(Box<http::Get>),
     Tcp(Address),
     Grpc(Box<grpc::Health>),
-    /// The manifest's action is invalid.
+    /// The action in the manifest is invalid.
     Impossible(String),
 }
 
 impl Check {
-    /// Prepares the action of a probe; `None` if it needs the pod IP and that is unknown.
+    /// Prepares the action of a probe. `None` if it needs the pod IP and that is unknown.
     pub fn prepare(probe: &Probe, container: &Container, ip: Option<IpAddr>) -> Option<Self> {
         let ports = container.ports.as_deref().unwrap_or_default();
         if let Some(action) = &probe.exec {

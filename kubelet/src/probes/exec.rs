@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{EnvVar, ExecAction};
 use super::check::Outcome;
 use crate::runtime::Runtime;
 
-/// Output kept for the failure message, in bytes; the stock kubelet's limit.
+/// Maximum bytes of output for the failure message; the limit of the stock kubelet.
 const OUTPUT_LIMIT: usize = 10 * 1024;
-/// Time the engine may take beyond the probe timeout before it counts as hung.
+/// How much longer than the probe timeout the engine may take before it counts as hung.
 const ENGINE_SLACK: Duration = Duration::from_secs(2);
 
-/// The command with `$(NAME)` replaced by literal environment values of the container. Other names stay unchanged, and `$$` is
-/// a dollar sign.
+/// The command, with each `$(NAME)` replaced by the literal environment value of the container. Other names stay
+/// unchanged, and `$$` is a dollar sign.
 pub(super) fn command(action: &ExecAction, env: &[EnvVar]) -> Vec<String> {
     let literal = |name: &str| {
         let var = env.iter().rev().find(|var| var.name == name && var.value_from.is_none())?;
@@ -48,7 +48,7 @@ pub(super) async fn run(
     }
 }
 
-/// The output of a failed command, or its exit code if it printed nothing.
+/// The message for a failed command: its output, or its exit code if it printed nothing.
 fn failure_message(exit_code: i32, output: &[u8]) -> String {
     let output = String::from_utf8_lossy(output);
     if output.trim().is_empty() {

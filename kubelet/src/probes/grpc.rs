@@ -19,7 +19,7 @@ use super::tls::{self, Protocol};
 const UNIMPLEMENTED: u32 = 12;
 /// gRPC status code for a timeout.
 const DEADLINE_EXCEEDED: u32 = 4;
-/// Serving status of a healthy service.
+/// The serving status of a healthy service.
 const SERVING: u64 = 1;
 
 /// A prepared health check.
@@ -31,7 +31,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Prepares the check of a manifest's action.
+    /// Prepares the check of an action in the manifest.
     pub fn new(action: &GRPCAction, ip: IpAddr) -> Result<Self, String> {
         let port = u16::try_from(action.port).ok().filter(|port| *port > 0);
         let port =
@@ -93,7 +93,7 @@ impl Health {
     }
 }
 
-/// Turns the response into a probe outcome.
+/// Converts the response to a probe outcome.
 fn judge(answer: &Answer, within: &str) -> Outcome {
     if answer.status != StatusCode::OK {
         let status = answer.status.as_u16();
@@ -139,7 +139,7 @@ fn outcome_of_call(headers: &HeaderMap) -> (Option<u32>, String) {
     (code, percent_decoded(text("grpc-message").unwrap_or_default()))
 }
 
-/// Encodes a framed `HealthCheckRequest`; field 1 is the service.
+/// Encodes a framed `HealthCheckRequest`. Its field 1 is the service.
 fn encode(service: &str) -> Bytes {
     let mut message = BytesMut::new();
     if !service.is_empty() {
@@ -159,7 +159,7 @@ fn encode(service: &str) -> Bytes {
     frame.freeze()
 }
 
-/// Decodes the status (field 1) of a framed `HealthCheckResponse`; zero if absent.
+/// Decodes the status (field 1) of a framed `HealthCheckResponse`; zero if it is absent.
 fn decode(frame: &[u8]) -> Option<u64> {
     let (head, rest) = frame.split_at_checked(5)?;
     let length = usize::try_from(u32::from_be_bytes([head[1], head[2], head[3], head[4]])).ok()?;

@@ -19,7 +19,7 @@ pub const PROBE_USER_AGENT: &str = "kube-probe/1.36";
 /// User agent of HTTP hooks.
 pub const LIFECYCLE_USER_AGENT: &str = "kube-lifecycle/1.36";
 
-/// Runs a command in the container; succeeds if it exits with 0 in time.
+/// Runs a command in the container. It succeeds if the command exits with 0 in time.
 pub async fn exec(
     runtime: &dyn Runtime,
     container_id: &str,
@@ -30,7 +30,7 @@ pub async fn exec(
     exec_probe::run(runtime, container_id, &exec_probe::command(action, env), timeout).await
 }
 
-/// Sends an HTTP request; any response is a success, as in the stock kubelet.
+/// Sends an HTTP request. Any response is a success, as in the stock kubelet.
 pub async fn http_notify(
     action: &HTTPGetAction,
     ports: &[ContainerPort],

@@ -13,12 +13,12 @@ use super::check::Outcome;
 use super::http1::{self, Answer};
 use super::tls::{self, Protocol};
 
-/// Maximum number of redirects; the limit of Go's client and of the stock kubelet.
+/// Maximum number of redirects, as in Go's client and the stock kubelet.
 const REDIRECT_LIMIT: usize = 10;
 
 /// A prepared GET request.
 pub(super) struct Get {
-    /// URL for messages.
+    /// The URL, for messages.
     url: String,
     address: Address,
     request: PreparedRequest,
@@ -29,7 +29,7 @@ pub(super) struct Get {
 enum PreparedRequest {
     Http(Vec<u8>),
     Https(Vec<u8>),
-    /// HTTP/2 in plain text.
+    /// An HTTP/2 request in plain text.
     H2c(Box<Request<()>>),
 }
 
@@ -42,10 +42,10 @@ enum Scheme {
 }
 
 impl Get {
-    /// Prepares the request of a manifest's action.
+    /// Prepares the request of an action in the manifest.
     ///
     /// # Errors
-    /// The action is invalid, such as an unknown port name or an invalid header.
+    /// If the action is invalid, for example because of an unknown port name or an invalid header.
     pub fn new(
         action: &HTTPGetAction,
         ports: &[ContainerPort],
@@ -77,7 +77,7 @@ impl Get {
     /// Sends the request and follows redirects to the same host.
     ///
     /// # Errors
-    /// There is no response; the text matches the stock kubelet's.
+    /// If there is no response. The text is that of the stock kubelet.
     pub async fn run(&self, timeout: Duration) -> Result<Answer, String> {
         tokio::time::timeout(timeout, self.follow()).await.unwrap_or_else(|_| {
             let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
@@ -146,8 +146,8 @@ impl Get {
     }
 }
 
-/// Turns a response into a probe outcome. A failure contains only the status, because the body may be confidential and events
-/// are not.
+/// Converts a response to a probe outcome. A failure contains only the status, because the body may be confidential
+/// and events are not.
 pub(super) fn judge(answer: Result<Answer, String>) -> Outcome {
     match answer {
         Err(said) => Outcome::Failure(said),
@@ -172,7 +172,7 @@ async fn send_http2(stream: TcpStream, request: &Request<()>) -> Result<Answer, 
     })
 }
 
-/// Headers of the request, except for connection headers: those of the manifest, and defaults.
+/// The headers of the request except connection headers: those of the manifest, and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Headers {
     /// Value of the `Host` header, instead of the address.
@@ -229,7 +229,8 @@ impl Headers {
     }
 }
 
-/// Path and query as valid in a request line: with a leading slash, without fragment, with other characters escaped.
+/// Path and query in a form that is valid in a request line. They get a leading slash, lose the fragment, and have
+/// other characters escaped.
 fn target(path: &str) -> String {
     let path = path.split_once('#').map_or(path, |(before, _)| before);
     let mut target = String::with_capacity(path.len() + 1);

@@ -6,13 +6,13 @@
 use httparse::{EMPTY_HEADER, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Most bytes of a body that are read; the stock kubelet's limit.
+/// Maximum bytes of a body that are read; the limit of the stock kubelet.
 pub(super) const BODY_LIMIT: usize = 10 * 1024;
-/// Most bytes of a response head.
+/// Maximum size of a response head in bytes.
 pub(super) const HEAD_LIMIT: usize = 64 * 1024;
-/// Most headers of a response.
+/// Maximum number of headers of a response.
 const HEADERS_LIMIT: usize = 128;
-/// Initial buffer size; most response heads fit.
+/// Initial size of the buffer. Most response heads fit into it.
 const HEAD_GUESS: usize = 1024;
 
 /// A response.
@@ -21,12 +21,12 @@ pub(super) struct Answer {
     pub status: u16,
     /// Value of the `Location` header.
     pub location: Option<String>,
-    /// At most the first [`BODY_LIMIT`] bytes.
+    /// The body, at most its first [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
 }
 
-/// Sends the request and reads the response, with at most [`BODY_LIMIT`] bytes of its body. It lets the server finish, so that
-/// a probe causes no broken-pipe errors in the server's log.
+/// Sends the request and reads the response, with at most [`BODY_LIMIT`] bytes of its body. It lets the server
+/// finish, so that a probe causes no broken-pipe errors in the server's log.
 pub(super) async fn send<IO>(mut io: IO, request: &[u8]) -> Result<Answer, String>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
@@ -74,7 +74,8 @@ enum Framing {
 }
 
 impl Head {
-    /// Parses and removes the head from the input; `None` if it is incomplete. Informational responses (1xx) are skipped.
+    /// Parses the head, and removes it from the input. `None` if it is incomplete. Informational responses (1xx)
+    /// are skipped.
     fn parse(read: &mut Vec<u8>) -> Result<Option<Self>, String> {
         loop {
             let mut headers = [EMPTY_HEADER; HEADERS_LIMIT];
@@ -99,7 +100,7 @@ impl Head {
         }
     }
 
-    /// The body; `None` until enough of it has arrived or the connection is closed.
+    /// The body. `None` until enough of it has arrived or the connection is closed.
     fn body(&self, read: &[u8], closed: bool) -> Result<Option<Vec<u8>>, String> {
         let cut = |body: &[u8]| body[..body.len().min(BODY_LIMIT)].to_vec();
         match self.framing {
@@ -148,7 +149,7 @@ fn framing(status: u16, headers: &[httparse::Header<'_>]) -> Framing {
     length.map_or(Framing::UntilClosed, Framing::Length)
 }
 
-/// Decodes the chunks received so far; true if the last chunk is among them.
+/// Decodes the chunks that were received. Returns true if the last chunk is among them.
 fn unchunk(mut read: &[u8]) -> Result<(Vec<u8>, bool), String> {
     let mut body = Vec::new();
     loop {

@@ -15,7 +15,7 @@ use super::http1::{BODY_LIMIT, HEAD_LIMIT};
 pub(super) struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// At most the first [`BODY_LIMIT`] bytes.
+    /// The body, at most its first [`BODY_LIMIT`] bytes.
     pub body: Bytes,
     pub trailers: HeaderMap,
 }
@@ -78,8 +78,8 @@ impl Body {
     }
 }
 
-/// Drives the connection and the exchange in one task. The connection may end first; the exchange then still reads buffered
-/// data.
+/// Runs the connection and the exchange in one task. The connection may end first. The exchange then still reads
+/// buffered data.
 async fn drive<C: Future, T>(connection: C, exchange: impl Future<Output = T>) -> T {
     let mut connection = pin!(connection);
     let mut exchange = pin!(exchange);

@@ -1,7 +1,8 @@
 //! Container probes: one task per probe, with results for the pod worker.
 //!
-//! [`Prober::sync`] receives the running containers. Each probe task follows its [`schedule`], counts results against its
-//! [`worker::Thresholds`] and wakes the pod worker when its result changes. Each action has its own file.
+//! [`Prober::sync`] receives the running containers. Each probe task follows its [`schedule`] and counts results
+//! against its [`worker::Thresholds`]. It wakes the pod worker when its result changes. Each kind of action has its
+//! own file.
 
 mod address;
 mod check;
@@ -34,7 +35,7 @@ use crate::report::{About, Outbox};
 use crate::runtime::Runtime;
 use crate::tasks::OwnedTask;
 
-/// All probe types; the startup probe first, because the others wait for it.
+/// All probe types. The startup probe is the first, because the others wait for it.
 const KINDS: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 
 /// A running container that may have probes.
@@ -42,18 +43,18 @@ const KINDS: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];
 pub struct Target {
     /// Engine id.
     pub container_id: String,
-    /// The name in the pod.
+    /// The name of the container in the pod.
     pub name: String,
     /// Start time of the container.
     pub started_at: Timestamp,
     /// The desired pod.
     pub pod: Arc<Pod>,
-    /// The pod IP, or the node IP with host network; probes that need it wait for it.
+    /// The pod IP, or the node IP with host network. Probes that need it wait for it.
     pub ip: Option<IpAddr>,
 }
 
-/// The probes of one pod, owned by its worker. Create it before containers start: a container that started earlier counts as
-/// adopted, and its first attempts are spread over a period.
+/// The probes of one pod, owned by its worker. The worker creates it before containers start. A container that
+/// started earlier counts as adopted, and its first attempts are spread over a period.
 pub struct Prober {
     shared: Arc<Shared>,
     born_at: Timestamp,
@@ -74,13 +75,13 @@ struct Shared {
 /// A container and its probe tasks.
 struct Probed {
     target: Target,
-    /// Whether the startup probe has succeeded or is absent.
+    /// Whether the startup probe has succeeded or does not exist.
     started: watch::Sender<bool>,
     probes: BTreeMap<Kind, OwnedTask>,
 }
 
 impl Prober {
-    /// A prober without containers. `changed` is notified when a probe result changes.
+    /// Creates a prober without containers. `changed` is notified when a probe result changes.
     pub fn new(
         runtime: Arc<dyn Runtime>,
         outbox: Arc<Outbox>,
@@ -97,8 +98,8 @@ impl Prober {
         }
     }
 
-    /// Sets the containers to probe, with the probes of their desired pods. An unchanged probe continues; an edited one
-    /// restarts and keeps its result.
+    /// Sets the containers to probe, with the probes of their desired pods. An unchanged probe continues. An edited
+    /// one restarts and keeps its result.
     pub fn sync(&mut self, targets: &[Target]) {
         let ids: Vec<&str> = targets.iter().map(|target| target.container_id.as_str()).collect();
         self.containers.retain(|id, _| ids.contains(&id.as_str()));
@@ -108,7 +109,7 @@ impl Prober {
         }
     }
 
-    /// Keeps only readiness probes, because a terminating pod is not restarted.
+    /// Keeps only readiness probes, because containers of a terminating pod are not restarted.
     pub fn end(&mut self) {
         self.ending = true;
         for probed in self.containers.values_mut() {
@@ -121,7 +122,7 @@ impl Prober {
         self.shared.verdicts().clone()
     }
 
-    /// Restores results from a checkpoint; each stays until its probe decides otherwise.
+    /// Restores results from a checkpoint. Each stays until its probe has another result.
     pub fn restore(&mut self, verdicts: Verdicts) {
         *self.shared.verdicts() = verdicts;
     }
@@ -185,7 +186,7 @@ impl Shared {
         self.verdicts().get(container_id, kind).map(|verdict| verdict.success)
     }
 
-    /// Stores a result and wakes the worker if it changed; an unchanged result keeps its `since`.
+    /// Stores a result, and wakes the worker if it changed. An unchanged result keeps its `since`.
     fn decide(&self, container_id: &str, kind: Kind, mut verdict: Verdict) {
         let mut verdicts = self.verdicts();
         if let Some(old) = verdicts.get(container_id, kind)
@@ -204,7 +205,7 @@ impl Shared {
     }
 }
 
-/// Whether the probe has nothing left to decide about this container run.
+/// Whether the result of the probe is final for this run of the container.
 fn is_decided(shared: &Shared, probed: &Probed, kind: Kind) -> bool {
     let current = shared.current(&probed.target.container_id, kind);
     match kind {
@@ -229,7 +230,7 @@ fn same_settings(old: &Target, new: &Target, kind: Kind) -> bool {
     settings(old) == settings(new)
 }
 
-/// Name of the probe type in events and metrics.
+/// The name of the probe type in events and metrics.
 fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Startup => "Startup",
@@ -238,7 +239,7 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// The container or sidecar of that name.
+/// The container or sidecar of this name.
 fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     let spec = pod.spec.as_ref()?;
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|c| c.name == name)

@@ -1,17 +1,17 @@
-//! Schedule of a probe. Times are ages of the container, so that nothing here reads a clock.
+//! Schedule of a probe. Times are ages of the container, so that this module reads no clock.
 //!
-//! Without an initial delay, failures in the first period do not count. In that period, startup and readiness probes run at
-//! exponentially growing intervals. So a server that starts in 50 ms is not delayed by a whole period. Afterwards every attempt
-//! counts and follows the period.
+//! Without an initial delay, failures in the first period do not count. In that period, startup and readiness
+//! probes run at exponentially growing intervals. A server that starts in 50 ms therefore need not wait for a whole
+//! period. Afterwards every attempt counts and follows the period.
 
 use std::time::Duration;
 
 /// One attempt of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// Age of the container.
+    /// The age of the container.
     pub at: Duration,
-    /// Whether a failure counts; a success always counts.
+    /// Whether a failure counts. A success always counts.
     pub counts: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// One attempt per period, the first at that age.
+    /// One attempt per period, the first at the age `first`.
     pub fn from(first: Duration, period: Duration) -> Self {
         Self { period, due: first, early: None, gap: Duration::ZERO }
     }
@@ -35,8 +35,8 @@ impl Schedule {
         Self::from(period, period)
     }
 
-    /// Like [`Schedule::periodic`], with early attempts at once and after `gap`, twice `gap`, four times `gap` and so on within
-    /// the first period.
+    /// Like [`Schedule::periodic`], with additional attempts in the first period. They are at once, and after
+    /// `gap`, twice `gap`, four times `gap` and so on.
     pub fn with_early_attempts(period: Duration, gap: Duration) -> Self {
         Self { early: Some(Duration::ZERO), gap, ..Self::periodic(period) }
     }
@@ -48,8 +48,8 @@ impl Schedule {
         }
     }
 
-    /// Records an attempt that ended at that age. After an attempt that took longer than the period, the next one is due at
-    /// once, and missed ones are skipped.
+    /// Records an attempt that ended at this age. After an attempt that took longer than the period, the next one
+    /// is due at once, and missed ones are skipped.
     pub fn record(&mut self, look: Attempt, age: Duration, success: bool) {
         if look.counts {
             let periods = (age.saturating_sub(self.due).as_nanos() / self.period.as_nanos().max(1)).max(1);

@@ -1,4 +1,4 @@
-//! TLS for probes and hooks: certificates are not verified, as Kubernetes defines it.
+//! TLS for probes and hooks. Certificates are not verified, as Kubernetes defines it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -41,7 +41,7 @@ pub(super) async fn wrap(
     })
 }
 
-/// The client configuration, shared by all probes because it is expensive to create.
+/// The client configuration. All probes share it, because it is expensive to create.
 fn config(inside: Protocol) -> Result<Arc<ClientConfig>, String> {
     static HTTP1: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     static HTTP2: OnceLock<Arc<ClientConfig>> = OnceLock::new();

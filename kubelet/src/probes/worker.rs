@@ -18,12 +18,12 @@ use crate::report::{About, Severity};
 
 /// First interval between early network attempts, which are cheap.
 const EARLY_GAP: Duration = Duration::from_millis(100);
-/// First interval between early exec attempts, which the engine has to start.
+/// First interval between early exec attempts. They are more expensive, because the engine starts a process.
 const EARLY_EXEC_GAP: Duration = Duration::from_millis(500);
-/// Attempts are aligned to this interval, so that those of many pods wake an idle node together.
+/// Attempts start at multiples of this interval, so that attempts for many pods wake an idle node together.
 const GRAIN: Duration = Duration::from_millis(50);
 
-/// Parameters of a probe, with the API server's defaults.
+/// Parameters of a probe, with the defaults of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub initial_delay: Duration,
@@ -60,14 +60,14 @@ pub(super) struct ProbeWorker {
     pub check: Check,
     pub settings: Settings,
     pub started_at: Timestamp,
-    /// The container ran before this kubelet started; first attempts are spread over a period.
+    /// Whether the container ran before this kubelet started. First attempts are then spread over a period.
     pub adopted: bool,
-    /// Set by the startup probe; the other probes wait for it.
+    /// Whether the startup probe has succeeded. That probe sets it, and the other probes wait for it.
     pub started: watch::Sender<bool>,
 }
 
 impl ProbeWorker {
-    /// Runs the probe until its result is final, or until dropped.
+    /// Runs the probe until its result is final, or until it is dropped.
     pub async fn run(self) {
         let since = Instant::now();
         let age_then =
@@ -113,7 +113,7 @@ impl ProbeWorker {
         }
     }
 
-    /// The schedule for a container of that age; `waited` says whether the startup probe delayed it.
+    /// The schedule for a container of this age. `waited` is true if the startup probe delayed it.
     fn schedule(&self, age: Duration, waited: bool) -> Schedule {
         let Settings { initial_delay, period, .. } = self.settings;
         if waited {
@@ -141,7 +141,7 @@ impl ProbeWorker {
         f64::from(u32::try_from(hasher.finish() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
-    /// Stores the result; true if it is final for this container run.
+    /// Stores the result. Returns true if it is final for this run of the container.
     fn decide(&self, success: bool, outcome: Outcome) -> bool {
         let message = match outcome {
             Outcome::Success | Outcome::Warning(_) => String::new(),
@@ -161,8 +161,8 @@ impl ProbeWorker {
         }
     }
 
-    /// Records an event, in the words of the stock kubelet. An unknown outcome is reported once until it changes, so that an
-    /// engine failure does not flood the events.
+    /// Records an event, in the words of the stock kubelet. An unknown outcome is reported once until it changes,
+    /// so that a failed engine does not cause many events.
     fn record_event(&self, outcome: &Outcome, last_error: &mut String) {
         let kind = super::name(self.kind);
         let (reason, message) = match outcome {
@@ -188,16 +188,16 @@ fn aligned(at: Instant) -> Instant {
     if into == 0 { at } else { at + rest }
 }
 
-/// Consecutive results that decide.
+/// Number of consecutive results that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thresholds {
-    /// `successThreshold`.
+    /// The field `successThreshold`.
     pub success: u32,
-    /// `failureThreshold`.
+    /// The field `failureThreshold`.
     pub failure: u32,
 }
 
-/// The last result and how often it occurred consecutively.
+/// The last result, and how often it occurred consecutively.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     last: Option<bool>,
@@ -205,7 +205,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Counts a result; returns it once its threshold is reached, and for each repetition.
+    /// Counts a result. Returns it when its threshold is reached, and at each further repetition.
     pub fn count(&mut self, success: bool, thresholds: Thresholds) -> Option<bool> {
         if self.last == Some(success) {
             self.length = self.length.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Queue of events for the API server: the latest version of each, in order of arrival.
+//! Queue of events for the API server. It contains the latest version of each event, in the order of arrival.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-/// Maximum number of queued events, as many as the node's own API shows. Beyond it the oldest is dropped.
+/// Maximum number of queued events. The node's own API shows as many. Beyond it the oldest event is dropped.
 const WAITING: usize = 1000;
 
 /// An Event object.
 pub type Event = Map<String, Value>;
 
-/// The queue.
+/// The queue of events.
 #[derive(Debug, Default)]
 pub struct Events {
     waiting: Mutex<Waiting>,
@@ -50,7 +50,7 @@ impl Events {
         waiting.latest.get(waiting.order.front()?).cloned()
     }
 
-    /// Removes a posted event. If it has changed since, it moves to the end of the queue.
+    /// Removes an event that was posted. If it has changed since, it moves to the end of the queue.
     pub fn remove_posted(&self, event: &Event) {
         let Some(name) = name(event) else { return };
         let mut waiting = self.lock();

@@ -1,5 +1,5 @@
-//! The latest report of each pod for the status manager, which is slower than the node's own API and needs only the
-//! latest one.
+//! The latest report of each pod for the status manager. It is slower than the node's own API, and needs only the
+//! latest report.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::observed::PodUid;
 /// The latest report of one pod.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
-    /// The status; the last one if the pod is gone.
+    /// The status. If the pod is gone, it is the last one.
     pub status: Option<Arc<PodStatus>>,
     /// Whether nothing of the pod is left.
     pub is_gone: bool,
@@ -27,7 +27,7 @@ impl Latest {
     }
 }
 
-/// The pods with new reports, one entry per pod.
+/// The pods with new reports, one report per pod.
 #[derive(Debug, Default)]
 pub struct Reports {
     latest: Mutex<BTreeMap<PodUid, Latest>>,
@@ -45,7 +45,7 @@ impl Reports {
         self.arrived.notify_one();
     }
 
-    /// Takes all new reports.
+    /// Returns all new reports, and removes them.
     pub fn take(&self) -> BTreeMap<PodUid, Latest> {
         std::mem::take(&mut *self.lock())
     }

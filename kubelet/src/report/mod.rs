@@ -18,7 +18,7 @@ pub use events::{Event, Events};
 pub use latest::{Latest, Reports};
 pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
 
-/// Most events that wait for `status`; a burst beyond it drops the oldest, which are counted.
+/// Maximum number of events that wait for `status`. Beyond it the oldest event is dropped and counted.
 const NOTES_LIMIT: usize = 4096;
 
 /// The type of an event.
@@ -33,19 +33,19 @@ pub enum Severity {
 /// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct About {
-    /// `Pod` or `Node`.
+    /// The kind: `Pod` or `Node`.
     pub kind: &'static str,
     /// The namespace; empty for a node.
     pub namespace: String,
     pub name: String,
-    /// The UID; the name for a node.
+    /// The UID. For a node, it is the name.
     pub uid: String,
-    /// `spec.containers{web}` and the like; empty for the whole object.
+    /// The field that the event is about, such as `spec.containers{web}`. Empty for the whole object.
     pub field_path: String,
 }
 
 impl About {
-    /// `namespace/name` for log messages; only the name for objects without a namespace.
+    /// The object as `namespace/name` for log messages; only the name for objects without a namespace.
     pub fn full_name(&self) -> String {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -96,9 +96,9 @@ pub struct Note {
     pub about: About,
     /// Normal or Warning.
     pub severity: Severity,
-    /// The reason in CamelCase, the stock one if there is one.
+    /// The reason in CamelCase. It is the stock one if there is one.
     pub reason: Cow<'static, str>,
-    /// What happened, to which object, and what to do.
+    /// The message: what happened, to which object, and what to do.
     pub message: String,
     /// The time.
     pub at: Timestamp,
@@ -107,7 +107,7 @@ pub struct Note {
 /// The latest report of a pod.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The desired pod and its status.
+    /// The pod is on this node. The report has its status.
     Status {
         /// The pod, without status.
         pod: Arc<Pod>,
@@ -115,11 +115,11 @@ pub enum Report {
         /// When the deletion began, and the grace period in seconds.
         deletion: Option<(Timestamp, i64)>,
     },
-    /// The pod is no longer on this node and all its parts are gone.
+    /// The pod is no longer on this node, and nothing of it is left.
     Gone,
 }
 
-/// The content of the outbox, taken at once.
+/// The content of the outbox, which the receiver takes at once.
 #[derive(Debug, Default)]
 pub struct Mail {
     /// The latest report of each pod that has a new one.
@@ -128,13 +128,14 @@ pub struct Mail {
     pub node: Option<Box<NodeReport>>,
     /// The current problems of the pod sources, one line each, if they changed.
     pub problems: Option<Vec<String>>,
-    /// The machine that holds this node's name in the cluster, or `None`, if that changed.
+    /// The machine that uses this node's name in the cluster, if that changed. The inner `None` means that no other
+    /// machine does.
     pub name_conflict: Option<Option<String>>,
-    /// Pods with a new version; recorded before the events.
+    /// Pods with a new version. They are processed before the events.
     pub edited: BTreeSet<PodUid>,
-    /// Events in the order they happened.
+    /// Events in the order in which they happened.
     pub notes: VecDeque<Note>,
-    /// Number of events dropped because of [`NOTES_LIMIT`].
+    /// Number of events that were dropped because of [`NOTES_LIMIT`].
     pub lost: u64,
 }
 
@@ -145,7 +146,7 @@ impl Mail {
     }
 }
 
-/// Queue of reports and events; a pod's newer report replaces the older one.
+/// Queue of reports and events. A newer report of a pod replaces the older one.
 #[derive(Debug, Default)]
 pub struct Outbox {
     mail: Mutex<Mail>,
@@ -154,12 +155,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox.
+    /// Creates an empty outbox.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Reports a pod to the API server only, because another pod has its name on the node.
+    /// Reports a pod only to the API server, because another pod has its name on the node.
     pub fn tell_cluster(&self, uid: &PodUid, report: &Report) {
         if let Some(reports) = self.copied.get() {
             reports.put(uid, report);
@@ -172,7 +173,7 @@ impl Outbox {
         self.arrived.notify_one();
     }
 
-    /// A second copy of all pod reports from now on, for the status manager.
+    /// Returns a second queue, which gets all later pod reports, for the status manager.
     pub fn copied(&self) -> Arc<Reports> {
         self.copied.get_or_init(Arc::default).clone()
     }
@@ -194,7 +195,7 @@ impl Outbox {
         self.arrived.notify_one();
     }
 
-    /// Reports that another machine holds this node's name in the cluster, or that none does any more.
+    /// Reports that another machine uses this node's name in the cluster. `None` reports that none does.
     pub fn name_conflict(&self, conflict: Option<String>) {
         self.lock().name_conflict = Some(conflict);
         self.arrived.notify_one();
@@ -220,7 +221,7 @@ impl Outbox {
         self.arrived.notify_one();
     }
 
-    /// Waits until the outbox has content, then takes all of it.
+    /// Waits until the outbox has content, and then returns and removes all of it.
     pub async fn take(&self) -> Mail {
         loop {
             let mail = std::mem::take(&mut *self.lock());

@@ -10,11 +10,11 @@ pub struct NodeReport {
     /// The default labels and those of `--node-labels`.
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// Taints: key, value, effect.
+    /// Taints, each as key, value and effect.
     pub taints: Vec<(String, String, String)>,
-    /// When the node was first reported; the kubelet's start if that is unknown.
+    /// When the node was first reported. If that is unknown, when the kubelet started.
     pub created_at: Option<Timestamp>,
-    /// The capacity: `cpu`, `memory`, `pods`, `ephemeral-storage`, as quantities.
+    /// The capacity as quantities: `cpu`, `memory`, `pods`, `ephemeral-storage`.
     pub capacity: BTreeMap<String, String>,
     /// The allocatable part of the capacity.
     pub allocatable: BTreeMap<String, String>,
@@ -22,7 +22,7 @@ pub struct NodeReport {
     pub conditions: Vec<NodeCondition>,
     /// Address types, `InternalIP` or `Hostname`, with the addresses.
     pub addresses: Vec<(String, String)>,
-    /// The port of the kubelet's API; `None` if it is off.
+    /// The port of the kubelet's API; `None` if it is disabled.
     pub kubelet_port: Option<u16>,
     /// Versions and identifiers of the machine.
     pub info: NodeInfo,
@@ -38,7 +38,7 @@ pub struct NodeCondition {
     pub status: String,
     /// The reason in CamelCase.
     pub reason: String,
-    /// What the problem is, and what to do.
+    /// The message: what the problem is, and what to do.
     pub message: String,
     /// When the condition was last checked.
     pub last_heartbeat: Timestamp,
@@ -49,29 +49,29 @@ pub struct NodeCondition {
 /// Versions and identifiers of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeInfo {
-    /// From /etc/machine-id.
+    /// The machine ID, from /etc/machine-id.
     pub machine_id: String,
-    /// From the firmware.
+    /// The system UUID, from the firmware.
     pub system_uuid: String,
-    /// Changes with each boot.
+    /// The boot ID, which changes with each boot.
     pub boot_id: String,
-    /// `6.1.0-18-amd64`.
+    /// The kernel version, such as `6.1.0-18-amd64`.
     pub kernel_version: String,
-    /// `Debian GNU/Linux 12 (bookworm)`.
+    /// The operating system, such as `Debian GNU/Linux 12 (bookworm)`.
     pub os_image: String,
-    /// `docker://24.0.5`.
+    /// The runtime version, such as `docker://24.0.5`.
     pub container_runtime_version: String,
-    /// `v1.36.0+coracle-0.1.0`.
+    /// The kubelet version, such as `v1.36.0+coracle-0.1.0`.
     pub kubelet_version: String,
-    /// `linux`.
+    /// The operating system type, such as `linux`.
     pub operating_system: String,
-    /// `amd64`.
+    /// The architecture, such as `amd64`.
     pub architecture: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeImage {
     pub names: Vec<String>,
-    /// Size on disk.
+    /// Size on disk in bytes.
     pub size_bytes: u64,
 }

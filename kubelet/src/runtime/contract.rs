@@ -1,6 +1,6 @@
-//! Contract tests of the [`Runtime`] trait, passed by the Docker engine and by the fake.
+//! Contract tests of the [`Runtime`] trait. The Docker engine and the fake pass them.
 //!
-//! `runtime_contract!(make)` generates the tests; `make` returns a [`Bench`] with a node of its own.
+//! `runtime_contract!(make)` generates the tests. `make` returns a [`Bench`] with a node of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
@@ -19,7 +19,7 @@ use crate::observed::{Container, Exit, PodUid, Sandbox, State};
 /// Timeout of a condition that a test waits for.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An engine under test, and helpers to run something on it.
+/// An engine under test, and helpers to run containers on it.
 #[derive(Clone)]
 pub struct Bench {
     /// The engine, for a node that no other test uses.
@@ -46,7 +46,7 @@ impl Bench {
         }
     }
 
-    /// A sandbox spec for a pod of that name.
+    /// A sandbox spec for a pod of this name.
     pub fn sandbox(&self, pod: &str) -> SandboxSpec {
         SandboxSpec {
             identity: identity(pod, "POD"),
@@ -122,7 +122,7 @@ impl Bench {
     }
 }
 
-/// Identity of a container; the UID is derived from the pod name.
+/// The identity of a container. The UID is derived from the pod name.
 pub fn identity(pod: &str, container: &str) -> Identity {
     Identity {
         uid: PodUid::new(&format!("uid-{pod}-{}", std::process::id())),

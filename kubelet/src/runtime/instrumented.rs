@@ -1,4 +1,4 @@
-//! Decorates a runtime with metrics of every request.
+//! Wraps a runtime and records metrics of every request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

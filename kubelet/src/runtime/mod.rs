@@ -1,4 +1,4 @@
-//! The container runtime interface: all requests of the kubelet to a container engine.
+//! The container runtime interface: all requests that the kubelet sends to a container engine.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod contract;
@@ -20,13 +20,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::observed::{self, PodUid, Timestamp};
 pub use spec::{ContainerSpec, Identity, SandboxSpec};
 
-/// Bytes of a termination message that the status shows; `MaxContainerTerminationMessageLength` of the stock kubelet.
+/// Maximum size of a termination message in the status, in bytes; `MaxContainerTerminationMessageLength` of the
+/// stock kubelet.
 pub const TERMINATION_MESSAGE_BYTES: u64 = 4096;
 
-/// Error of the engine, classified by what the caller can do.
+/// An error of the engine, classified by what the caller can do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The engine cannot be reached or timed out; the caller retries.
+    /// The engine cannot be reached or did not answer in time. The caller retries.
     #[error("the container engine does not answer ({operation}): {message}")]
     Unreachable {
         operation: &'static str,
@@ -39,52 +40,54 @@ pub enum Error {
         /// The container, image or exec session.
         what: String,
     },
-    /// The engine rejected the request; repeating it unchanged does not help.
+    /// The engine rejected the request. It does not help to repeat the request unchanged.
     #[error("the container engine refused to {operation}: {message}")]
     Refused {
         operation: &'static str,
         /// Message of the engine.
         message: String,
-        /// The cause, as far as a caller acts on it.
+        /// The cause, if a caller acts on it.
         cause: Refusal,
     },
-    /// The container exists but has no network; the caller retries.
+    /// The container exists but has no network. The caller retries.
     #[error("the pod has no network: {0}")]
     Network(String),
 }
 
 impl Error {
-    /// A rejection whose cause no caller acts on.
+    /// A rejection with a cause on which no caller acts.
     pub fn refused(operation: &'static str, message: impl Into<String>) -> Self {
         Self::Refused { operation, message: message.into(), cause: Refusal::Other }
     }
 }
 
-/// Why the engine rejected a request.
+/// The reason why the engine rejected a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The state of a container forbids it: its name is in use, it is not running, or its removal is in progress.
+    /// The state of a container forbids the request: its name is in use, it is not running, or its removal is in
+    /// progress.
     Conflict,
-    /// The registry wants other credentials.
+    /// The registry requires other credentials.
     AccessDenied,
-    /// A negative `oom_score_adj`.
+    /// The engine refuses a negative `oom_score_adj`.
     OomScore,
     Capabilities,
-    /// The container's first process died early. A negative `oom_score_adj` is one cause; lack of memory or processes is another.
+    /// The container's first process died early. A negative `oom_score_adj` is one cause; lack of memory or
+    /// processes is another.
     ChildDied,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
-/// A container in a list, before its inspection.
+/// A container in a list, which was not inspected yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// Engine id.
     pub id: String,
-    /// Identity from the labels.
+    /// The identity, from the labels.
     pub identity: Identity,
     pub running: bool,
-    /// State in the engine's terms (`created`, `running`, `exited`, ...).
+    /// The state in the engine's terms (`created`, `running`, `exited`, ...).
     pub state: String,
 }
 
@@ -97,7 +100,7 @@ pub enum Inspected {
     Container(Identity, observed::Container),
 }
 
-/// A container of this node changed. The caller inspects the container to learn how.
+/// A change of a container of this node. The caller inspects the container to find out what changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Engine id.
@@ -111,22 +114,22 @@ pub struct Event {
 /// An image of the engine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Image {
-    /// Image id, `sha256:...`.
+    /// The image id, `sha256:...`.
     pub id: String,
-    /// `name@sha256:...` if it was pulled from a registry.
+    /// The digest `name@sha256:...`, if the image was pulled from a registry.
     pub repo_digest: Option<String>,
     /// All names of the image.
     pub tags: Vec<String>,
     /// User of the image: empty for root, otherwise `user[:group]`, by name or number.
     pub user: String,
-    /// Size on disk.
+    /// Size on disk in bytes.
     pub size_bytes: u64,
 }
 
 /// Progress message of a pull.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullStep {
-    /// Layer id, tag, or empty.
+    /// The layer id or the tag; may be empty.
     pub layer: String,
     /// Status text (`Downloading`, `Pull complete`, ...).
     pub status: String,
@@ -140,9 +143,9 @@ pub struct Credentials {
     /// User name.
     pub username: String,
     pub password: String,
-    /// Registry token, instead of user name and password.
+    /// Registry token; used instead of user name and password.
     pub identity_token: String,
-    /// Registry address as in the configuration.
+    /// Registry address as the configuration has it.
     pub server: String,
 }
 
@@ -167,15 +170,15 @@ pub enum Stream {
 /// Options for reading a log.
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// Follow the log as the container writes.
+    /// Whether to follow the log as the container writes.
     pub follow: bool,
-    /// Only this many last lines.
+    /// Maximum number of lines, counted from the end.
     pub tail: Option<u64>,
     /// Only lines written since this time.
     pub since: Option<Timestamp>,
-    /// Only lines written until this time; not together with `follow`.
+    /// Only lines written until this time. It cannot be combined with `follow`.
     pub until: Option<Timestamp>,
-    /// Prefix each line with its RFC 3339 time.
+    /// Whether to prefix each line with its RFC 3339 time.
     pub timestamps: bool,
 }
 
@@ -184,9 +187,9 @@ pub struct LogOptions {
 pub struct ExecRequest {
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// Attach standard input.
+    /// Whether to attach standard input.
     pub stdin: bool,
-    /// Allocate a terminal.
+    /// Whether to allocate a terminal.
     pub tty: bool,
 }
 
@@ -195,7 +198,7 @@ pub struct ExecSession {
     /// Engine id of the session, for [`Runtime::exec_resize`] and [`Runtime::exec_exit_code`].
     pub id: String,
     pub output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
-    /// Its standard input, closed when dropped.
+    /// Standard input of the command. Dropping it closes the input.
     pub input: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
 }
 
@@ -211,22 +214,22 @@ pub struct Info {
     pub version: String,
     /// Negotiated API version.
     pub api_version: String,
-    /// `cgroupfs` or `systemd`.
+    /// The cgroup driver: `cgroupfs` or `systemd`.
     pub cgroup_driver: String,
-    /// 1 or 2.
+    /// The cgroup version: 1 or 2.
     pub cgroup_version: u8,
     /// Number of CPUs.
     pub cpus: u32,
     pub memory_bytes: u64,
     /// Kernel release.
     pub kernel: String,
-    /// Name of the operating system.
+    /// The name of the operating system.
     pub os: String,
     /// Whether the engine runs without root.
     pub rootless: bool,
     /// Data directory of the engine.
     pub data_root: String,
-    /// Enabled security options (`seccomp`, `apparmor`, `selinux`, ...).
+    /// The enabled security options (`seccomp`, `apparmor`, `selinux`, ...).
     pub security: Vec<String>,
 }
 
@@ -236,10 +239,9 @@ pub type OmittedParts = Vec<String>;
 /// Result of a start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// The running container. Its id differs from the requested one if it was recreated without a refused feature, under the
-    /// same name.
+    /// The running container. If it was recreated without a refused feature, it has the same name but another id.
     pub seen: Inspected,
-    /// Features omitted now or at creation; also recorded in its labels.
+    /// Features that were omitted now or at creation. The labels of the container record them too.
     pub omitted: OmittedParts,
 }
 
@@ -249,36 +251,36 @@ pub trait Runtime: Send + Sync + 'static {
     /// Facts about the engine.
     async fn info(&self) -> Result<Info, Error>;
 
-    /// All containers of this node, selected by label; the kubelet never touches others.
+    /// All containers of this node, selected by label. The kubelet never changes other containers.
     async fn list(&self) -> Result<Vec<Listed>, Error>;
 
-    /// Inspects a container, with the termination message of an exited one.
+    /// Inspects a container. If it has exited, the result includes the termination message.
     async fn inspect(&self, id: &str) -> Result<Inspected, Error>;
 
-    /// Subscribes to changes of this node's containers, except creations. The stream ends when the engine fails.
+    /// Subscribes to changes of this node's containers, except creations. The stream ends if the engine fails.
     async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error>;
 
-    /// Creates a sandbox; returns the existing one of that name.
+    /// Creates a sandbox. If one of the same name exists, returns that.
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error>;
 
-    /// Creates a container that joins its sandbox; returns the existing one of that name.
+    /// Creates a container that joins its sandbox. If one of the same name exists, returns that.
     async fn create_container(&self, spec: &ContainerSpec) -> Result<observed::Container, Error>;
 
-    /// Starts a sandbox or container and inspects it; a running one is not an error. After a refused start the container stays,
-    /// and its inspection has the reason.
+    /// Starts a sandbox or container and inspects it. It may already be running. After a refused start the
+    /// container stays, and its inspection has the reason.
     async fn start(&self, id: &str) -> Result<Started, Error>;
 
-    /// Sends a signal (`SIGTERM`, `SIGKILL`, ...); an exited container is not an error.
+    /// Sends a signal (`SIGTERM`, `SIGKILL`, ...). It is not an error if the container has exited.
     async fn signal(&self, id: &str, signal: &str) -> Result<(), Error>;
 
-    /// Waits until it has exited; `Ok(false)` after the timeout.
+    /// Waits until a container has exited. Returns false after the timeout.
     async fn wait(&self, id: &str, at_most: Duration) -> Result<bool, Error>;
 
-    /// Kills and removes it with its writable layer; a missing one is not an error.
+    /// Kills a container, and removes it with its writable layer. It is not an error if the container is missing.
     async fn remove(&self, id: &str) -> Result<(), Error>;
 
-    /// Runs a command to its end and keeps the first `limit` bytes of output. The timeout starts when the engine has started
-    /// the command, which distinguishes a slow command from an unresponsive engine.
+    /// Runs a command until it ends, and keeps the first `limit` bytes of its output. The timeout starts when the
+    /// engine has started the command. A slow command can therefore be distinguished from an unresponsive engine.
     async fn exec(
         &self,
         id: &str,
@@ -293,7 +295,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Sets the terminal size of a command.
     async fn exec_resize(&self, session: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// Exit code of an interactive command; `None` while it runs.
+    /// The exit code of an interactive command; `None` while it runs.
     async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error>;
 
     /// Attaches to the streams of the container's main process.
@@ -302,7 +304,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Sets the terminal size of the container's main process.
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// Connects to a port on the pod's loopback interface, in its running sandbox. Takes several requests.
+    /// Connects to a port on the pod's loopback interface, in its running sandbox. This takes several requests.
     async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error>;
 
     /// Reads the container's log.
@@ -312,10 +314,10 @@ pub trait Runtime: Send + Sync + 'static {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error>;
 
-    /// The image of that name; `None` if the engine does not have it.
+    /// The image of this name; `None` if the engine does not have it.
     async fn image(&self, name: &str) -> Result<Option<Image>, Error>;
 
-    /// Pulls an image; the stream reports progress and ends at the first error. Dropping it aborts the pull.
+    /// Pulls an image. The stream reports progress and ends at the first error. Dropping it aborts the pull.
     async fn pull(
         &self,
         name: &str,
@@ -323,7 +325,7 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error>;
 }
 
-/// Labels of the kubelet's containers, from which it reads their identity.
+/// Labels of the kubelet's containers. The kubelet reads their identity from these labels.
 pub mod labels {
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
@@ -334,19 +336,19 @@ pub mod labels {
     pub const ATTEMPT: &str = "io.kubernetes.container.attempt";
     /// Hash of the spec.
     pub const HASH: &str = "io.kubernetes.container.hash";
-    /// Node whose kubelet created it.
+    /// The node whose kubelet created the container.
     pub const NODE: &str = "io.kubernetes.node.name";
     /// Restart back-off in milliseconds if this attempt ends.
     pub const BACK_OFF: &str = "io.coracle.container.back-off-ms";
-    /// Engine id of its sandbox.
+    /// Engine id of the container's sandbox.
     pub const SANDBOX: &str = "io.coracle.sandbox.id";
     /// The image as the manifest names it.
     pub const IMAGE: &str = "io.coracle.container.image";
-    /// `terminationMessagePolicy`.
+    /// The field `terminationMessagePolicy`.
     pub const TERMINATION_POLICY: &str = "io.coracle.container.termination-message-policy";
     /// Host path of the termination message file.
     pub const TERMINATION_FILE: &str = "io.coracle.container.termination-message-file";
-    /// Features omitted because the engine refuses them, one per line.
+    /// Features that were omitted because the engine refuses them, one per line.
     pub const OMITTED_PARTS: &str = "io.coracle.container.done-without";
     /// Value of [`CONTAINER_NAME`] for a sandbox.
     pub const SANDBOX_NAME: &str = "POD";

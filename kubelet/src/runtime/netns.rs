@@ -1,4 +1,4 @@
-//! Linux network namespaces: lookup by process and execution inside one.
+//! Linux network namespaces: finds that of a process, and runs functions in it.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// An open network namespace.
 pub struct Namespace {
     file: File,
-    /// Inode number, unique while the namespace exists.
+    /// The inode number. It is unique while the namespace exists.
     pub number: u64,
 }
 
@@ -18,17 +18,17 @@ impl Namespace {
     /// The network namespace of a process.
     ///
     /// # Errors
-    /// The process does not exist.
+    /// If the process does not exist.
     pub fn of(pid: u32) -> io::Result<Self> {
         let file = File::open(format!("/proc/{pid}/ns/net"))?;
         let number = file.metadata()?.ino();
         Ok(Self { file, number })
     }
 
-    /// The network namespace of a process, unless it is the host's.
+    /// The network namespace of a process, unless it is that of the host.
     ///
     /// # Errors
-    /// The process does not exist or is in the host's namespace.
+    /// If the process does not exist or is in the host's namespace.
     pub fn of_pod(pid: u32) -> io::Result<Self> {
         let found = Self::of(pid)?;
         if found.number == std::fs::metadata("/proc/self/ns/net")?.ino() {
@@ -40,20 +40,20 @@ impl Namespace {
     /// Moves the current thread into the namespace permanently.
     ///
     /// # Errors
-    /// The kernel denies it.
+    /// If the kernel denies it.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// The file descriptor, valid while this value lives.
+    /// The file descriptor. It is valid while this value exists.
     pub fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Runs a function in the namespace, on a new thread, because the thread cannot return.
+    /// Runs a function in the namespace. It runs on a new thread, because a thread cannot leave the namespace.
     ///
     /// # Errors
-    /// The function fails, or the kernel denies entering the namespace.
+    /// If the function fails, or the kernel does not allow the thread to enter the namespace.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let inside =
@@ -68,10 +68,10 @@ impl Namespace {
     }
 }
 
-/// Inode number of a process's network namespace.
+/// The inode number of a process's network namespace.
 ///
 /// # Errors
-/// The process does not exist.
+/// If the process does not exist.
 pub fn number_of(pid: u32) -> io::Result<u64> {
     Ok(std::fs::metadata(format!("/proc/{pid}/ns/net"))?.ino())
 }

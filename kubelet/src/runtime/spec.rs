@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::PodUid;
 
-/// Identity of a container; stored in its labels and name.
+/// The identity of a container. It is stored in the container's labels and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub uid: PodUid,
@@ -25,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Name in the engine: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
+    /// The name in the engine: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
     pub fn engine_name(&self) -> String {
         format!("k8s_{}_{}_{}_{}_{}", self.container, self.pod, self.namespace, self.uid, self.attempt)
     }
@@ -36,21 +36,21 @@ impl Identity {
 pub enum Network {
     /// The host network.
     Host,
-    /// A network namespace with an address from the engine.
+    /// A network namespace with an address that the engine assigns.
     Pod,
-    /// A network namespace with only a loopback interface; the kubelet provides addresses, DNS and host ports.
+    /// A network namespace with only a loopback interface. The kubelet provides addresses, DNS and host ports.
     Bare,
 }
 
 /// A host port that is forwarded to the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPort {
-    /// Host address; `None` for all.
+    /// Address of the host; `None` for all addresses.
     pub host_ip: Option<IpAddr>,
     pub host_port: u16,
     /// Port in the pod.
     pub container_port: u16,
-    /// `tcp`, `udp` or `sctp`.
+    /// The protocol: `tcp`, `udp` or `sctp`.
     pub protocol: String,
 }
 
@@ -67,21 +67,21 @@ pub struct SandboxSpec {
     pub hostname: Option<String>,
     /// Domain for the fully qualified host name.
     pub domain: Option<String>,
-    /// Entries of /etc/hosts: name and address.
+    /// Additional entries of /etc/hosts: name and address.
     pub host_aliases: Vec<(String, IpAddr)>,
     /// Content of /etc/resolv.conf.
     pub dns: Dns,
-    /// Use the host's pid namespace.
+    /// Whether to use the host's pid namespace.
     pub host_pid: bool,
-    /// Use the host's IPC namespace.
+    /// Whether to use the host's IPC namespace.
     pub host_ipc: bool,
-    /// Share one pid namespace within the pod.
+    /// Whether the containers of the pod share one pid namespace.
     pub share_process_namespace: bool,
     /// Sysctls of the pod's namespaces.
     pub sysctls: BTreeMap<String, String>,
     /// Parent cgroup, in the format of the engine.
     pub cgroup_parent: Option<String>,
-    /// `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`.
+    /// Security options: `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`.
     pub security_options: Vec<String>,
     /// User of the sandbox process, `uid[:gid]`.
     pub user: Option<String>,
@@ -90,7 +90,7 @@ pub struct SandboxSpec {
 /// DNS configuration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dns {
-    /// Name servers; if all lists are empty, the engine's defaults apply.
+    /// Name servers. If all lists are empty, the engine's defaults apply.
     pub servers: Vec<String>,
     /// Search domains.
     pub searches: Vec<String>,
@@ -101,21 +101,21 @@ pub struct Dns {
 pub struct ContainerSpec {
     /// Identity of the container.
     pub identity: Identity,
-    /// Engine id of its sandbox.
+    /// Engine id of the container's sandbox.
     pub sandbox_id: String,
     /// Network mode of the pod.
     pub network: Network,
     /// The image as the manifest names it.
     pub image: String,
-    /// Engine id of the image, which is what runs.
+    /// Engine id of the image. The container runs this image.
     pub image_id: String,
-    /// Replaces the image's ENTRYPOINT.
+    /// The command that replaces the image's ENTRYPOINT.
     pub command: Option<Vec<String>>,
-    /// Replaces the image's CMD.
+    /// The arguments that replace the image's CMD.
     pub args: Option<Vec<String>>,
-    /// Working directory; `None` for the image's.
+    /// Working directory; `None` for that of the image.
     pub working_dir: Option<String>,
-    /// Environment, `NAME=value`, in order.
+    /// Environment in order, each as `NAME=value`.
     pub env: Vec<String>,
     /// Volume mounts.
     pub mounts: Vec<Mount>,
@@ -127,23 +127,24 @@ pub struct ContainerSpec {
     pub cgroup_parent: Option<String>,
     /// User, capabilities and security options.
     pub security: Security,
-    /// Keep standard input open.
+    /// Whether to keep standard input open.
     pub stdin: bool,
-    /// Close standard input after the first client.
+    /// Whether to close standard input after the first client.
     pub stdin_once: bool,
-    /// Allocate a terminal.
+    /// Whether to allocate a terminal.
     pub tty: bool,
-    /// Use the host's pid namespace.
+    /// Whether to use the host's pid namespace.
     pub host_pid: bool,
-    /// Use the host's IPC namespace.
+    /// Whether to use the host's IPC namespace.
     pub host_ipc: bool,
-    /// Engine id of the container or sandbox whose pid namespace it joins; `None` for its own.
+    /// Engine id of the container or sandbox whose pid namespace the container joins; `None` for a namespace of its
+    /// own.
     pub processes_of: Option<String>,
     /// Restart back-off if this attempt ends.
     pub back_off: Duration,
     /// Termination message settings.
     pub termination: Termination,
-    /// Stop signal of the container's lifecycle; `None` for the image's.
+    /// Stop signal of the container's lifecycle; `None` for that of the image.
     pub stop_signal: Option<String>,
     /// Additional labels, from the pod.
     pub labels: BTreeMap<String, String>,
@@ -152,11 +153,11 @@ pub struct ContainerSpec {
 /// Termination message settings of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Termination {
-    /// `terminationMessagePath` in the container.
+    /// The field `terminationMessagePath`, a path in the container.
     pub path: String,
-    /// `File` or `FallbackToLogsOnError`.
+    /// The field `terminationMessagePolicy`: `File` or `FallbackToLogsOnError`.
     pub policy: String,
-    /// The host file mounted at that path.
+    /// The file on the host that is mounted at this path.
     pub file: String,
 }
 
@@ -167,22 +168,22 @@ pub struct Mount {
     pub source: String,
     /// Path in the container.
     pub target: String,
-    /// Mount read-only.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// `rprivate`, `rslave` or `rshared`.
+    /// The mount propagation: `rprivate`, `rslave` or `rshared`.
     pub propagation: String,
 }
 
-/// Resource limits in kernel units.
+/// Resource limits in the units of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Resources {
-    /// cgroup v1 shares, 2 to 262144.
+    /// CPU shares of cgroup v1, from 2 to 262144.
     pub cpu_shares: Option<i64>,
-    /// Microseconds per period.
+    /// CPU quota in microseconds per period.
     pub cpu_quota: Option<i64>,
-    /// Microseconds.
+    /// CPU period in microseconds.
     pub cpu_period: Option<i64>,
-    /// Memory limit in bytes; swap is disabled.
+    /// Memory limit in bytes. Swap is disabled.
     pub memory_bytes: Option<i64>,
     /// Maximum number of processes.
     pub pids: Option<i64>,
@@ -191,18 +192,18 @@ pub struct Resources {
 /// Security settings of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// `uid[:gid]`; `None` for the image's.
+    /// User as `uid[:gid]`; `None` for that of the image.
     pub user: Option<String>,
     /// Supplementary groups.
     pub groups: Vec<String>,
-    /// Privileged mode.
+    /// Whether the container is privileged.
     pub privileged: bool,
-    /// Added capabilities, without `CAP_`.
+    /// Added capabilities, without the prefix `CAP_`.
     pub add: Vec<String>,
-    /// Dropped capabilities, without `CAP_`.
+    /// Dropped capabilities, without the prefix `CAP_`.
     pub drop: Vec<String>,
-    /// Read-only root file system.
+    /// Whether the root file system is read-only.
     pub read_only_root: bool,
-    /// `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`, `systempaths=unconfined`.
+    /// Security options: `seccomp=...`, `apparmor=...`, `label=...`, `no-new-privileges`, `systempaths=unconfined`.
     pub options: Vec<String>,
 }

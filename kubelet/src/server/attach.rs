@@ -1,8 +1,9 @@
-//! Attaches to the streams of a container's main process without losing output of a container that has just started or exited.
+//! Attaches to the streams of a container's main process. It loses no output of a container that has just started
+//! or exited.
 //!
-//! The engine delivers only what a container writes after the attach request, and never ends the stream of a container that ended
-//! a moment before. `kubectl run --attach` attaches as soon as it sees the pod run, so a short command loses its output, and the
-//! client waits forever. The log fills the gap.
+//! The engine delivers only output that follows the attach request. It never ends the stream of a container that
+//! ended a moment before. `kubectl run --attach` attaches when it sees that the pod runs, so a short command would
+//! lose its output, and the client would wait forever. Therefore the missing output is read from the log.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -19,28 +20,28 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::observed::State;
 use crate::runtime::{Error, ExecSession, Inspected, LogOptions, Runtime, Stream};
 
-/// A client that attaches this soon after the start also receives the earlier output.
+/// How long after the start of the container a client that attaches also receives the earlier output.
 const EARLY: SignedDuration = SignedDuration::from_secs(10);
-/// How long the engine's stream may be silent after the container's exit before it counts as complete.
+/// How long the engine's stream may deliver nothing after the container's exit before it counts as complete.
 const LAST_OUTPUT_WITHIN: Duration = Duration::from_secs(2);
-/// How long the newest log lines wait for the engine's stream to repeat them.
+/// How long the newest log lines are kept back, because the engine's stream may repeat them.
 const REPEATED_WITHIN: Duration = Duration::from_millis(100);
-/// Maximum size of these lines in bytes, which the container writes between two engine requests.
+/// Maximum size of these lines in bytes. The container writes them between two engine requests.
 const RECENT_BYTES: usize = 16 * 1024;
-/// Bytes read from the log per stream if the engine's stream was attached too late.
+/// Maximum bytes read from the log per stream if the engine's stream was attached too late.
 const REST_BYTES: usize = 1024 * 1024;
-/// Timeout of one wait for the container's exit; the next wait follows at once.
+/// Timeout of one wait for the container's exit. The next wait follows at once.
 const WAIT: Duration = Duration::from_secs(3600);
-/// Delay before the next wait when the engine does not answer.
+/// Delay before the next wait if the engine does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 type Piece = Result<(Stream, Bytes), Error>;
 type Output = BoxStream<'static, Piece>;
 
-/// Attaches to the container, with its standard input if `stdin` is set.
+/// Attaches to the container. With `stdin`, also to its standard input.
 ///
 /// # Errors
-/// When the engine refuses, or the container has ended and is not young: its log has the output.
+/// If the engine refuses, or the container has ended and started more than [`EARLY`] ago. Its output is in the log.
 pub async fn attach(runtime: &Arc<dyn Runtime>, id: &str, stdin: bool) -> Result<ExecSession, Error> {
     let (started_at, is_running) = match runtime.inspect(id).await? {
         Inspected::Container(_, container) => match container.state {
@@ -86,7 +87,7 @@ pub async fn attach(runtime: &Arc<dyn Runtime>, id: &str, stdin: bool) -> Result
     Ok(ExecSession { output: earlier.chain(output).boxed(), ..session })
 }
 
-/// The container's log, or nothing if its driver cannot read it back.
+/// The container's log. It is empty if its driver cannot read it.
 fn readable(log: Result<Output, Error>) -> Output {
     log.unwrap_or_else(|error| {
         tracing::debug!(%error, "the log of an attached container cannot be read");
@@ -108,7 +109,7 @@ async fn ended(runtime: Arc<dyn Runtime>, id: String) {
     }
 }
 
-/// What the log holds since the attach request, by stream.
+/// The log since the attach request, by stream.
 #[derive(Default)]
 struct Recent {
     stdout: Vec<u8>,
@@ -128,9 +129,9 @@ impl Recent {
 enum Phase {
     /// The container runs.
     Running,
-    /// The container has ended, and the engine may still deliver output.
+    /// The container has ended. The engine may still deliver output.
     Ended,
-    /// The engine delivers no more.
+    /// The engine delivers no more output.
     Complete,
 }
 
@@ -142,11 +143,11 @@ struct Live {
     output: Output,
     ended: BoxFuture<'static, ()>,
     phase: Phase,
-    /// When `recent` is sent, and after the container's end when its output counts as complete.
+    /// When `recent` is sent. After the container's end: when its output counts as complete.
     timer: Option<Instant>,
-    /// Not yet sent, because the engine's stream probably repeats it.
+    /// Log that was not sent yet, because the engine's stream probably repeats it.
     recent: Recent,
-    /// What of `recent` the client has.
+    /// The part of `recent` that the client has received.
     sent: Recent,
     /// Whether the engine's stream has delivered anything.
     has_output: bool,
@@ -186,7 +187,7 @@ impl Live {
         }
     }
 
-    /// Queues what the engine's stream delivered, after what the log has and the stream does not repeat.
+    /// Queues output of the engine's stream. Before it, queues the part of the log that the stream does not repeat.
     fn take(&mut self, stream: Stream, bytes: Bytes) {
         self.has_output = true;
         if self.phase == Phase::Ended {
@@ -198,7 +199,7 @@ impl Live {
         self.queue.retain(|(_, bytes)| !bytes.is_empty());
     }
 
-    /// Queues what the log has and the engine's stream has not repeated in time.
+    /// Queues the part of the log that the engine's stream has not repeated in time.
     fn release(&mut self) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let recent = std::mem::take(self.recent.of(stream));
@@ -209,7 +210,8 @@ impl Live {
         }
     }
 
-    /// Queues the rest. An engine's stream that delivered nothing was attached too late, so the log has all of it.
+    /// Queues the rest of the output. If the engine's stream delivered nothing, it was attached too late, and the
+    /// log has all output.
     async fn complete(&mut self) {
         self.phase = Phase::Complete;
         if self.has_output {
@@ -227,7 +229,7 @@ impl Live {
     }
 }
 
-/// What a container has written since then, at most so many bytes a stream.
+/// The output of a container since a time, at most `limit` bytes per stream.
 async fn read_since(runtime: Arc<dyn Runtime>, id: String, since: Timestamp, limit: usize) -> Recent {
     let since = LogOptions { since: Some(since), ..LogOptions::default() };
     let mut log = readable(runtime.logs(&id, &since).await);
@@ -239,7 +241,7 @@ async fn read_since(runtime: Arc<dyn Runtime>, id: String, since: Timestamp, lim
     recent
 }
 
-/// The length of the start of `recent` that is not repeated by `next`, where `next` continues or repeats the end of `recent`.
+/// The length of the start of `recent` that `next` does not repeat. `next` continues `recent`, or repeats its end.
 fn unrepeated(recent: &[u8], next: &[u8]) -> usize {
     let repeats = |at: &usize| recent[*at..].starts_with(next) || next.starts_with(&recent[*at..]);
     (0..=recent.len()).find(repeats).unwrap_or(recent.len())

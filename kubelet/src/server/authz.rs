@@ -1,7 +1,8 @@
-//! Authorization of HTTPS requests to the node: API servers have full access, health endpoints are public, monitoring clients
-//! read metrics.
+//! Authorization of HTTPS requests to the node. API servers have full access, health endpoints are public, and
+//! monitoring clients read metrics.
 //!
-//! A stock kubelet sends a SubjectAccessReview for other users; this kubelet rejects them, with the same error texts.
+//! For other users, a stock kubelet sends a SubjectAccessReview. This kubelet rejects them, with the same error
+//! texts.
 
 use apiserver::Identity;
 use apiserver::identity::MONITORING;
@@ -15,7 +16,8 @@ use http::{Method, Request, StatusCode};
 const MASTER: &str = "kube-apiserver-kubelet-client";
 /// Public health endpoints.
 const OPEN: [&str; 3] = ["/healthz", "/livez", "/readyz"];
-/// Subresources of nodes in RBAC, by path prefix; a second name is the older name that covers all of them.
+/// Subresources of nodes in RBAC, by path prefix. If there are two names, the second one is older and covers all
+/// paths.
 const PARTS: [(&str, &[&str]); 8] = [
     ("/stats", &["stats"]),
     ("/metrics", &["metrics"]),
@@ -36,7 +38,7 @@ pub fn with_authorization(router: Router) -> Router {
     }))
 }
 
-/// The response for a rejected request; `None` if the request is allowed.
+/// The response for a rejected request. `None` if the request is allowed.
 fn deny_reason(request: &Request<Body>) -> Option<(StatusCode, String)> {
     let path = request.uri().path();
     if OPEN.contains(&path) {
@@ -58,7 +60,7 @@ fn is_api_server(who: &Identity) -> bool {
     who.is_master() || who.user == MASTER
 }
 
-/// The group of the stock ClusterRole for monitoring may only read metrics.
+/// Whether the user may read metrics: the group of the stock ClusterRole for monitoring may, but nothing else.
 fn can_read_metrics(who: &Identity, method: &Method, path: &str) -> bool {
     *method == Method::GET && parts(path) == ["metrics"] && who.groups.iter().any(|group| group == MONITORING)
 }

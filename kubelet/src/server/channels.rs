@@ -13,22 +13,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::runtime::Duplex;
 
-/// The client has disconnected.
+/// The error for a client that has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// A sink of messages to a client; closing it signals the end of the stream.
+/// A sink of messages to a client. Closing it signals the end of the stream.
 pub type Outgoing<T> = Pin<Box<dyn Sink<T, Error = Gone> + Send>>;
 
 /// The client's streams of a process: a command, or a container's main process.
 pub struct Process {
-    /// Standard input. It ends when the client closes it or disconnects, and has a bounded buffer.
+    /// Standard input with a bounded buffer. It ends when the client closes it or disconnects.
     pub stdin: Box<dyn AsyncRead + Send + Unpin>,
     /// Size changes of the client's terminal.
     pub sizes: BoxStream<'static, Size>,
     /// Output and exit status for the client.
     pub output_sink: Outgoing<ProcessOutput>,
-    /// Completes when the client disconnects, even if its input is not being read. Must be polled.
+    /// Completes when the client disconnects, even if its input is not being read. It must be polled.
     pub gone: BoxFuture<'static, ()>,
 }
 
@@ -48,7 +48,7 @@ pub enum ProcessOutput {
     Stdout(Bytes),
     /// Standard error.
     Stderr(Bytes),
-    /// Exit status as a `Status` object; the last message.
+    /// Exit status as a `Status` object. It is the last message.
     Ended(Value),
 }
 
@@ -58,6 +58,6 @@ pub struct Connection {
     pub port: u16,
     /// The data stream.
     pub data: Box<dyn Duplex>,
-    /// Error stream: text for the user if the connection fails.
+    /// The error stream. It gets a text for the user if the connection fails.
     pub error: Box<dyn AsyncWrite + Send + Unpin>,
 }

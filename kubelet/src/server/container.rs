@@ -1,4 +1,5 @@
-//! Resolves the container of a request and checks that it supports the request; error texts match the stock kubelet's.
+//! Finds the container of a request, and checks that it supports the request. Error texts are those of the stock
+//! kubelet.
 
 use apiserver::Status;
 use apiserver::watch_cache::WatchCache;
@@ -78,7 +79,7 @@ impl ServedPod {
     /// Engine id of a running container.
     ///
     /// # Errors
-    /// 404 if it does not run.
+    /// 404 if it is not running.
     pub fn running(&self, container: &str) -> Result<String, Status> {
         let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         if matches!(phase, "Succeeded" | "Failed") {
@@ -98,7 +99,7 @@ impl ServedPod {
     /// UID of the pod for port forwarding.
     ///
     /// # Errors
-    /// 400 if the pod does not run.
+    /// 400 if the pod is not running.
     pub fn network(&self) -> Result<PodUid, Status> {
         let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
         // The pod network exists from before the first container starts, and between container restarts.
@@ -148,7 +149,7 @@ fn name(value: &Value) -> &str {
     value.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The id in `docker://<id>`.
+/// Reads the id from `docker://<id>`.
 fn id(value: &Value) -> Option<String> {
     let text = value.get("containerID")?.as_str()?;
     let id = text.split_once(SCHEME).map_or(text, |(_, id)| id);

@@ -19,9 +19,9 @@ use super::upgrade::{Refused, Upgrade};
 use super::{Context, attach};
 use crate::runtime::ExecRequest;
 
-/// Timeout of `/run`; the stock kubelet's.
+/// Timeout of `/run`, as in the stock kubelet.
 const RUN_WITHIN: Duration = Duration::from_secs(240);
-/// Most bytes of output kept for `/run`.
+/// Maximum bytes of output that `/run` returns.
 const RUN_BYTES: usize = 16 * 1024 * 1024;
 
 /// Options in the query of a request.
@@ -33,7 +33,7 @@ struct ExecOptions {
     tty: bool,
 }
 
-/// Container of the path: `.../pods/{name}/exec`, `/exec/{namespace}/{pod}/{container}` and similar.
+/// The container in a path such as `.../pods/{name}/exec` or `/exec/{namespace}/{pod}/{container}`.
 #[derive(Debug, Deserialize)]
 pub struct Target {
     namespace: String,
@@ -87,7 +87,7 @@ pub async fn attach(
     }))
 }
 
-/// `POST /run/{namespace}/{pod}/{container}`: runs a command and returns its output.
+/// Serves `POST /run/{namespace}/{pod}/{container}`: runs a command and returns its output.
 pub async fn run(
     State(context): State<Context>,
     Path(target): Path<Target>,
@@ -113,7 +113,7 @@ pub async fn run(
 }
 
 impl Target {
-    /// Resolves options, pod and container: the container of the path, the queried one, or the only one.
+    /// Finds options, pod and container. The container is that of the path, that of the query, or the only one.
     fn find(self, context: &Context, query: &Pairs) -> Result<(ExecOptions, ServedPod, String), Status> {
         let options = ExecOptions::read(query);
         let shown = ServedPod::find(context.status_manager.store(), &self.namespace, &self.pod)?;

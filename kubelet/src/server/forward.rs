@@ -31,16 +31,16 @@ use super::websocket::{WAITING, drain, frame, payloads, send_all, upgrade, with_
 use crate::observed::PodUid;
 use crate::runtime::Runtime;
 
-/// WebSocket subprotocols for port forwarding, raw frames last.
+/// WebSocket subprotocols for port forwarding. The one with raw frames is the last.
 const PROTOCOLS: [&str; 2] = [SPDY_WITHIN, "v4.channel.k8s.io"];
-/// SPDY tunneled through WebSocket messages.
+/// Subprotocol for SPDY that is tunneled through WebSocket messages.
 const SPDY_WITHIN: &str = "SPDY/3.1+portforward.k8s.io";
-/// Most ports per WebSocket: each uses two of the 256 channel numbers, and 255 is reserved.
+/// Maximum number of ports per WebSocket. Each port uses two of the 256 channel numbers, and 255 is reserved.
 const MOST_PORTS: usize = 127;
-/// Buffer size per direction in bytes, and largest message.
+/// Buffer size per direction in bytes, and maximum size of a message.
 const PIECE: usize = 32 * 1024;
-/// Idle timeout of a connection after one side has finished sending: long enough for a slow answer, short enough to clean up
-/// forgotten connections.
+/// Idle timeout of a connection after one side has finished sending. It is long enough for a slow answer, and short
+/// enough to clean up forgotten connections.
 const HALF_CLOSED_IDLE: Duration = Duration::from_secs(15 * 60);
 
 /// Target of forwarded connections.
@@ -62,7 +62,7 @@ pub struct Target {
     pod: String,
 }
 
-/// Handles `.../pods/{name}/portforward` and `/portForward/{namespace}/{pod}`.
+/// Serves `.../pods/{name}/portforward` and `/portForward/{namespace}/{pod}`.
 pub async fn forward(
     State(context): State<Context>,
     Path(target): Path<Target>,
@@ -170,7 +170,7 @@ async fn receive(
     }
 }
 
-/// Sends what it reads as messages of a channel, until the end of input.
+/// Sends input as messages of a channel, until the end of the input.
 async fn send(number: u8, mut from: impl AsyncRead + Unpin, sender: mpsc::Sender<Message>) {
     let mut piece = vec![0; PIECE];
     while let Ok(read @ 1..) = from.read(&mut piece).await {
@@ -180,7 +180,8 @@ async fn send(number: u8, mut from: impl AsyncRead + Unpin, sender: mpsc::Sender
     }
 }
 
-/// Connects to the port and copies both directions until the port closes, one side disconnects, or the idle timeout expires.
+/// Connects to the port and copies both directions. It ends when the port closes, one side disconnects, or the idle
+/// timeout expires.
 pub async fn forward_port(connection: Connection, to: Destination) {
     let Connection { port, data, mut error } = connection;
     let stream = match to.runtime.dial(&to.pod, port).await {

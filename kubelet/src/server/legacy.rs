@@ -18,7 +18,7 @@ use crate::status::resources::{self, PODS};
 
 const JSON: [(http::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-/// `/pods`: the pods of this node with their status.
+/// Serves `/pods`: the pods of this node with their status.
 pub async fn pods(State(context): State<Context>) -> Result<Response, Status> {
     let everything = ListOptions::default();
     let page = Page::read(context.status_manager.store(), PODS, &Scope::All, &everything)?;
@@ -26,7 +26,7 @@ pub async fn pods(State(context): State<Context>) -> Result<Response, Status> {
     Ok((JSON, page.json(row)).into_response())
 }
 
-/// `/runningpods`: names and images of running containers.
+/// Serves `/runningpods`: names and images of running containers.
 pub async fn running_pods(State(context): State<Context>) -> Response {
     let items: Vec<Value> = context
         .status_manager
@@ -54,12 +54,12 @@ pub async fn running_pods(State(context): State<Context>) -> Response {
     (JSON, list.to_string()).into_response()
 }
 
-/// `/configz`: the effective configuration.
+/// Serves `/configz`: the effective configuration.
 pub async fn configuration(State(context): State<Context>) -> Response {
     (JSON, json!({"kubeletconfig": *context.configuration}).to_string()).into_response()
 }
 
-/// `/metrics`, in Prometheus or OpenMetrics format.
+/// Serves `/metrics` in Prometheus or OpenMetrics format.
 pub async fn metrics(State(context): State<Context>, headers: HeaderMap) -> Response {
     let mut running = Running::default();
     for object in context.status_manager.store().list(PODS, &Scope::All).objects {
@@ -86,7 +86,7 @@ fn statuses(pod: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// `/stats/summary`.
+/// Serves `/stats/summary`: the usage of node and pods as JSON.
 pub async fn summary(State(context): State<Context>, Query(query): Query<Pairs>) -> Result<Response, Status> {
     let only_cpu_and_memory =
         query.iter().any(|(name, value)| name == "only_cpu_and_memory" && query_switch(value));
@@ -98,7 +98,7 @@ pub async fn summary(State(context): State<Context>, Query(query): Query<Pairs>)
     Ok(([(header::CONTENT_TYPE, "application/json")], summary.to_string()).into_response())
 }
 
-/// `/metrics/resource`.
+/// Serves `/metrics/resource`: the usage of node and pods as metrics.
 pub async fn resource_metrics(State(context): State<Context>) -> Response {
     let usage = context.stats.take(Timestamp::now()).await;
     if let Err(error) = &usage {

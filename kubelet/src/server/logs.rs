@@ -1,4 +1,4 @@
-//! Serves container logs, optionally following them.
+//! Serves container logs, and follows them if requested.
 
 use apiserver::Status;
 use apiserver::request::query_switch;
@@ -18,7 +18,7 @@ use crate::runtime::{self, LogOptions, Stream};
 /// Query parameters of a request, in order.
 pub type Pairs = Vec<(String, String)>;
 
-/// Parsed log options of a request.
+/// The log options of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct LogQuery {
     container: Option<String>,
@@ -31,7 +31,7 @@ struct LogQuery {
     timestamps: bool,
 }
 
-/// `GET .../namespaces/{namespace}/pods/{name}/log`.
+/// Serves `GET .../namespaces/{namespace}/pods/{name}/log`.
 pub async fn subresource(
     State(context): State<Context>,
     Path((namespace, pod)): Path<(String, String)>,
@@ -40,7 +40,7 @@ pub async fn subresource(
     answer(&context, &namespace, &pod, LogQuery::read(&query, Timestamp::now())?).await
 }
 
-/// `GET /containerLogs/{namespace}/{pod}/{container}`.
+/// Serves `GET /containerLogs/{namespace}/{pod}/{container}`.
 pub async fn container_logs(
     State(context): State<Context>,
     Path((namespace, pod, container)): Path<(String, String, String)>,

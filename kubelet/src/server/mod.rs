@@ -1,5 +1,5 @@
-//! The kubelet's server: the Kubernetes API of this node and the kubelet endpoints. It listens on a local socket for the owner,
-//! over HTTPS for API servers, and over plain HTTP for `/healthz` only.
+//! The kubelet's server: the Kubernetes API of this node and the kubelet endpoints. It listens on a local socket
+//! for the owner of the node, over HTTPS for API servers, and over plain HTTP only for `/healthz`.
 
 mod attach;
 mod authz;
@@ -92,7 +92,7 @@ pub fn router(context: &Context) -> Router {
 /// Serves the local socket until shutdown.
 ///
 /// # Errors
-/// The socket cannot be created.
+/// If the socket cannot be created.
 pub async fn serve_socket(
     root_dir: &RootDir,
     context: &Context,
@@ -116,7 +116,7 @@ pub async fn serve_https(
 /// Serves only `/healthz` until shutdown.
 ///
 /// # Errors
-/// The address cannot be bound.
+/// If the address cannot be bound.
 pub async fn serve_health(
     address: SocketAddr,
     health: &Arc<Health>,

@@ -1,4 +1,4 @@
-//! Serving certificate and client CA bundle of the node's HTTPS server, reloaded when their files change.
+//! Serving certificate and client CA bundle of the node's HTTPS server. They are reloaded when their files change.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -15,29 +15,29 @@ use tokio::sync::watch;
 use crate::disk;
 use crate::file_watch::{self, FileWatcher, WatchSet};
 
-/// Interval for reading the files without an event, for file systems that send none.
+/// How often the files are read without an event, for file systems that send none.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 /// Delay after an event, because certificate and key are written one after the other.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// Most bytes read from a file.
+/// Maximum bytes that are read from a file.
 const LONGEST_BYTES: u64 = 1 << 20;
 
 /// Paths of certificates and keys.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// Configured certificate chain and key.
+    /// Configured certificate chain and key, if there are any.
     pub configured: Option<(PathBuf, PathBuf)>,
-    /// Certificate and key in one file, signed by the cluster and renewed by the kubelet; it may not exist yet.
+    /// File with a certificate that the cluster signed, and its key. The kubelet renews it. It may not exist yet.
     pub current: PathBuf,
-    /// Configured client CA bundle.
+    /// Configured client CA bundle, if there is one.
     pub client_authorities: Option<PathBuf>,
-    /// CA bundle of the cluster, used if none is configured; without either, only health requests are allowed.
+    /// CA bundle of the cluster, used if none is configured. Without either, only health requests are allowed.
     pub cluster_authorities: PathBuf,
-    /// CA of `kubelet metrics-certificate`, added to the client CAs; it may not exist.
+    /// CA of `kubelet metrics-certificate`, which is added to the client CAs. It may not exist.
     pub local_authority: PathBuf,
 }
 
-/// Why certificates cannot be used.
+/// The reason why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -53,7 +53,7 @@ pub enum Error {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Rest of a sentence that starts with the path.
+        /// What is wrong with the file. The message shows it after the path.
         fault: String,
     },
     /// A self-signed certificate cannot be created.
@@ -71,7 +71,7 @@ struct SelfSigned {
     key: Vec<u8>,
 }
 
-/// Content of the files; empty for missing files.
+/// The content of the files. It is empty for missing files.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LoadedFiles {
     certificates: Vec<u8>,
@@ -88,10 +88,10 @@ pub struct ServingCertificates {
 }
 
 impl ServingCertificates {
-    /// Reads the files and builds the TLS configuration for a node with that name and those addresses.
+    /// Reads the files, and builds the TLS configuration for a node with this name and these addresses.
     ///
     /// # Errors
-    /// A configured file cannot be used.
+    /// If a configured file cannot be used.
     pub async fn open(
         files: Files,
         node: &str,
@@ -181,7 +181,7 @@ impl Files {
         Ok(LoadedFiles { certificates, key, authorities })
     }
 
-    /// The names whose change may change the content of a file.
+    /// The names to watch, because their changes may change the content of a file.
     fn watch_set(&self) -> WatchSet {
         let configured = self.configured.iter().flat_map(|(certificates, key)| [certificates, key]);
         let all = configured.chain(&self.client_authorities).chain([

@@ -15,25 +15,25 @@ use tokio::sync::watch;
 use super::channels::{Gone, Outgoing, Process, ProcessOutput, Size};
 use crate::runtime::{Error, ExecSession, Runtime, Stream};
 
-/// How long an exited command may lack its exit code.
+/// How long the exit code of a command may be missing after its end.
 const EXIT_CODE_WITHIN: Duration = Duration::from_secs(10);
-/// Polling interval for the exit code, which the engine records a moment after the streams end.
+/// How often the exit code is polled. The engine records it a moment after the streams end.
 const EXIT_CODE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long the process may leave buffered input unread after the client has disconnected.
 const TAKES_WITHIN: Duration = Duration::from_secs(10);
-/// Largest piece of standard input that is forwarded at once.
+/// Maximum bytes of standard input that are forwarded at once.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// The process of a session, which decides how its terminal is resized.
+/// The kind of process in a session. It determines how the terminal is resized.
 pub enum ProcessKind {
     Command,
-    /// The main process of a container, by engine id.
+    /// The main process of a container, given by its engine id.
     Container(String),
 }
 
 impl ProcessKind {
-    /// Prefix of the error if the process cannot be started.
+    /// Start of the error for a process that cannot be started.
     fn start_error(&self) -> &'static str {
         match self {
             Self::Command => "error executing command in container",
@@ -62,8 +62,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Forwards streams in both directions until one side ends. The process starts after the client's streams are ready, so
-    /// that no output is lost; a failed start is reported as its exit status.
+    /// Forwards streams in both directions until one side ends. The process starts after the client's streams are
+    /// ready, so that no output is lost. A failed start is reported as its exit status.
     pub async fn run(self, client: Process, start: impl Future<Output = Result<ExecSession, Error>>) {
         let Process { stdin, sizes, mut output_sink, mut gone } = client;
         let started = tokio::select! {
@@ -101,7 +101,7 @@ impl Session {
         output_sink.send(ProcessOutput::Ended(status)).await
     }
 
-    /// Sends output until the process ends; returns the message of an engine error.
+    /// Sends output until the process ends. Returns the message of an engine error, if there was one.
     async fn send_output(
         &self,
         mut output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
@@ -128,7 +128,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Forwards standard input to the process, and notifies for each piece that it has read.
+    /// Forwards standard input to the process. It sends a notification for each part that the process has read.
     async fn forward_stdin(
         &self,
         mut stdin: Box<dyn AsyncRead + Send + Unpin>,

@@ -12,7 +12,7 @@ const SOCKET: &str = "kubelet.sock";
 /// Name of the lock file.
 const LOCK: &str = "kubelet.lock";
 
-/// Why the root directory cannot be used.
+/// The reason why the root directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another kubelet holds the lock.
@@ -34,7 +34,7 @@ pub enum Error {
     },
 }
 
-/// The locked root directory; the lock is held until this value is dropped.
+/// The locked root directory. It stays locked until this value is dropped.
 #[derive(Debug)]
 pub struct RootDir {
     path: PathBuf,
@@ -42,10 +42,11 @@ pub struct RootDir {
 }
 
 impl RootDir {
-    /// Creates and locks the directory. Waits a short time for a terminating kubelet to release the lock. Blocks.
+    /// Creates and locks the directory. It waits a short time for a kubelet that is ending to release the lock.
+    /// Blocks.
     ///
     /// # Errors
-    /// Another kubelet holds the lock, the directory is not writable, or the socket path is too long.
+    /// If another kubelet has the lock, the directory is not writable, or the socket path is too long.
     pub fn take(path: &Path) -> Result<Self, Error> {
         command::check_socket_path(&path.join(SOCKET), "--root-dir").map_err(Error::TooLong)?;
         let io = |operation, path: &Path| {
@@ -68,10 +69,10 @@ impl RootDir {
         }
     }
 
-    /// Listens on the socket and replaces a stale one.
+    /// Listens on the socket, and replaces a stale one.
     ///
     /// # Errors
-    /// The socket cannot be created.
+    /// If the socket cannot be created.
     pub fn listen(&self) -> Result<UnixListener, Error> {
         let path = self.path.join(SOCKET);
         let io = |source| Error::Io { operation: "listen on", path: path.clone(), source };

@@ -19,11 +19,11 @@ use super::channels::{Connection, Gone, Process, ProcessOutput, Size};
 use super::forward::{Destination, forward_port};
 use super::websocket::{WAITING, drain, payloads, resize, send_all};
 
-/// Most forwarded connections per session, including closed ones whose port has not finished.
+/// Maximum number of forwarded connections per session. Closed ones count until their port has finished.
 const MOST_CONNECTIONS: usize = 256;
-/// Largest piece that is forwarded at once, in bytes.
+/// Maximum bytes that are forwarded at once.
 const PIECE: usize = 16 * 1024;
-/// Most bytes of a terminal size message.
+/// Maximum size of a terminal size message in bytes.
 const MOST_SIZE_BYTES: usize = 1024;
 
 /// The client's streams of a process.
@@ -108,7 +108,7 @@ async fn gone(mut session: Session) {
     while session.accept().await.is_some() {}
 }
 
-/// Terminal sizes from a sequence of JSON objects.
+/// Parses terminal sizes from a sequence of JSON objects.
 fn sizes(resize: Option<Stream>) -> impl futures_util::Stream<Item = Size> {
     stream::unfold((resize, Vec::new()), |(stream, mut buffer)| async move {
         let mut stream = stream?;

@@ -1,4 +1,4 @@
-//! Selects WebSocket or SPDY for a process session, and reports why neither is possible.
+//! Selects WebSocket or SPDY for a process session. If neither is possible, it reports the reason.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub enum Upgrade {
 
 /// A rejected upgrade request.
 pub enum Refused {
-    /// An API status.
+    /// The request is rejected with an API status.
     Status(Status),
     Spdy(Refusal),
 }
@@ -31,7 +31,7 @@ impl Upgrade {
     /// Negotiates a protocol with the client.
     ///
     /// # Errors
-    /// The request asks for no upgrade, or for no supported protocol.
+    /// If the request asks for no upgrade, or for no supported protocol.
     pub async fn of_process(parts: &mut Parts) -> Result<Self, Refused> {
         if spdy::Upgrade::is_asked(&parts.headers) {
             return Ok(Self::Spdy(spdy::Upgrade::read(parts, exec::PROTOCOLS)?));
@@ -39,7 +39,7 @@ impl Upgrade {
         Ok(Self::WebSocket(websocket::upgrade(parts, &websocket::OF_PROCESSES).await?))
     }
 
-    /// Accepts the upgrade and calls `serve` once all streams of the client are open. `idle` is the idle timeout.
+    /// Accepts the upgrade, and calls `serve` once all streams of the client are open. `idle` is the idle timeout.
     pub fn serve<F>(
         self,
         wanted: exec::StreamOptions,

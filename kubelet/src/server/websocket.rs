@@ -1,4 +1,4 @@
-//! Streams over a WebSocket: the first byte of each message is the channel number.
+//! Streams over a WebSocket. The first byte of each message is the channel number.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -29,15 +29,15 @@ mod channel {
     pub const CLOSE: u8 = 255;
 }
 
-/// Subprotocols for processes, by preference. Only version 5 can signal the end of standard input; the oldest one, which
-/// conformance tests use, has no `Status`.
+/// Subprotocols for processes, by preference. Only version 5 can signal the end of standard input. The oldest one
+/// has no `Status`; conformance tests use it.
 pub const OF_PROCESSES: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", OLDEST];
 const OLDEST: &str = "channel.k8s.io";
-/// Capacity of message queues, which keeps both sides busy.
+/// Capacity of message queues. It is large enough to keep both sides busy.
 pub const WAITING: usize = 16;
-/// Buffer for standard input in bytes; while it is full, the connection is not read.
+/// Buffer for standard input in bytes. While it is full, the connection is not read.
 const UNREAD_BYTES: usize = 64 * 1024;
-/// Interval of pings to a client whose input is not being read.
+/// How often a client is pinged while its input is not being read.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// How long to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(10);
@@ -72,8 +72,8 @@ pub async fn upgrade(
     Ok(upgrade)
 }
 
-/// The client's streams of a process, and the connection, which the caller runs beside the process. A connection without data
-/// in either direction for `idle` counts as disconnected.
+/// Returns the client's streams of a process, and the connection. The caller runs the connection beside the
+/// process. A connection without data in either direction for `idle` counts as disconnected.
 pub fn process(socket: WebSocket, idle: Duration) -> (Process, impl Future<Output = ()> + Send) {
     let knows_status = socket.protocol().is_none_or(|agreed| agreed.as_bytes() != OLDEST.as_bytes());
     let activity = Activity::begin();
@@ -130,11 +130,11 @@ async fn serve(
 
 /// Receivers of the client's messages for a process.
 struct ClientMessages {
-    /// `None` after the end of input, or when the process no longer reads.
+    /// Standard input of the process. `None` after its end, or if the process no longer reads.
     stdin: Option<DuplexStream>,
     size: watch::Sender<Option<Size>>,
     ping_sender: mpsc::WeakSender<Message>,
-    /// Dropped when the client disconnects.
+    /// A sender that is dropped when the client disconnects.
     connected: oneshot::Sender<Infallible>,
 }
 
@@ -168,10 +168,11 @@ impl ClientMessages {
     }
 }
 
-/// Waits for `taken` and sends pings meanwhile. The connection is not being read, so its end shows only as an error of a ping.
+/// Waits for `taken` and sends pings meanwhile. The connection is not being read, so only a failing ping shows its
+/// end.
 ///
 /// # Errors
-/// The client has disconnected.
+/// If the client has disconnected.
 pub async fn with_liveness_pings<T>(
     taken: impl Future<Output = T>,
     ping_sender: &mpsc::WeakSender<Message>,
@@ -194,7 +195,7 @@ pub async fn with_liveness_pings<T>(
 /// Sends all queued messages, then a close frame.
 ///
 /// # Errors
-/// The client has disconnected, or accepts no data for `idle`.
+/// If the client has disconnected, or accepts no data for `idle`.
 pub async fn send_all(
     sink: &mut (impl Sink<Message> + Unpin),
     mut outgoing: mpsc::Receiver<Message>,
@@ -218,15 +219,15 @@ async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message, idle: D
     sent.map_err(|_| Gone)?.map_err(|_| Gone)
 }
 
-/// Reads remaining messages until the client's close frame. Otherwise the kernel would discard data that the client has not
-/// read yet.
+/// Reads remaining messages until the client's close frame. Otherwise the kernel would discard data that the client
+/// has not read yet.
 pub async fn drain(messages: impl Stream<Item = Result<Message, axum::Error>>) {
     let mut messages = pin!(messages);
     let read = async { while let Some(Ok(_)) = messages.next().await {} };
     let _ = tokio::time::timeout(LINGER, read).await;
 }
 
-/// The payloads of a client's messages until it closes. Pings and pongs do not count as activity.
+/// The payloads of a client's messages until it closes the connection. Pings and pongs do not count as activity.
 pub fn payloads(
     messages: impl Stream<Item = Result<Message, axum::Error>>,
     activity: Activity,
@@ -243,7 +244,7 @@ pub fn payloads(
         .inspect(move |_| activity.touch())
 }
 
-/// Parses `{"Width":80,"Height":24}`.
+/// Parses a terminal size such as `{"Width":80,"Height":24}`.
 pub fn resize(size: &[u8]) -> Option<Size> {
     let size: Value = serde_json::from_slice(size).ok()?;
     let side = |name: &str| u16::try_from(size.get(name)?.as_u64()?).ok();
@@ -264,7 +265,7 @@ fn message(outgoing: ProcessOutput, knows_status: bool) -> Option<Message> {
     }
 }
 
-/// A message on a channel.
+/// Creates a message on a channel.
 pub fn frame(number: u8, bytes: &[u8]) -> Message {
     let mut frame = BytesMut::with_capacity(bytes.len() + 1);
     frame.put_u8(number);

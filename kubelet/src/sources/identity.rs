@@ -1,4 +1,4 @@
-//! Assigns node-specific identity to pods of local sources: name, UID and config annotations.
+//! Gives pods of local sources an identity on this node: name, UID and config annotations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ pub const HASH: &str = "kubernetes.io/config.hash";
 pub const SEEN: &str = "kubernetes.io/config.seen";
 /// Annotation of mirror pods, which is removed from local pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Longest pod name; the API's limit.
+/// Maximum length of a pod name, as in the API.
 const NAME_LIMIT: usize = 253;
-/// Longest UID, which is part of file and container names.
+/// Maximum length of a UID. It is part of file and container names.
 const UID_LIMIT: usize = 128;
 
-/// Converts a pod of a local source to a pod of this node. `known` is the previous pod of that name; it is returned itself if
-/// nothing changed, so that pointer equality means "unchanged".
+/// Converts a pod of a local source to a pod of this node. `known` is the previous pod of that name. If nothing
+/// changed, `known` is returned, so that equal pointers mean "unchanged".
 ///
 /// # Errors
-/// The name with the node's name is too long, or the UID is not safe in a path.
+/// If the name with the node's name is too long, or the UID is not safe in a path.
 pub fn place(
     mut pod: Pod,
     node: &str,
@@ -85,8 +85,8 @@ pub fn place(
     Ok(Arc::new(pod))
 }
 
-/// UID of a pod that specifies none, derived from node, source, namespace and name. An edit, reformatting or renaming of the
-/// file keeps it. It has the format of a UUID of version 8.
+/// UID of a pod that specifies none, derived from node, source, namespace and name. It stays the same if the file
+/// is edited, reformatted or renamed. It has the format of a UUID of version 8.
 pub fn uid(node: &str, source: SourceKind, namespace: &str, name: &str) -> String {
     let digest = Sha256::digest([node, source.as_str(), namespace, name].join("\0"));
     let mut bytes: [u8; 16] = std::array::from_fn(|at| digest[at]);
@@ -122,7 +122,7 @@ fn is_safe(uid: &str) -> bool {
         && uid.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
 }
 
-/// A problem without position.
+/// An empty problem, without a position.
 pub(super) fn problem() -> Problem {
     Problem {
         line: 0,

@@ -1,4 +1,4 @@
-//! Saves the last good version of each manifest, so that an invalid edit stops no pod after a restart either.
+//! Saves the last good version of each manifest, so that an invalid edit stops no pod even after a restart.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ use sha2::{Digest, Sha256};
 use super::manifest::Named;
 use crate::desired::{SourceKind, SourceObject};
 
-/// Directory of one source, with one file per manifest, named by a hash of its origin.
+/// The directory of one source. It has one file per manifest, named by a hash of the manifest's origin.
 #[derive(Clone, Debug)]
 pub struct LastGood {
     directory: PathBuf,
 }
 
 impl LastGood {
-    /// The store of a source below the root directory.
+    /// The saved versions of a source, in the root directory.
     pub fn new(root_dir: &Path, source: SourceKind) -> Self {
         Self { directory: root_dir.join("sources").join(source.as_str()) }
     }
@@ -52,10 +52,10 @@ impl LastGood {
             .collect()
     }
 
-    /// Saves the objects of a manifest atomically; removes the file if there are none.
+    /// Saves the objects of a manifest atomically. If there are none, removes the file.
     ///
     /// # Errors
-    /// The directory or file cannot be written, for example because the disk is full.
+    /// If the directory or file cannot be written, for example because the disk is full.
     pub fn save(&self, origin: &str, objects: &[Named]) -> io::Result<()> {
         let path = self.path(origin);
         if objects.is_empty() {

@@ -10,7 +10,7 @@ use super::identity;
 use crate::desired::{Found, FoundProblem, SourceKind, SourceObject};
 use crate::observed::Timestamp;
 
-/// An object with its name in the manifest, which for a pod lacks the node's name.
+/// An object with its name in the manifest. For a pod, that name lacks the node's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// Kind, namespace and name in the manifest.
@@ -23,14 +23,14 @@ pub struct Named {
 pub struct Manifest {
     /// Objects, including last good versions.
     pub objects: Vec<Named>,
-    /// Problems, each with whether a last good version is used.
+    /// The problems. Each says whether a last good version is in use.
     pub problems: Vec<(Problem, bool)>,
 }
 
 /// All objects of a source by their manifest names.
 pub type Known = BTreeMap<Arc<ObjectName>, SourceObject>;
 
-/// Node and source, which determine the identity of pods.
+/// Node and source of manifests. They determine the identity of pods.
 #[derive(Clone, Debug)]
 pub struct ManifestContext {
     /// The node's name.
@@ -39,7 +39,7 @@ pub struct ManifestContext {
 }
 
 impl Manifest {
-    /// Reads a new version of the manifest. Unchanged objects are taken from `known`.
+    /// Parses a new version of the manifest. Unchanged objects are taken from `known`.
     pub fn read(&self, bytes: &[u8], place: &ManifestContext, known: &Known, now: Timestamp) -> Self {
         let decoded = api::decode(bytes);
         let mut problems = decoded.problems;
@@ -55,13 +55,13 @@ impl Manifest {
         self.renewed(objects, problems)
     }
 
-    /// Records that the manifest cannot be read; all objects stay in use.
+    /// Records that the manifest cannot be read. All objects stay in use.
     pub fn unreadable(&self, problem: Problem) -> Self {
         self.renewed(Vec::new(), vec![problem])
     }
 
-    /// The valid objects, plus last good versions of invalid ones: by name if the problem names its object, otherwise all
-    /// objects that would be missing.
+    /// The valid objects, and last good versions of invalid ones. If a problem names its object, that one is added,
+    /// otherwise all objects that would be missing.
     fn renewed(&self, mut objects: Vec<Named>, problems: Vec<Problem>) -> Self {
         let replaces = |problem: &Problem, old: &Named| match &problem.object {
             Some(name) if !name.name.is_empty() => *name == *old.name,
@@ -97,7 +97,7 @@ impl Manifest {
     }
 }
 
-/// Converts an object to one of this node; returns the known object if it is equal.
+/// Converts an object to one of this node. Returns the known object if it is equal.
 fn adopt(
     object: Object,
     place: &ManifestContext,

@@ -1,4 +1,4 @@
-//! Pod sources: each sends a complete snapshot whenever its content changes, and saves its last good version.
+//! Pod sources. Each sends a complete snapshot whenever its content changes, and saves its last good version.
 
 pub mod file;
 pub mod identity;

@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1::{AppArmorProfile, Container, Pod};
 use super::containers;
 use super::facts::Facts;
 
-/// Prefix of the annotation used before Kubernetes 1.30, followed by the container name.
+/// Prefix of the annotation that was used before Kubernetes 1.30. The container name follows.
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The profile of a container: its own field, the annotation, or the pod's field.
+/// The profile of a container. It comes from its own field, otherwise from the annotation, otherwise from the pod's
+/// field.
 pub(super) fn profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
     let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.clone());
     let of_pod = || pod.spec.as_ref()?.security_context.as_ref()?.app_armor_profile.clone();
@@ -35,7 +36,7 @@ fn annotated(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
     Some(AppArmorProfile { type_: kind.to_owned(), localhost_profile: name })
 }
 
-/// Why the node cannot enforce the pod's profiles, in the words of the stock kubelet.
+/// The reason why the node cannot enforce the pod's profiles, in the words of the stock kubelet.
 pub fn unenforceable(pod: &Pod, facts: &Facts) -> Option<String> {
     let is_enforced = |profile: AppArmorProfile| profile.type_ != "Unconfined";
     let mut all = pod.spec.iter().flat_map(containers).filter_map(|container| profile(pod, container));

@@ -19,33 +19,33 @@ const TERMINATION_PATH: &str = "/dev/termination-log";
 /// Input for the spec of a container.
 pub struct ContainerInput<'a> {
     pub pod: &'a Pod,
-    /// The container; also for init, sidecar and ephemeral containers.
+    /// The container. It may be an init, sidecar or ephemeral container.
     pub container: &'a Container,
-    /// Engine id of the container whose pid namespace it joins (`targetContainerName`).
+    /// Engine id of the container whose pid namespace the container joins (`targetContainerName`).
     pub target: Option<&'a str>,
     /// Facts of the node.
     pub facts: &'a Facts,
-    /// The sandbox that it joins.
+    /// The sandbox that the container joins.
     pub sandbox: &'a Sandbox,
     pub image: &'a Image,
     /// Its environment variables.
     pub environment: &'a Environment,
-    /// Its mounts, prepared by the `volumes` module.
+    /// The mounts of the container, which the module `volumes` prepared.
     pub mounts: Vec<Mount>,
-    /// Content of the file named by [`super::seccomp_file`]; `None` if there is none.
+    /// Content of the file that [`super::seccomp_file`] names; `None` if it names none.
     pub seccomp: Option<&'a str>,
     /// Restart count.
     pub attempt: u32,
     /// Restart back-off if this attempt ends.
     pub back_off: Duration,
-    /// Host file for the termination message.
+    /// File on the host for the termination message.
     pub termination_file: &'a Path,
 }
 
 /// Builds the spec of a container.
 ///
 /// # Errors
-/// The pod requests something unsupported or contradictory; the message names the field.
+/// If the pod requests something unsupported or contradictory. The message names the field.
 pub fn container(input: ContainerInput<'_>) -> Result<ContainerSpec, ConfigError> {
     let ContainerInput { pod, container, environment, .. } = input;
     let spec = spec_of(pod)?;

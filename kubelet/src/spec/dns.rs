@@ -1,4 +1,5 @@
-//! DNS configuration of a pod: its policy, the servers of cluster and host, its own settings, and the limits of resolvers.
+//! DNS configuration of a pod: its policy, the servers of cluster and host, its own settings, and the limits of
+//! resolvers.
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
@@ -7,17 +8,17 @@ use super::facts::Facts;
 use super::{host_network, namespace};
 use crate::runtime::spec::Dns;
 
-/// Most name servers that a resolver uses.
+/// Maximum number of name servers that a resolver uses.
 const MAX_SERVERS: usize = 3;
-/// Most search domains that Kubernetes allows.
+/// Maximum number of search domains that Kubernetes allows.
 const MAX_SEARCHES: usize = 32;
-/// Longest search line in characters, including blanks.
+/// Maximum length of the search line in characters, including blanks.
 const MAX_SEARCH_CHARS: usize = 2048;
-/// Longest domain name, in characters.
+/// Maximum length of a domain name in characters.
 const MAX_DOMAIN_CHARS: usize = 253;
 
-/// DNS configuration of a pod, and notes about entries that exceed the limits. An empty configuration means the engine's
-/// default.
+/// The DNS configuration of a pod, and notes about entries that exceed the limits. An empty configuration means the
+/// default of the engine.
 pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
     let Some(spec) = &pod.spec else { return (Dns::default(), Vec::new()) };
     let cluster = match spec.dns_policy.as_deref().unwrap_or("ClusterFirst") {

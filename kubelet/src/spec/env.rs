@@ -14,16 +14,16 @@ use super::{fields, links, namespace};
 /// The resolved variables of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// Names and values, by first occurrence.
+    /// Names and values, in the order of the first occurrence of each name.
     vars: Vec<(String, String)>,
     index: BTreeMap<String, usize>,
-    /// Variables for the API server's Service, until the container's own are resolved.
+    /// Variables for the API server's Service. They are kept until the container's own variables are resolved.
     links: Vec<(String, String)>,
     /// Notes about skipped keys, for events.
     pub notes: Vec<Note>,
 }
 
-/// Input for resolving the environment.
+/// The sources of the environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     pub pod: &'a Pod,
@@ -39,7 +39,7 @@ impl Environment {
     /// Resolves the environment of a container.
     ///
     /// # Errors
-    /// Names the missing ConfigMap, Secret, key or field; a retry succeeds once it exists.
+    /// The missing ConfigMap, Secret, key or field. A retry succeeds once it exists.
     pub fn of(sources: &Sources<'_>, container: &Container) -> Result<Self, ConfigError> {
         let links = sources.references.api_service.as_deref().map(links::of).unwrap_or_default();
         let mut env = Self { links, ..Self::default() };
@@ -65,7 +65,7 @@ impl Environment {
         own.or_else(|| self.links.iter().find(|(link, _)| link == name).map(|(_, value)| value.as_str()))
     }
 
-    /// `NAME=value` for each variable, in order.
+    /// Each variable as `NAME=value`, in order.
     pub fn lines(&self) -> Vec<String> {
         self.vars.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
@@ -182,7 +182,7 @@ fn value_from(
     }
 }
 
-/// Whether a variable contains the pod IP, so that the sandbox must run before the container is created.
+/// Whether a variable contains the pod IP. The sandbox must then run before the container is created.
 pub fn needs_pod_ip(container: &Container) -> bool {
     container.env.iter().flatten().any(|var| {
         let path = var.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
@@ -190,7 +190,7 @@ pub fn needs_pod_ip(container: &Container) -> bool {
     })
 }
 
-/// Printable ASCII without `=`, as the API allows for variable names.
+/// Whether the text is a valid variable name: printable ASCII without `=`, as the API allows.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=')
 }

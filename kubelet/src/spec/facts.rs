@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::observed::Sandbox;
 use crate::runtime::spec::Dns;
 
-/// Facts of the node, the same for all pods.
+/// Facts of the node. They are the same for all pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// The node's name.
@@ -24,22 +24,22 @@ pub struct Facts {
     pub cluster_dns: Vec<IpAddr>,
     /// The cluster's domain; empty for none.
     pub cluster_domain: String,
-    /// The host's `/etc/resolv.conf`.
+    /// The DNS configuration of the host, from its `/etc/resolv.conf`.
     pub host_dns: Dns,
     /// The cgroup driver; `None` if pods have no cgroup of their own.
     pub cgroup_driver: Option<CgroupDriver>,
-    /// Root cgroup of pods: empty, or an absolute path without trailing slash.
+    /// Root cgroup of pods. It is empty, or an absolute path without trailing slash.
     pub cgroup_root: String,
     /// Maximum number of processes per container.
     pub pids_limit: Option<i64>,
-    /// Whether AppArmor is enabled in the kernel; `None` if unknown.
+    /// Whether AppArmor is enabled in the kernel; `None` if that is unknown.
     pub app_armor: Option<bool>,
     /// Sysctls allowed beyond the safe ones: names, or prefixes with a trailing `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
 }
 
 impl Facts {
-    /// The IP addresses of a pod: the node's with host network, otherwise those of its sandbox.
+    /// The IP addresses of a pod. With host network, they are those of the node, otherwise those of its sandbox.
     pub fn pod_ips<'a>(&'a self, pod: &Pod, sandbox: Option<&'a Sandbox>) -> &'a [IpAddr] {
         if super::host_network(pod) { &self.host_ips } else { sandbox.map_or(&[], |sandbox| &sandbox.ips) }
     }
@@ -48,8 +48,8 @@ impl Facts {
 /// The cgroup driver, which determines the names of cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupDriver {
-    /// cgroupfs: paths.
+    /// cgroupfs: cgroups are named by paths.
     Cgroupfs,
-    /// systemd: slices.
+    /// systemd: cgroups are named by slices.
     Systemd,
 }

@@ -12,7 +12,7 @@ use super::{containers, host_network, namespace, spec_of};
 /// The value of a `fieldRef` in the environment.
 ///
 /// # Errors
-/// The field is not supported, or the pod has no IP address yet.
+/// If the field is not supported, or the pod has no IP address yet.
 pub(crate) fn pod_field(
     pod: &Pod,
     facts: &Facts,
@@ -37,7 +37,7 @@ pub(crate) fn pod_field(
 /// The value of a `fieldRef` in a volume, where only metadata fields are supported.
 ///
 /// # Errors
-/// The field is not supported.
+/// If the field is not supported.
 pub(crate) fn metadata_field(pod: &Pod, path: &str) -> Result<String, ConfigError> {
     let meta = &pod.metadata;
     if let Some((field, key)) = subscript(path) {
@@ -65,12 +65,12 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
     matches!(field, "labels" | "annotations").then_some((field, key))
 }
 
-/// Lines of `key="value"`, with quoted and escaped values.
+/// Formats a map as lines of `key="value"`, with quoted and escaped values.
 fn lines<'a>(map: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     map.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
 }
 
-/// A value in double quotes with the escapes of Go strings, which readers of these files expect.
+/// Formats a value in double quotes with the escapes of Go strings, which readers of these files expect.
 fn quoted(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
@@ -104,10 +104,10 @@ fn join(ips: &[IpAddr]) -> String {
 
 /// The value of a `resourceFieldRef` in units of its divisor, rounded up.
 ///
-/// An unset limit defaults to the node's allocatable; an unset request is zero.
+/// An unset limit defaults to the allocatable amount of the node. An unset request is zero.
 ///
 /// # Errors
-/// There is no such container or resource.
+/// If there is no such container or resource.
 pub(crate) fn resource_field(
     pod: &Pod,
     container: &str,

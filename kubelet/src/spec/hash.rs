@@ -1,8 +1,8 @@
-//! Hashes of sandbox and container specs, in 16 hex digits; while a hash stays the same, nothing restarts.
+//! Hashes of sandbox and container specs, in 16 hex digits. While a hash stays the same, nothing restarts.
 //!
-//! Every field that affects a container is listed by name. Fields that are not listed (labels, annotations, probes, preStop,
-//! grace period, content of ConfigMaps, documentary ports) change without a restart. Absent, empty and default values add
-//! nothing, so that new defaults and fields do not change a hash.
+//! Every field that affects a container is listed by name. Fields that are not listed change without a restart:
+//! labels, annotations, probes, preStop, grace period, content of ConfigMaps, documentary ports. Absent, empty and
+//! default values add nothing, so that new defaults and fields do not change a hash.
 
 use api::quantity::Quantity;
 use k8s_openapi::api::core::v1::{
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::{app_armor, containers};
 
-/// Hash of a pod's sandbox; a change restarts the whole pod.
+/// Hash of a pod's sandbox. A change restarts the whole pod.
 pub fn sandbox(pod: &Pod) -> String {
     let mut facts = Canon::default();
     if let Some(spec) = &pod.spec {
@@ -30,7 +30,7 @@ pub fn sandbox(pod: &Pod) -> String {
     facts.finish()
 }
 
-/// Hash of the container of that name; a change restarts only that container.
+/// Hash of a container. A change restarts only that container.
 pub fn container(pod: &Pod, name: &str) -> String {
     let mut facts = Canon::default();
     if let Some(spec) = &pod.spec
@@ -184,7 +184,7 @@ fn value_from(facts: &mut Canon, from: &EnvVarSource) {
     }
 }
 
-/// A mount is identified by its path and source; the content of the source may change.
+/// Adds a mount. Its path and source identify it; the content of the source may change.
 fn mount(facts: &mut Canon, mount: &VolumeMount, volume: Option<&Volume>) {
     facts.text("path", Some(&mount.mount_path));
     facts.flag("readOnly", mount.read_only);
@@ -257,7 +257,8 @@ fn se_linux(facts: &mut Canon, options: Option<&SELinuxOptions>) {
     facts.text("seLinuxLevel", options.level.as_deref());
 }
 
-/// Hasher of named values. Each value is written with its length, so that different lists cannot produce the same input.
+/// Hashes named values. Each value is written with its length, so that different lists cannot produce the same
+/// input.
 #[derive(Default)]
 struct Canon {
     hash: Sha256,
@@ -283,7 +284,7 @@ impl Canon {
         }
     }
 
-    /// Adds a number; unset differs from zero.
+    /// Adds a number. An unset number differs from zero.
     fn number(&mut self, name: &str, value: Option<i64>) {
         if let Some(value) = value {
             self.put(name, &value.to_string());

@@ -1,8 +1,8 @@
-//! Service environment variables for the API server, as the stock kubelet generates them.
+//! Environment variables of the API server's Service, as the stock kubelet generates them.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 
-/// Names and values; none for a Service without cluster IP or ports.
+/// Names and values of the variables. There are none for a Service without cluster IP or ports.
 pub fn of(service: &Service) -> Vec<(String, String)> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let Some(address) = spec.cluster_ip.as_deref().filter(|ip| !matches!(*ip, "" | "None")) else {

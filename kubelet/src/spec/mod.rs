@@ -1,6 +1,7 @@
 //! Builds runtime specs from pods. Pure: the same pod on the same node always has the same spec.
 //!
-//! The order for a container: [`Environment::of`], then its mounts (module `volumes`), then [`container()`].
+//! For a container, first [`Environment::of`] resolves the environment, then the module `volumes` prepares the
+//! mounts, and then [`container()`] builds the spec.
 
 mod app_armor;
 mod container;
@@ -31,29 +32,30 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use crate::observed::PodUid;
 use crate::runtime::spec::{Identity, Resources};
 
-/// The pod cannot be run as it is. A retry helps only after the pod, the node or a referenced object has changed.
+/// The error for a pod that cannot run as it is. A retry helps only after the pod, the node or a referenced object
+/// has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConfigError {
     /// Reason for events and for `state.waiting`.
     pub reason: &'static str,
-    /// What is wrong and what to do.
+    /// The message: what is wrong and what to do.
     pub message: String,
 }
 
 impl ConfigError {
-    /// The container has no valid spec.
+    /// The error for a container without a valid spec.
     pub(crate) fn container(message: impl Into<String>) -> Self {
         Self { reason: "CreateContainerConfigError", message: message.into() }
     }
 
-    /// The sandbox has no valid spec.
+    /// The error for a sandbox without a valid spec.
     pub(crate) fn sandbox(message: impl Into<String>) -> Self {
         Self { reason: "FailedCreatePodSandBox", message: message.into() }
     }
 }
 
-/// A note about a pod that runs nevertheless; reported as a warning event.
+/// A note about a pod that runs nevertheless. It is reported as a Warning event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Reason of the event.
@@ -62,13 +64,14 @@ pub struct Note {
     pub message: String,
 }
 
-/// The first sysctl of a pod that this node forbids.
+/// The error for the first sysctl of a pod that this node forbids.
 pub fn forbidden_sysctl(pod: &Pod, facts: &Facts) -> Option<ConfigError> {
     sysctl::of(pod, facts).err()
 }
 
-/// Errors with which the sandbox or a container can never be created on this node, each with the path of its field. It calls
-/// the functions of the actual creation and ignores images and references.
+/// The errors that will always prevent this node from creating the sandbox or a container, each with the path of
+/// its field. They come from the functions that are used for the actual creation. Images and references are not
+/// checked.
 pub fn certain_failures(pod: &Pod, facts: &Facts) -> Vec<(String, ConfigError)> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let mut failures = Vec::new();
@@ -89,7 +92,7 @@ pub fn certain_failures(pod: &Pod, facts: &Facts) -> Vec<(String, ConfigError)> 
 /// The namespace of a pod without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The pod's cgroup: its path in the format of the driver, whether the pod is Burstable, and its limits.
+/// The cgroup of a pod: its path in the format of the driver, whether the pod is Burstable, and its limits.
 pub fn pod_cgroup(pod: &Pod, facts: &Facts) -> Option<(String, bool, Resources)> {
     resources::of_pod(pod.spec.as_ref()?, pod.metadata.uid.as_deref()?, facts)
 }

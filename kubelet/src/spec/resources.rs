@@ -9,25 +9,25 @@ use super::ConfigError;
 use super::facts::{CgroupDriver, Facts};
 use crate::runtime::spec::Resources;
 
-/// Range of cgroup v1 CPU shares; the minimum is for containers without requests.
+/// Minimum of cgroup v1 CPU shares. Containers without requests have it.
 const MIN_SHARES: i64 = 2;
 const MAX_SHARES: i64 = 262_144;
 /// CPU shares per core.
 const SHARES_A_CORE: i64 = 1024;
-/// CFS period in microseconds; the default of kernel and Kubernetes.
+/// CFS period in microseconds; the default of the kernel and of Kubernetes.
 const QUOTA_PERIOD: i64 = 100_000;
 /// Smallest CFS quota in microseconds that the kernel accepts.
 const MIN_QUOTA: i64 = 1000;
 
-/// `oom_score_adj` of Guaranteed pods, killed last.
+/// `oom_score_adj` of Guaranteed pods, which are killed last.
 const GUARANTEED_OOM: i64 = -997;
-/// `oom_score_adj` of BestEffort pods, killed first.
+/// `oom_score_adj` of BestEffort pods, which are killed first.
 const BEST_EFFORT_OOM: i64 = 1000;
 
 /// The resource limits of a container.
 ///
 /// # Errors
-/// It requests something that this node cannot provide.
+/// If it requests something that this node cannot provide.
 pub(super) fn of(container: &Container, facts: &Facts) -> Result<Resources, ConfigError> {
     let Some(resources) = &container.resources else { return Ok(limits(None, None, None, facts)) };
     if let Some(claim) = resources.claims.iter().flatten().next() {
@@ -64,7 +64,7 @@ fn quota(milli: i64) -> i64 {
     (milli.saturating_mul(QUOTA_PERIOD) / 1000).max(MIN_QUOTA)
 }
 
-/// `oom_score_adj` of a container: the larger its memory request, the lower.
+/// `oom_score_adj` of a container. The larger its memory request, the lower it is.
 pub(super) fn oom_score_adj(spec: &PodSpec, container: &Container, facts: &Facts) -> i32 {
     let critical = spec.priority_class_name.as_deref() == Some("system-node-critical");
     let score = match class(spec) {
@@ -108,8 +108,8 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
     })
 }
 
-/// Path and limits of the pod's cgroup: sums over its containers; a limit applies only if every container has one. `None` if
-/// pods have no cgroup.
+/// Path and limits of the pod's cgroup. The limits are sums over its containers, and apply only if every container
+/// has one. `None` if pods have no cgroup.
 pub(super) fn of_pod(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<(String, bool, Resources)> {
     let path = cgroup_parent(spec, uid, facts)?;
     let requests = api::resources::pod_requests(spec);

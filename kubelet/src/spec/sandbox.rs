@@ -10,15 +10,15 @@ use super::{dns, hash, host_network, identity, namespace, resources, security, s
 use crate::runtime::labels::SANDBOX_NAME;
 use crate::runtime::spec::{HostPort, Network, SandboxSpec};
 
-/// Longest host name, a kernel limit.
+/// Maximum length of a host name; a limit of the kernel.
 const MAX_HOSTNAME: usize = 64;
-/// Longest label of a host name.
+/// Maximum length of a label of a host name.
 const MAX_LABEL: usize = 63;
 
 /// Builds the spec of a sandbox.
 ///
 /// # Errors
-/// The pod requests something unsupported or contradictory; the message names the field.
+/// If the pod requests something unsupported or contradictory. The message names the field.
 pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<SandboxSpec, ConfigError> {
     let spec = spec_of(pod)?;
     if spec.host_users == Some(false) {
@@ -54,7 +54,7 @@ pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<Sa
     })
 }
 
-/// Notes about settings that the sandbox omits, reported once as events when it is created.
+/// Notes about settings that the sandbox omits. They are reported once, as events, when the sandbox is created.
 pub fn notes(pod: &Pod, facts: &Facts) -> Vec<Note> {
     dns::of(pod, facts).1
 }

@@ -1,7 +1,7 @@
-//! Security settings of a container: the container's security context overrides the pod's.
+//! Security settings of a container. The security context of the container overrides that of the pod.
 //!
-//! Without seccomp or AppArmor settings the engine's default profiles apply, like `RuntimeDefault`; the stock kubelet disables
-//! seccomp by default.
+//! Without seccomp or AppArmor settings, the default profiles of the engine apply, as with `RuntimeDefault`. The
+//! stock kubelet disables seccomp by default.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Capabilities, Container, Pod, PodSecurityContext, SELinuxOptions, SecurityContext,
@@ -21,10 +21,10 @@ pub fn seccomp_file<'a>(pod: &'a Pod, container: &'a Container) -> Option<&'a st
     }
 }
 
-/// The security settings of a container; `profile` is the content of its [`seccomp_file`].
+/// The security settings of a container. `profile` is the content of its [`seccomp_file`].
 ///
 /// # Errors
-/// `runAsNonRoot` is violated or cannot be verified, or the seccomp profile is missing.
+/// If `runAsNonRoot` is violated or cannot be verified, or the seccomp profile is missing.
 pub(super) fn of(
     pod: &Pod,
     container: &Container,
@@ -63,7 +63,7 @@ fn run_as_user(of_pod: Option<&PodSecurityContext>, of_container: Option<&Securi
     of_container.and_then(|c| c.run_as_user).or(of_pod.and_then(|c| c.run_as_user))
 }
 
-/// The user of all containers of a pod, if they have the same one.
+/// The user of a pod's containers, if all have the same one.
 pub(crate) fn only_user(pod: &Pod) -> Option<i64> {
     let spec = pod.spec.as_ref()?;
     let user = |container: &Container| {
@@ -101,10 +101,10 @@ fn must_not_run_as_root(pod: &Pod, container: &Container) -> bool {
     of_container.and_then(|c| c.run_as_non_root).or(of_pod.and_then(|c| c.run_as_non_root)) == Some(true)
 }
 
-/// Checks for `runAsNonRoot: true` with `runAsUser: 0`, which needs no image.
+/// Checks for `runAsNonRoot: true` with `runAsUser: 0`. This check needs no image.
 ///
 /// # Errors
-/// The container has this conflict.
+/// If the container has this conflict.
 pub(super) fn run_as_root_conflict(pod: &Pod, container: &Container) -> Result<(), ConfigError> {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let user = run_as_user(of_pod, container.security_context.as_ref());
@@ -193,7 +193,7 @@ fn options(
 }
 
 enum Seccomp<'a> {
-    /// The engine's default profile.
+    /// The default profile of the engine.
     Engine,
     Unconfined,
     Localhost(&'a str),

@@ -1,4 +1,4 @@
-//! Finds unsupported fields of a pod; the rules are parsed from `docs/pod-support.md`.
+//! Finds unsupported fields of a pod. The rules are parsed from `docs/pod-support.md`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/pod-support.md");
 
-/// A field, or a value of a field, because of which admission rejects a pod.
+/// A field, or a value of a field, for which admission rejects a pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}{} is not supported on this node: {instead}", self.shown_value())]
 pub struct Refusal {
@@ -27,7 +27,7 @@ impl Refusal {
     }
 }
 
-/// The source annotation and its value for API server pods.
+/// The annotation with the source, and its value for pods of the API server.
 const SOURCE: (&str, &str) = ("kubernetes.io/config.source", "api");
 
 /// All unsupported fields of a pod, in the order of the schema.
@@ -43,19 +43,19 @@ pub fn refusals(pod: &Pod) -> Vec<Refusal> {
     walk.found
 }
 
-/// Rules by type and field.
+/// The rules by type and field.
 struct Refused(BTreeMap<(&'static str, &'static str), Rule>);
 
 /// The rule of a table row.
 #[derive(Clone, Copy, Debug)]
 struct Rule {
-    /// The unsupported value, or key of a map; a trailing `*` matches any suffix. `None` rejects the whole field.
+    /// The unsupported value, or key of a map. A trailing `*` matches any suffix. `None` rejects the whole field.
     value: Option<&'static str>,
     instead: &'static str,
 }
 
 impl Rule {
-    /// Parses a row: its state rejects the field, or the clause ``; `VALUE` is refused: INSTEAD`` a value.
+    /// Parses a row. Its state rejects the field, or the clause ``; `VALUE` is refused: INSTEAD`` rejects a value.
     fn of_row(state: &str, text: &'static str, states: &[&str]) -> Option<Self> {
         if states.contains(&state) {
             return Some(Self { value: None, instead: text });
@@ -73,8 +73,8 @@ impl Rule {
 }
 
 impl Refused {
-    /// Parses headings (`## Type`) and rows (`| field | state | text |`) of the page for fields with these states and for
-    /// unsupported values.
+    /// Parses headings (`## Type`) and rows (`| field | state | text |`) of the page. Returns the fields with one
+    /// of these states, and unsupported values.
     fn read(page: &'static str, states: &[&str]) -> Self {
         let mut rows = BTreeMap::new();
         let mut of = "";
@@ -146,7 +146,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a value is set; empty lists and objects are not.
+/// Whether a value is set. Empty lists and objects are not.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -8,7 +8,7 @@ use super::ConfigError;
 use super::facts::Facts;
 use super::host_network;
 
-/// Safe sysctls, which affect only the pod, for kernels from 4.18.
+/// Safe sysctls for kernels from 4.18. They affect only the pod.
 const SAFE: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -27,7 +27,7 @@ const SAFE: &[&str] = &[
 /// The sysctls of a pod, with dots as separators.
 ///
 /// # Errors
-/// Names the sysctl that the node forbids.
+/// The sysctl that the node forbids.
 pub(super) fn of(pod: &Pod, facts: &Facts) -> Result<BTreeMap<String, String>, ConfigError> {
     let spec = pod.spec.as_ref();
     let sysctls = spec.and_then(|s| s.security_context.as_ref()).and_then(|c| c.sysctls.as_ref());

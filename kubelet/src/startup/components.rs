@@ -1,4 +1,4 @@
-//! Creates and starts the components of a node, independent of the engine.
+//! Creates and starts the components of a node that do not depend on the kind of engine.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::status::{EventLog, StatusManager};
 use crate::tasks::TaskGroup;
 use crate::volumes::Volumes;
 
-/// Components for reporting; they exist before the runtime.
+/// Components for reporting. They exist before the runtime.
 pub(super) struct Reporting {
     pub outbox: Arc<Outbox>,
     pub status_manager: Arc<StatusManager>,
@@ -53,7 +53,7 @@ impl Reporting {
     }
 }
 
-/// The platform below the components.
+/// What the components are based on: the runtime and its network.
 pub(super) struct Platform {
     /// The runtime, which gives sandboxes their addresses.
     pub runtime: Arc<dyn Runtime>,
@@ -105,7 +105,7 @@ pub(super) fn start(
     Components { event_log, stats }
 }
 
-/// The node as admission sees it.
+/// The parameters of the node for admission.
 fn node(options: &Options, facts: &Arc<Facts>) -> desired::Node {
     desired::Node {
         labels: Some(node::labels(options)),
@@ -125,7 +125,7 @@ fn stats(options: &Options, pleg: &Arc<Pleg>) -> Arc<StatsProvider> {
     StatsProvider::new(&options.node_name, &options.root_dir, Box::new(observe_pods))
 }
 
-/// The engine, and what is known about it.
+/// The engine, and what the kubelet knows about it.
 struct Engine {
     runtime: Arc<dyn Runtime>,
     pleg: Arc<Pleg>,
@@ -157,7 +157,7 @@ fn dependencies(options: &Options, reporting: &Reporting, engine: Engine) -> Dep
     }
 }
 
-/// The pods of the API server, and what it learns about those of the node.
+/// The pods of the API server, and what it knows about the node.
 struct ClusterPods {
     snapshots: mpsc::Sender<Arc<Snapshot>>,
     desired: watch::Receiver<Arc<Desired>>,

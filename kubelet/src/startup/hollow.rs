@@ -1,4 +1,4 @@
-//! Hollow node: a kubelet without engine, ports and network, so that many nodes fit into one process for load tests.
+//! Hollow node: a kubelet without engine, ports and network. Many of them fit into one process for load tests.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::runtime::instrumented::InstrumentedRuntime;
 use crate::server::RootDir;
 use crate::tasks::TaskGroup;
 
-/// A hollow kubelet. It stops when this value is dropped; until then its root directory is locked.
+/// A hollow kubelet. It stops when this value is dropped. Until then its root directory is locked.
 pub struct HollowKubelet {
     _tasks: TaskGroup,
     _root_dir: RootDir,
 }
 
-/// Starts a hollow kubelet on that runtime. Options for ports and the pod network are ignored.
+/// Starts a hollow kubelet with this runtime. Options for ports and the pod network are ignored.
 ///
 /// # Errors
-/// The root directory is in use or not writable.
+/// If the root directory is in use or not writable.
 pub fn start(options: Options, runtime: Arc<dyn Runtime>) -> anyhow::Result<HollowKubelet> {
     let options = Options { api_address: None, healthz_address: None, ..options };
     let root_dir = RootDir::take(&options.root_dir)?;

@@ -32,11 +32,11 @@ use crate::tasks::{TaskError, TaskGroup};
 /// Delay between attempts to bind the HTTPS port.
 const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs the kubelet until it receives a signal; containers keep running.
+/// Runs the kubelet until it receives a signal. Containers keep running.
 ///
 /// # Errors
-/// Root directory or node name are in use, or the engine endpoint is invalid. The root directory belongs to another node or is
-/// not writable.
+/// If the root directory or the node name is in use, or the engine endpoint is invalid. If the root directory
+/// belongs to another node or is not writable.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     announce(&options);
     let root_dir = RootDir::take(&options.root_dir)?;
@@ -64,7 +64,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     served
 }
 
-/// The platform on the engine and its network. Cgroups exist only on the engine's own machine.
+/// Prepares the runtime and its network. Cgroups exist only if the engine is on this machine.
 fn platform(
     options: &Options,
     network: &pod_network::Connected,
@@ -127,7 +127,7 @@ async fn failure(tasks: &mut TaskGroup, stopped: &watch::Receiver<bool>) -> Task
     }
 }
 
-/// Serves `/healthz` until the kubelet stops. A failure prevents no pod from running.
+/// Serves `/healthz` until the kubelet stops. Pods run even if this fails.
 async fn serve_healthz(address: SocketAddr, health: Arc<Health>, mut stopped: watch::Receiver<bool>) {
     if let Err(error) = server::serve_health(address, &health, stopped.clone()).await {
         tracing::error!(%address, %error, "cannot serve /healthz; see --healthz-port");
@@ -135,7 +135,7 @@ async fn serve_healthz(address: SocketAddr, health: Arc<Health>, mut stopped: wa
     }
 }
 
-/// Serves the node's API over HTTPS. A port in use is retried and does not prevent pods from running.
+/// Serves the node's API over HTTPS. If the port is in use, it retries, and pods run meanwhile.
 async fn serve_nodes_api(
     options: &Options,
     address: SocketAddr,
@@ -190,7 +190,7 @@ async fn bind_with_retry(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// Logs node name, engine and pod sources at startup.
+/// Logs the node name, the engine and the pod sources at startup.
 fn announce(options: &Options) {
     let Options { node_name: node, docker_endpoint: engine, .. } = options;
     let root_dir = options.root_dir.display();

@@ -1,5 +1,5 @@
-//! Protects a root directory from a change of the node name. A kubelet with another name does not see the containers of the old
-//! name, and would treat their pods as gone.
+//! Protects a root directory from a change of the node name. A kubelet with another name does not find the
+//! containers of the old name, and would treat their pods as gone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::runtime::docker::{self, Docker};
 use crate::runtime::{Listed, Runtime as _};
 use crate::volumes::Volumes;
 
-/// Checks that the engine has no pods of this directory under a previous node name, and saves the name. The engine is not asked
-/// if the name is unchanged or no pod is on disk.
+/// Checks that the engine has no pods of this directory under a previous node name, and saves the name. The engine
+/// is not queried if the name is unchanged or no pod is on disk.
 ///
 /// # Errors
-/// There are such pods, the engine does not answer, or the new name cannot be saved in place of another.
+/// If there are such pods, the engine does not answer, or the new name cannot be saved in place of another.
 pub(super) async fn check_name(options: &Options, settings: &docker::Settings) -> anyhow::Result<()> {
     let Options { root_dir, node_name, docker_endpoint, .. } = options;
     let kept = node::kept_name(root_dir)
@@ -57,8 +57,8 @@ pub(super) async fn check_name(options: &Options, settings: &docker::Settings) -
     keep(root_dir, node_name, kept.as_deref())
 }
 
-/// Saves the node name. Without a saved name the next start derives it from checkpoints; a wrong saved name would be harmful,
-/// so replacing it must succeed.
+/// Saves the node name. Without a saved name, the next start derives the name from checkpoints. A wrong saved name
+/// would be harmful, so its replacement must succeed.
 fn keep(root_dir: &Path, node_name: &str, before: Option<&str>) -> anyhow::Result<()> {
     let Err(error) = node::keep_name(root_dir, node_name) else { return Ok(()) };
     let directory = root_dir.display();
@@ -75,8 +75,8 @@ fn keep(root_dir: &Path, node_name: &str, before: Option<&str>) -> anyhow::Resul
     Ok(())
 }
 
-/// Describes the remaining pods that are also `here` on disk; `None` if there are none. Other pods of that node name belong to
-/// another root directory.
+/// Describes the remaining pods that are also on disk (`here`). `None` if there are none. Other pods of that node
+/// name belong to another root directory.
 fn what_is_left(listed: &[Listed], here: &BTreeSet<PodUid>) -> Option<String> {
     let listed = || listed.iter().filter(|listed| here.contains(&listed.identity.uid));
     let pods = |found: &mut dyn Iterator<Item = &Listed>| {

@@ -16,10 +16,10 @@ use crate::server;
 use crate::spec::{CgroupDriver, Facts};
 use crate::tasks::TaskGroup;
 
-/// Interval of node status reports without changes: `nodeStatusReportFrequency` of KubeletConfiguration.
+/// Interval between node status reports without changes; `nodeStatusReportFrequency` of KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// The node facts, updated whenever the engine becomes available.
+/// The node facts. They are updated whenever the engine becomes available.
 pub(super) fn follow(
     options: &Options,
     drivers: Vec<CgroupDriver>,
@@ -54,7 +54,7 @@ pub(super) fn follow(
     known
 }
 
-/// Task that reports the node status.
+/// The task that reports the node status.
 struct NodeStatusUpdater {
     options: Options,
     drivers: Vec<CgroupDriver>,
@@ -70,7 +70,7 @@ struct NodeStatusUpdater {
     /// The engine's data directory.
     data_root: watch::Sender<PathBuf>,
     outbox: Arc<Outbox>,
-    /// The conditions reported last.
+    /// The conditions that were last reported.
     conditions: Vec<NodeCondition>,
 }
 
@@ -100,7 +100,7 @@ impl NodeStatusUpdater {
         }
     }
 
-    /// Asks the engine for its facts and publishes them; the error says why they are unknown.
+    /// Queries the facts of the engine and publishes them. The error says why they are unknown.
     async fn query_engine(&mut self) -> Result<Info, String> {
         let engine = self.engine.borrow_and_update().clone();
         let found = match engine {
@@ -116,7 +116,7 @@ impl NodeStatusUpdater {
         found
     }
 
-    /// Reports the node status; returns the engine's facts if pods can run.
+    /// Reports the node status. Returns the engine's facts if pods can run.
     fn report<'a>(&mut self, found: &'a Result<Info, String>) -> Result<&'a Info, String> {
         let facts = self.facts.borrow().clone();
         let of_pods = self.network.borrow_and_update().clone();

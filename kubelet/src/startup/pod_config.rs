@@ -13,7 +13,7 @@ use crate::sources::{file, url};
 use crate::status::{StatusManager, resources};
 use crate::tasks::TaskGroup;
 
-/// Capacity of the snapshot channel; a newer snapshot replaces an older one, so one per source is enough.
+/// Capacity of the snapshot channel. A newer snapshot replaces an older one, so one per source is enough.
 const SNAPSHOTS: usize = 2;
 
 /// Updates `desired` from all sources while it has receivers. Returns the sender for snapshots of the API server source.
@@ -66,7 +66,7 @@ pub(super) fn follow(
 struct Merger {
     merge: Merge,
     node: String,
-    /// Reported skipped entries of each source.
+    /// The skipped entries of each source that were reported.
     skipped: BTreeMap<SourceKind, Vec<String>>,
     outbox: Arc<Outbox>,
     status_manager: Arc<StatusManager>,
@@ -112,14 +112,15 @@ impl Merger {
         }
     }
 
-    /// The path is part of the event's subject, so that events about many files are not aggregated.
+    /// Records a Warning event. The path is part of the event's subject, so that events about many files are not
+    /// aggregated.
     fn warn(&self, path: &str, reason: &'static str, message: String) {
         let about = About { field_path: path.to_owned(), ..About::node(&self.node) };
         self.outbox.note(about, Severity::Warning, reason, message);
     }
 }
 
-/// Shows ConfigMaps and Secrets of local sources in the local API.
+/// Adds ConfigMaps and Secrets of local sources to the local API.
 fn show_references(status_manager: &StatusManager, desired: &Desired) {
     let now = Timestamp::now();
     status_manager.set(

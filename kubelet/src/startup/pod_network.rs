@@ -20,7 +20,7 @@ use crate::runtime::Runtime;
 pub(super) struct Connected {
     /// The runtime, which gives sandboxes their addresses.
     pub runtime: Arc<dyn Runtime>,
-    /// Health of the pod network: the error if pods have none. No changes follow after the sender is dropped.
+    /// Health of the pod network: the error if pods have none. If the sender is dropped, no changes follow.
     pub health: watch::Receiver<Result<(), String>>,
     native: Option<(Arc<Native>, JoinHandle<()>)>,
 }
@@ -31,7 +31,7 @@ impl Connected {
         self.native.iter().flat_map(|(native, _)| native.current()).collect()
     }
 
-    /// Closes the network; its bridge is removed if no pod uses it.
+    /// Closes the network. Its bridge is removed if no pod uses it.
     pub async fn close(self) {
         let Some((native, keeper)) = self.native else { return };
         keeper.abort();
@@ -63,11 +63,11 @@ async fn give_back(directory: PathBuf, node: &str) {
     }
 }
 
-/// Starts the pod network: native if requested or if it works here, otherwise the engine's. `members` are the other nodes of
-/// the cluster.
+/// Starts the pod network. It is native if requested or if it works here, otherwise the engine's. `members` are the
+/// other nodes of the cluster.
 ///
 /// # Errors
-/// A native network is requested or in use, and cannot be opened.
+/// If a native network is requested or in use, and cannot be opened.
 pub(super) async fn connect(
     options: &Options,
     engine: Arc<dyn Runtime>,

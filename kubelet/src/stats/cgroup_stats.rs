@@ -4,21 +4,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// `USER_HZ`: ticks per second in `/proc/stat`, 100 on all current machines.
+/// Ticks per second in `/proc/stat` (`USER_HZ`); 100 on all current machines.
 const TICKS_A_SECOND: u64 = 100;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Paths of the kernel's file systems.
+/// Where the kernel's file systems are mounted.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// `/proc`.
+    /// The proc file system, `/proc`.
     pub proc: PathBuf,
-    /// `/sys/fs/cgroup`.
+    /// The cgroup file systems, `/sys/fs/cgroup`.
     pub cgroups: PathBuf,
 }
 
 impl Default for Kernel {
-    /// The paths on this machine.
+    /// The mount points on this machine.
     fn default() -> Self {
         Self { proc: PathBuf::from("/proc"), cgroups: PathBuf::from("/sys/fs/cgroup") }
     }
@@ -29,19 +29,19 @@ impl Default for Kernel {
 pub struct CgroupStats {
     /// Cumulative CPU time in nanoseconds.
     pub cpu_nanoseconds: u64,
-    /// Memory usage including the page cache.
+    /// Memory usage in bytes, including the page cache.
     pub usage_bytes: u64,
-    /// Working set: usage without the inactive page cache.
+    /// Working set in bytes: the usage without the inactive page cache.
     pub working_set_bytes: u64,
-    /// Anonymous memory.
+    /// Anonymous memory in bytes.
     pub rss_bytes: u64,
     pub page_faults: u64,
-    /// Page faults that read from a disk.
+    /// Number of page faults that read from a disk.
     pub major_page_faults: u64,
 }
 
 impl CgroupStats {
-    /// The sum of both.
+    /// The sum of two sets of counters.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl CgroupStats {
     }
 }
 
-/// The cgroup directories of a process for CPU and memory; the same one in v2.
+/// The cgroup directories of a process for CPU and memory. In v2 they are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPath {
     cpu: PathBuf,
@@ -67,8 +67,8 @@ impl CgroupPath {
     /// The cgroup of a container's first process.
     ///
     /// # Errors
-    /// The process does not exist or is not in a cgroup of that container, for example because the engine is on another
-    /// machine.
+    /// If the process does not exist or is not in a cgroup of that container, for example because the engine is on
+    /// another machine.
     pub fn of(kernel: &Kernel, pid: u32, container: &str) -> io::Result<Self> {
         let text = fs::read_to_string(kernel.proc.join(pid.to_string()).join("cgroup"))?;
         let place = Self::read(&kernel.cgroups, &text).filter(|place| {
@@ -122,7 +122,7 @@ impl CgroupPath {
     /// Reads the counters.
     ///
     /// # Errors
-    /// A file cannot be read: `NotFound` if the cgroup is gone.
+    /// If a file cannot be read. `NotFound` if the cgroup is gone.
     pub fn read_stats(&self) -> io::Result<CgroupStats> {
         let stat = fs::read_to_string(self.memory.join("memory.stat"))?;
         let memory = |name: &str| field(&stat, name).unwrap_or_default();
@@ -157,7 +157,7 @@ impl CgroupPath {
 pub struct Machine {
     /// Usage of all processes.
     pub counted: CgroupStats,
-    /// Total memory.
+    /// Total memory in bytes.
     pub memory_bytes: u64,
     /// Boot time, in seconds since 1970.
     pub booted_at: u64,
@@ -167,7 +167,7 @@ impl Machine {
     /// Reads the counters.
     ///
     /// # Errors
-    /// A file of `/proc` cannot be read.
+    /// If a file of `/proc` cannot be read.
     pub fn read(kernel: &Kernel) -> io::Result<Self> {
         let text = |name: &str| fs::read_to_string(kernel.proc.join(name));
         let (stat, memory, pages) = (text("stat")?, text("meminfo")?, text("vmstat")?);
@@ -187,8 +187,8 @@ impl Machine {
     }
 }
 
-/// Busy CPU ticks: all fields of the first line but `idle` and `iowait`, the fourth and fifth. Guest time is contained
-/// in the first two.
+/// Busy CPU ticks: all fields of the first line except `idle` and `iowait`, the fourth and fifth. The first two
+/// fields include guest time.
 fn busy_ticks(stat: &str) -> u64 {
     let first = stat.lines().find(|line| line.starts_with("cpu ")).unwrap_or_default();
     let ticks = first.split_whitespace().skip(1).take(8).enumerate();

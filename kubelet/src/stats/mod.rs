@@ -1,4 +1,5 @@
-//! CPU and memory usage of pods, containers and the machine, read from the kernel without asking the engine.
+//! CPU and memory usage of pods, containers and the machine. It is read from the kernel, without requests to the
+//! engine.
 
 mod cgroup_stats;
 pub mod resource;
@@ -22,19 +23,19 @@ const MIN_SAMPLE_SECONDS: i64 = 1;
 /// Lists the observed pods.
 pub type PodLister = Box<dyn Fn() -> Vec<(PodUid, Arc<Pod>)> + Send + Sync>;
 
-/// Reads usage statistics.
+/// Reads statistics of the resource usage.
 pub struct StatsProvider {
     kernel: Kernel,
     look: PodLister,
     /// The node's name.
     pub node: String,
-    /// A directory on the disk that pods write to.
+    /// A directory on the disk to which pods write.
     disk: PathBuf,
     /// The last CPU sample of each existing cgroup.
     last: Mutex<BTreeMap<String, CpuSample>>,
 }
 
-/// CPU time at one moment, and the rate before it.
+/// The CPU time at one moment, and the rate before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct CpuSample {
     at: Timestamp,
@@ -60,7 +61,7 @@ pub struct Usage {
 pub struct NodeUsage {
     /// CPU and memory.
     pub used: ResourceUsage,
-    /// Total memory.
+    /// Total memory in bytes.
     pub memory_bytes: u64,
     /// Boot time.
     pub started_at: Timestamp,
@@ -72,11 +73,11 @@ pub struct NodeUsage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
     pub capacity_bytes: u64,
-    /// Space available to programs.
+    /// Space that programs can use, in bytes.
     pub available_bytes: u64,
-    /// Used space.
+    /// Used space in bytes.
     pub used_bytes: u64,
-    /// Total inodes.
+    /// Total number of inodes.
     pub inodes: u64,
     pub inodes_free: u64,
 }
@@ -89,7 +90,7 @@ pub struct PodUsage {
     pub name: String,
     /// The pod's UID.
     pub uid: String,
-    /// Start time of its sandbox.
+    /// When the pod's sandbox started.
     pub started_at: Timestamp,
     /// CPU and memory of the whole pod.
     pub used: ResourceUsage,
@@ -101,7 +102,7 @@ pub struct PodUsage {
 pub struct ContainerUsage {
     /// The container's name.
     pub name: String,
-    /// Its start time.
+    /// When the container started.
     pub started_at: Timestamp,
     /// CPU and memory.
     pub used: ResourceUsage,
@@ -117,7 +118,7 @@ pub struct ResourceUsage {
 }
 
 impl StatsProvider {
-    /// A provider for the pods of `look` on this machine, and for the file system of `disk`.
+    /// Creates a provider for the pods that `look` lists on this machine, and for the file system of `disk`.
     pub fn new(node: &str, disk: &Path, look: PodLister) -> Arc<Self> {
         let (kernel, last) = (Kernel::default(), Mutex::default());
         Arc::new(Self { kernel, look, node: node.to_owned(), disk: disk.to_owned(), last })
@@ -126,7 +127,7 @@ impl StatsProvider {
     /// Reads the current usage.
     ///
     /// # Errors
-    /// The statistics of the machine cannot be read.
+    /// If the statistics of the machine cannot be read.
     pub async fn take(self: &Arc<Self>, now: Timestamp) -> io::Result<Usage> {
         let meter = self.clone();
         disk::run(move || meter.read(now)).await
@@ -209,7 +210,7 @@ impl StatsProvider {
     }
 }
 
-/// CPU samples of the last and of this reading.
+/// The CPU samples of the last reading and of this one.
 struct CpuSamples {
     now: Timestamp,
     before: BTreeMap<String, CpuSample>,
@@ -228,7 +229,7 @@ impl CpuSamples {
 }
 
 impl CpuSample {
-    /// The sample at a later time; unchanged if less than [`MIN_SAMPLE_SECONDS`] has passed.
+    /// The sample at a later time. It stays unchanged if less than [`MIN_SAMPLE_SECONDS`] has passed.
     fn next(self, now: Timestamp, cpu_nanoseconds: u64) -> Self {
         let passed = now.duration_since(self.at);
         if passed.as_secs() < MIN_SAMPLE_SECONDS {

@@ -10,7 +10,7 @@ pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A series: labels, value, and timestamp in milliseconds.
 type Series = (String, String, Option<i64>);
 
-/// The metrics; only `resource_scrape_error` if nothing could be read.
+/// The metrics. If nothing could be read, only `resource_scrape_error`.
 pub fn text(usage: Option<&Usage>) -> String {
     let mut text = String::new();
     if let Some(usage) = usage {

@@ -67,7 +67,7 @@ fn fs(at: Timestamp, disk: &DiskUsage) -> Value {
     })
 }
 
-/// Times have a resolution of one second, as in API objects.
+/// Formats a time in whole seconds, as in API objects.
 fn time(at: Timestamp) -> Value {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }

@@ -14,20 +14,20 @@ use tokio::time::timeout;
 use super::StatusManager;
 use crate::disk;
 
-/// Most events saved: those of creating a hundred pods, about 300 KiB.
+/// Maximum number of events that are saved. The creation of a hundred pods has as many, about 300 KiB.
 const KEPT: usize = 500;
-/// Largest file read or written, in bytes; with long messages fewer events fit.
+/// Maximum size of the file in bytes. With long messages it contains fewer events.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Delay before new events are written together; a killed kubelet loses the events of this time.
+/// Delay before new events are written together. A killed kubelet loses the events of this time.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Timeout of the last write when the kubelet stops; a healthy disk takes milliseconds.
+/// Timeout of the last write when the kubelet stops. A healthy disk takes milliseconds.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// The event file in the root directory.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     path: PathBuf,
-    /// Held during a write, because all writes use the same temporary file.
+    /// Locked during a write, because all writes use the same temporary file.
     writing: Arc<Mutex<()>>,
 }
 
@@ -58,7 +58,7 @@ impl EventLog {
         }
     }
 
-    /// Writes the latest events before the kubelet stops; does not wait for a hung disk.
+    /// Writes the latest events before the kubelet stops. It does not wait for a hung disk.
     pub async fn write_last(&self, status_manager: Arc<StatusManager>) {
         if timeout(LAST_WRITE, self.write_aside(status_manager)).await.is_err() {
             let path = self.path.display();
@@ -71,7 +71,7 @@ impl EventLog {
         disk::run(move || event_log.write(&status_manager)).await;
     }
 
-    /// Writes the latest events atomically; errors are logged.
+    /// Writes the latest events atomically. Errors are logged.
     fn write(&self, status_manager: &StatusManager) {
         // Taken before the events are read, so that the last writer writes the latest events.
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,31 +10,33 @@ use serde_json::{Map, Value, json};
 use super::pods::rfc3339;
 use crate::report::{About, Note, Severity};
 
-/// Lifetime of an event after its last occurrence; the stock API server's.
+/// Lifetime of an event after its last occurrence, as in the stock API server.
 const TIME_TO_LIVE: Duration = Duration::from_secs(3600);
-/// Most events kept; the oldest is removed first. Creating 100 pods records about 500.
+/// Maximum number of events that are kept. The oldest one is removed first. The creation of 100 pods records about
+/// 500.
 const EVENTS: usize = 1000;
-/// Burst of Normal events per object, and of repeated Warnings; the stock recorder's.
+/// Burst of Normal events, and of repeated Warnings, per object; as in the stock recorder.
 const BURST: f64 = 25.0;
-/// Refill interval for Normal events; the stock recorder's.
+/// Interval after which one more Normal event is allowed; as in the stock recorder.
 const REFILL: Duration = Duration::from_secs(300);
-/// Refill interval for repeated Warnings: the first restart back-off, so that a lasting failure stays visible.
+/// Interval after which one more repeated Warning is allowed. It is the first restart back-off, so that a failure
+/// that persists stays visible.
 const WARNING_REFILL: Duration = Duration::from_secs(10);
-/// Different messages with one reason before they are aggregated; the stock recorder's.
+/// Number of different messages with one reason before they are aggregated; as in the stock recorder.
 const SIMILAR: usize = 10;
-/// Time window of aggregation; the stock recorder's.
+/// Time window of the aggregation; as in the stock recorder.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
-/// Prefix of the latest message of aggregated events; the stock recorder's.
+/// Prefix of the latest message of aggregated events; as in the stock recorder.
 const COMBINED: &str = "(combined from similar events): ";
 
-/// Identity of an event for counting repeats.
+/// The identity of an event, by which its repetitions are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EventKey {
     about: About,
     severity: &'static str,
     reason: Cow<'static, str>,
-    /// Empty for aggregated messages.
+    /// The message; empty for aggregated messages.
     message: String,
 }
 
@@ -65,7 +67,7 @@ impl Bucket {
         Self { tokens: BURST, at }
     }
 
-    /// Takes a token; false if none is left.
+    /// Takes a token. Returns false if none is left.
     fn take(&mut self, at: Timestamp, refill: Duration) -> bool {
         let refilled = at.duration_since(self.at).as_secs_f64().max(0.0) / refill.as_secs_f64();
         self.tokens = (self.tokens + refilled).min(BURST);
@@ -78,7 +80,7 @@ impl Bucket {
     }
 }
 
-/// Rate limits of one object version. A new Warning always passes, because [`SIMILAR`] limits their number.
+/// Rate limits of one version of an object. A new Warning always passes, because [`SIMILAR`] limits their number.
 #[derive(Debug)]
 struct Budget {
     normal: Bucket,
@@ -90,7 +92,7 @@ struct Budget {
 pub struct EventCorrelator {
     node: String,
     shown: HashMap<EventKey, RecordedEvent>,
-    /// By last occurrence, oldest first; an entry is stale if its event has occurred again.
+    /// Events by their last occurrence, oldest first. An entry is stale if its event has occurred again.
     order: VecDeque<(Timestamp, EventKey)>,
     similar: HashMap<(About, &'static str, Cow<'static, str>), SimilarMessages>,
     /// Rate limits by UID of the object.
@@ -99,7 +101,7 @@ pub struct EventCorrelator {
 }
 
 impl EventCorrelator {
-    /// An empty correlator; `node` is the host in the event source.
+    /// Creates an empty correlator. `node` is the host in the event source.
     pub fn new(node: &str) -> Self {
         Self {
             node: node.to_owned(),
@@ -111,7 +113,7 @@ impl EventCorrelator {
         }
     }
 
-    /// Records an event; returns the Event object, or `None` if the rate limit is exceeded.
+    /// Records an event. Returns the Event object, or `None` if the rate limit is exceeded.
     pub fn record(&mut self, note: &Note) -> Option<Map<String, Value>> {
         let severity = match note.severity {
             Severity::Normal => "Normal",
@@ -138,7 +140,8 @@ impl EventCorrelator {
         Some(object)
     }
 
-    /// Restores an event of an earlier kubelet process; `None` if it is expired or not recorded by this kubelet.
+    /// Restores an event of an earlier kubelet process. `None` if it has expired, or this kubelet did not record
+    /// it.
     pub fn restore(&mut self, object: &Map<String, Value>, now: Timestamp) -> Option<Map<String, Value>> {
         let text = |of: &Value, name: &str| of.get(name)?.as_str().map(str::to_owned);
         let time = |name: &str| object.get(name)?.as_str()?.parse::<Timestamp>().ok();
@@ -171,7 +174,7 @@ impl EventCorrelator {
         Some(again)
     }
 
-    /// Removes expired and excess events; returns their namespaces and names.
+    /// Removes expired and excess events. Returns their namespaces and names.
     pub fn expire(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut expired = Vec::new();
         while let Some((at, event_key)) = self.order.front() {
@@ -218,7 +221,7 @@ impl EventCorrelator {
         }
     }
 
-    /// Whether the message is recorded individually; false if too many different messages have the same reason.
+    /// Whether the message is recorded individually. It is not if too many different messages have the same reason.
     fn is_individual(&mut self, note: &Note, severity: &'static str) -> bool {
         let key = (note.about.clone(), severity, note.reason.clone());
         let similar =
@@ -237,14 +240,14 @@ impl EventCorrelator {
         alone
     }
 
-    /// `<object>.<hex timestamp>`, unique on this node.
+    /// Creates the name `<object>.<hex timestamp>`, which is unique on this node.
     fn new_name(&mut self, object: &str, at: Timestamp) -> String {
         self.last_name = at.as_nanosecond().max(self.last_name + 1);
         format!("{object}.{:x}", self.last_name)
     }
 }
 
-/// Events about cluster-scoped objects belong to the namespace `default`.
+/// The namespace of an event. Events about cluster-scoped objects are in the namespace `default`.
 fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }

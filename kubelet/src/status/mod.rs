@@ -21,7 +21,7 @@ use crate::report::{self, Mail, NodeReport, Note, Outbox, Report, Severity};
 pub use event_log::EventLog;
 use events::EventCorrelator;
 
-/// Size of the watch history in bytes: a client that misses a few dozen changes need not list again.
+/// Size of the watch history in bytes. A client that misses a few dozen changes need not list again.
 const HISTORY_BYTES: usize = 256 * 1024;
 
 /// Writes the API objects of this node.
@@ -46,7 +46,7 @@ struct State {
 }
 
 impl StatusManager {
-    /// A status manager without objects; `node` is the source of events.
+    /// Creates a status manager without objects. `node` is the source of events.
     pub fn new(node: &str) -> Arc<Self> {
         // Revisions start at the current time, above those of earlier processes, so that their watchers list again.
         let now = Timestamp::now();
@@ -152,7 +152,7 @@ impl StatusManager {
         events
     }
 
-    /// A copy of all future events, for the cluster.
+    /// Returns a queue that gets all future events, for the cluster.
     pub fn copied_events(&self) -> Arc<report::Events> {
         self.copied.get_or_init(Arc::default).clone()
     }
@@ -170,7 +170,7 @@ impl StatusManager {
         }
     }
 
-    /// Replaces all objects of a resource; for ConfigMaps and Secrets of local sources.
+    /// Replaces all objects of a resource. It is used for ConfigMaps and Secrets of local sources.
     pub fn set<'a, T: Serialize + 'a>(
         &self,
         resource: &'static str,
@@ -193,7 +193,7 @@ impl StatusManager {
         }
     }
 
-    /// Sets the creation timestamp of an object without one to the time of its first appearance.
+    /// Sets the creation timestamp of an object that has none. It is the time when the object first appeared.
     fn date(&self, resource: &str, object: &mut Map<String, Value>, now: Timestamp) {
         let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
         if metadata.contains_key("creationTimestamp") {

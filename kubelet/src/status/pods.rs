@@ -12,10 +12,10 @@ use crate::observed::PodUid;
 /// Annotation with the time at which the pod was first seen.
 const SEEN: &str = "kubernetes.io/config.seen";
 
-/// The Pod object.
+/// Creates the Pod object.
 ///
-/// `created` is the creation timestamp of its first appearance. Without it and without one of its own, the pod gets the time at
-/// which it was first seen, or its start time.
+/// `created` is the creation timestamp of the pod's first appearance. Without it and without one of its own, the
+/// pod gets the time when it was first seen, or its start time.
 pub fn object(
     pod: &Pod,
     status: &PodStatus,
@@ -52,7 +52,7 @@ pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Finds a pod by UID, first under the name in its metadata.
+/// Finds a pod by UID. It first looks under the name in the metadata.
 pub fn find(store: &WatchCache, uid: &PodUid, metadata: &ObjectMeta) -> Option<Object> {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let name = metadata.name.as_deref().unwrap_or_default();

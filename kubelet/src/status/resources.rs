@@ -41,7 +41,7 @@ static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     rows.into_iter().map(|row| row.verbs(READ)).collect()
 });
 
-/// Position of the Edit column: after Restarts, so that Age stays the last default column.
+/// Position of the Edit column. It is after Restarts, so that Age stays the last default column.
 const EDIT_COLUMN: usize = 4;
 
 /// The stock columns of pods, plus the pending edit.
@@ -79,7 +79,7 @@ pub fn all() -> Vec<Resource> {
     RESOURCES.clone()
 }
 
-/// The definition of a resource.
+/// The row of a resource.
 pub fn row_of(plural: &str) -> Option<&'static Resource> {
     RESOURCES.iter().find(|resource| resource.plural == plural)
 }

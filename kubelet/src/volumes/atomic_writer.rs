@@ -24,7 +24,8 @@ const DATA: &str = "..data";
 /// Temporary name of the new symlink.
 const NEXT: &str = "..data_tmp";
 
-/// Makes a volume contain exactly these files; true if that changed it. `group` is the pod's `fsGroup`.
+/// Makes a volume contain exactly these files. Returns true if that changed the volume. `group` is the pod's
+/// `fsGroup`.
 pub(super) fn write(directory: &Path, files: &Files, group: Option<u32>) -> Result<bool, PathError> {
     let seen = inspect(directory, files, group)?;
     let name = new_name(directory);
@@ -67,7 +68,7 @@ struct Seen {
     same: bool,
     /// Names that link into `..data`.
     visible: BTreeSet<String>,
-    /// Other entries, left by an interrupted run.
+    /// Other entries, which an interrupted run left.
     strays: Vec<String>,
 }
 
@@ -77,11 +78,11 @@ enum Step<'a> {
     Remove(String),
     /// Create the directory for the new files.
     Directory(&'a str),
-    /// Write a file into it.
+    /// Write a file into the directory.
     File(&'a str, &'a str),
-    /// Create the temporary symlink to it.
+    /// Create the temporary symlink to the directory.
     Point(&'a str),
-    /// Rename that symlink to `..data`.
+    /// Rename the temporary symlink to `..data`.
     Swap,
     /// Create the visible symlink of a name.
     Show(String),
@@ -230,12 +231,12 @@ fn make_directory(path: &Path, group: Option<u32>) -> Result<(), PathError> {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at("set the mode of", path))
 }
 
-/// Adds group read permission if a group owns the file.
+/// The mode of a file. If a group owns the file, the group may read it.
 fn mode(file: &File, group: Option<u32>) -> u32 {
     if group.is_some() { file.mode | 0o440 } else { file.mode }
 }
 
-/// A directory name that does not exist in the volume.
+/// Returns the name of a directory that does not exist in the volume.
 fn new_name(directory: &Path) -> String {
     let mut now = Timestamp::now();
     loop {

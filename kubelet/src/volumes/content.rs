@@ -1,4 +1,4 @@
-//! Computes the files of volumes that the kubelet fills, without disk access.
+//! Computes the files of volumes that the kubelet fills. It does not access the disk.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::spec::{metadata_field, namespace, only_user, resource_field};
 const MAX_OBJECT_BYTES: usize = 1024 * 1024;
 /// Default file mode.
 const DEFAULT_MODE: i32 = 0o644;
-/// Mode of a token that belongs to one user or group; the stock kubelet's.
+/// Mode of a token that belongs to one user or group, as in the stock kubelet.
 const TOKEN_MODE: i32 = 0o600;
-/// Longest file name and path in Linux.
+/// Maximum length of a file name in Linux.
 const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4096;
 
@@ -26,7 +26,7 @@ pub struct File {
     pub(super) data: Vec<u8>,
     pub(super) mode: u32,
     pub(super) user: Option<u32>,
-    /// Whether the path was given explicitly, not derived from a key.
+    /// Whether the pod names the path, so that it is not derived from a key.
     named: bool,
 }
 
@@ -40,7 +40,7 @@ impl File {
     }
 }
 
-/// The files of one volume, added source by source.
+/// The files of one volume. Sources are added one by one.
 pub(super) struct Content<'a> {
     input: &'a VolumeInput<'a>,
     default_mode: Option<i32>,
@@ -49,12 +49,12 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// No files yet.
+    /// Creates content without files.
     pub fn new(input: &'a VolumeInput<'a>, default_mode: Option<i32>, default_user: Option<i64>) -> Self {
         Self { input, default_mode, default_user, files: Files::new() }
     }
 
-    /// Adds the keys of a ConfigMap; all without `items`.
+    /// Adds keys of a ConfigMap. Without `items`, adds all keys.
     pub fn config_map(
         &mut self,
         name: &str,
@@ -65,7 +65,7 @@ impl<'a> Content<'a> {
         self.object(("configmap", "config"), name, map.map(|map| bytes_of_map(map)), items, optional)
     }
 
-    /// Adds the keys of a Secret; all without `items`.
+    /// Adds keys of a Secret. Without `items`, adds all keys.
     pub fn secret(
         &mut self,
         name: &str,
@@ -76,7 +76,7 @@ impl<'a> Content<'a> {
         self.object(("secret", "secret"), name, secret.map(|secret| bytes_of_secret(secret)), items, optional)
     }
 
-    /// Adds files of a ConfigMap or Secret; `data` is `None` if it does not exist.
+    /// Adds files of a ConfigMap or Secret. `data` is `None` if the object does not exist.
     fn object(
         &mut self,
         (kind, key_kind): (&str, &str),
@@ -132,7 +132,8 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Adds a token, readable by the single user of all containers or by the pod's group, if there is one.
+    /// Adds a token. If all containers have the same user, that user can read it. Otherwise the pod's group can, if
+    /// there is one.
     pub fn token(&mut self, asked: &ServiceAccountTokenProjection) -> Result<(), String> {
         let VolumeInput { uid, pod, references, .. } = *self.input;
         let held = references.tokens.get(&TokenKey::new(uid.as_str(), asked));
@@ -174,7 +175,7 @@ impl<'a> Content<'a> {
     /// Returns the files.
     ///
     /// # Errors
-    /// A path is both a file and a directory.
+    /// If a path is both a file and a directory.
     pub fn finish(self) -> Result<Files, String> {
         for path in self.files.keys() {
             for (at, _) in path.match_indices('/') {
@@ -209,7 +210,7 @@ fn bytes_of_secret(secret: &Secret) -> BTreeMap<&str, &[u8]> {
     secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect()
 }
 
-/// Normalizes a path below the volume; names that start with two dots are reserved for the atomic writer.
+/// Normalizes a path below the volume. Names that start with two dots are reserved for the atomic writer.
 fn relative(path: &str) -> Result<String, String> {
     let wrong = |what: &str| Err(format!("the path {path:?} {what}"));
     if path.starts_with('/') {

@@ -7,16 +7,16 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Volume name; empty if it concerns the pod's directory.
+    /// Volume name. It is empty if the error concerns the pod's directory.
     pub volume: String,
     /// Reason of the event.
     pub reason: &'static str,
-    /// What happened and what to do.
+    /// The message: what happened and what to do.
     pub message: String,
 }
 
 impl Error {
-    /// Mounting a volume failed.
+    /// The error for a volume that cannot be mounted.
     pub(super) fn mount(volume: &str, message: impl std::fmt::Display) -> Self {
         Self {
             volume: volume.to_owned(),
@@ -25,7 +25,7 @@ impl Error {
         }
     }
 
-    /// A container mount failed.
+    /// The error for a volume that cannot be mounted into a container.
     pub(super) fn container(volume: &str, container: &str, message: impl std::fmt::Display) -> Self {
         Self {
             volume: volume.to_owned(),
@@ -34,7 +34,7 @@ impl Error {
         }
     }
 
-    /// An operation on the pod's directory failed.
+    /// The error for an operation on the pod's directory.
     pub(super) fn pod(message: impl Into<String>) -> Self {
         Self { volume: String::new(), reason: "FailedMount", message: message.into() }
     }

@@ -10,7 +10,7 @@ use super::mounting::{self, Memory, Mounted};
 
 /// A planned volume with files.
 pub(super) struct FilesVolume {
-    /// The files, or why they are not available.
+    /// The files, or the reason why they are not available.
     pub content: Result<Files, String>,
     pub group: Option<u32>,
     pub is_secret: bool,
@@ -28,10 +28,10 @@ pub(super) enum Outcome {
 }
 
 impl FilesVolume {
-    /// Creates and fills the volume; `Ok(true)` if secrets are on disk because the process may not mount.
+    /// Creates and fills the volume. `Ok(true)` means that secrets are on disk, because the process may not mount.
     ///
     /// # Errors
-    /// An I/O error, or the first content of the volume is not available.
+    /// If an I/O operation fails, or the first content of the volume is not available.
     pub fn make(&self, path: &Path) -> Result<bool, String> {
         let text = |e: PathError| e.to_string();
         if let Err(missing) = &self.content
@@ -56,7 +56,7 @@ impl FilesVolume {
     /// Updates the files of an existing volume.
     ///
     /// # Errors
-    /// An I/O error.
+    /// If an I/O operation fails.
     pub fn fill(&self, path: &Path) -> Result<Outcome, PathError> {
         match &self.content {
             Ok(files) if atomic_writer::write(path, files, self.group)? => Ok(Outcome::Changed),

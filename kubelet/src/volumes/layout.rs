@@ -1,4 +1,4 @@
-//! Directory layout below `<root-dir>/pods`, the same as in the stock kubelet.
+//! Directory layout below `<root-dir>/pods`. It is the same as in the stock kubelet.
 
 use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
@@ -26,7 +26,7 @@ impl Layout {
         self.pods.join(uid.as_str())
     }
 
-    /// Root of a volume, which containers mount.
+    /// The directory of a volume that containers mount.
     pub fn root(&self, uid: &PodUid, location: Location, volume: &Volume) -> PathBuf {
         match location {
             Location::Scratch(plugin) | Location::Files(plugin) => {
@@ -44,7 +44,7 @@ impl Layout {
         path
     }
 
-    /// Bind mount target of a subPath: `volume-subpaths/<volume>/<container>/<n>`.
+    /// The target of a subPath's bind mount: `volume-subpaths/<volume>/<container>/<n>`.
     pub fn sub_path(&self, uid: &PodUid, volume: &str, container: &str, index: usize) -> PathBuf {
         let mut path = self.pod(uid);
         path.extend(["volume-subpaths", volume, container]);
@@ -86,7 +86,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a directory and its parents, inaccessible for other users.
+/// Creates a directory and its parents. Other users cannot access them.
 pub(super) fn make_private(path: &Path) -> Result<(), PathError> {
     DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(at("create the directory", path))
 }

@@ -56,15 +56,16 @@ pub struct Refreshed {
 }
 
 impl Volumes {
-    /// Volumes below `<root-dir>/pods`.
+    /// Creates a manager for volumes below `<root-dir>/pods`.
     pub fn new(root_dir: &Path) -> Self {
         Self { layout: Layout::new(root_dir) }
     }
 
-    /// Mounts all volumes of the pod that are not mounted yet; idempotent. The notes report features that a new volume lacks.
+    /// Mounts all volumes of the pod that are not mounted yet. Idempotent. The notes report features that a new
+    /// volume lacks.
     ///
     /// # Errors
-    /// Names the volume and what is missing; volumes mounted so far stay.
+    /// The volume, and what is missing. Volumes that were already mounted stay.
     pub async fn mount(&self, wanted: &VolumeInput<'_>) -> Result<Vec<Note>, Error> {
         check_name("UID", wanted.uid.as_str())?;
         let plan = plan::plan(&self.layout, wanted)?;
@@ -74,7 +75,7 @@ impl Volumes {
     /// Updates files from ConfigMaps, Secrets and the downward API, atomically per volume.
     ///
     /// # Errors
-    /// An I/O error.
+    /// If an I/O operation fails.
     pub async fn refresh(&self, wanted: &VolumeInput<'_>) -> Result<Refreshed, Error> {
         check_name("UID", wanted.uid.as_str())?;
         let plan = plan::plan_files(&self.layout, wanted)?;
@@ -89,10 +90,10 @@ impl Volumes {
         .await
     }
 
-    /// The mounts of a container; the pod's volumes must be mounted.
+    /// The mounts of a container. The pod's volumes must be mounted.
     ///
     /// # Errors
-    /// Names the mount that failed.
+    /// The mount that failed.
     pub async fn container_mounts(
         &self,
         wanted: &VolumeInput<'_>,
@@ -104,10 +105,10 @@ impl Volumes {
         disk::run(move || plan.into_iter().map(mounts::PlannedMount::make).collect()).await
     }
 
-    /// The file for the termination message of a container attempt; created if missing.
+    /// The file for the termination message of a container attempt. It is created if it is missing.
     ///
     /// # Errors
-    /// An I/O error.
+    /// If an I/O operation fails.
     pub async fn termination_file(
         &self,
         uid: &PodUid,
@@ -120,20 +121,20 @@ impl Volumes {
         disk::run(move || termination::make(&directory, &container, attempt)).await
     }
 
-    /// Unmounts all volumes of a pod and removes its directory; idempotent.
+    /// Unmounts all volumes of a pod, and removes its directory. Idempotent.
     ///
     /// # Errors
-    /// Something is still in use; a retry may succeed.
+    /// If something is still in use. A retry may succeed.
     pub async fn unmount(&self, uid: &PodUid) -> Result<(), Error> {
         check_name("UID", uid.as_str())?;
         let directory = self.layout.pod(uid);
         disk::run(move || teardown::remove(&directory)).await
     }
 
-    /// Disk usage of the pod's volumes that have a size limit.
+    /// The disk usage of the pod's volumes that have a size limit.
     ///
     /// # Errors
-    /// A volume cannot be read.
+    /// If a volume cannot be read.
     pub async fn usage(&self, uid: &PodUid, pod: &Pod) -> Result<Vec<Usage>, Error> {
         check_name("UID", uid.as_str())?;
         let limited = types::limited(pod).filter_map(|(volume, limit)| {
@@ -150,10 +151,11 @@ impl Volumes {
         disk::run(move || limited.into_iter().map(measure).collect()).await
     }
 
-    /// Deletes the contents of the pod's scratch volumes (`emptyDir`); idempotent. The next [`Self::mount`] creates them again.
+    /// Deletes the contents of the pod's scratch volumes (`emptyDir`). Idempotent. The next [`Self::mount`] creates
+    /// them again.
     ///
     /// # Errors
-    /// Something is still in use; a retry may succeed.
+    /// If something is still in use. A retry may succeed.
     pub async fn empty(&self, uid: &PodUid) -> Result<(), Error> {
         check_name("UID", uid.as_str())?;
         // All types, because the pod may have had other volumes before.
@@ -165,13 +167,13 @@ impl Volumes {
     /// All pods that have a directory.
     ///
     /// # Errors
-    /// The directory of all pods cannot be read.
+    /// If the directory of all pods cannot be read.
     pub fn on_disk(&self) -> Result<Vec<PodUid>, Error> {
         self.layout.pods()
     }
 }
 
-/// Whether the disk usage of the pod's volumes has to be measured.
+/// Whether the disk usage of the pod's volumes must be measured.
 pub fn is_limited(pod: &Pod) -> bool {
     types::limited(pod).next().is_some()
 }

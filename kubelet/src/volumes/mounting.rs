@@ -1,4 +1,4 @@
-//! Mounts tmpfs volumes, and unmounts.
+//! Mounts tmpfs volumes, and unmounts volumes.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,18 +12,19 @@ use super::error::{PathError, at};
 /// Options of a tmpfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Size limit in bytes; half of the memory if `None`.
+    /// Size limit in bytes; `None` for half of the memory.
     pub size_bytes: Option<u64>,
-    /// For secrets: nosuid, nodev, and noswap if the kernel supports it.
+    /// Whether the volume contains secrets. It is then mounted with nosuid, nodev, and noswap if the kernel
+    /// supports that.
     pub secret: bool,
 }
 
 /// Result of mounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mounted {
-    /// It was mounted now.
+    /// The volume was mounted by this call.
     New,
-    /// It was mounted before.
+    /// The volume was already mounted.
     Before,
     /// The process has no permission to mount.
     NotPermitted,
@@ -55,7 +56,7 @@ pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> 
     }
 }
 
-/// Unmounts a path and everything below it; a path without a mount is not an error.
+/// Unmounts a path and everything below it. It is not an error if nothing is mounted.
 pub(super) fn detach(path: &Path) -> Result<(), PathError> {
     // With shared propagation, unmounting would also unmount the host's mounts below it.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;

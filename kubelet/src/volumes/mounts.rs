@@ -13,7 +13,7 @@ use super::types::{self, Location};
 use crate::runtime::spec::Mount;
 use crate::spec::Environment;
 
-/// A mount whose subPath may still have to be bound.
+/// A mount. Its subPath may still have to be bound.
 pub(super) struct PlannedMount {
     volume: String,
     container: String,
@@ -32,7 +32,7 @@ enum Source {
 /// The mounts of a container.
 ///
 /// # Errors
-/// Names the invalid mount.
+/// The invalid mount.
 pub(super) fn plan(
     layout: &Layout,
     wanted: &VolumeInput<'_>,
@@ -77,7 +77,7 @@ fn one(
 }
 
 impl PlannedMount {
-    /// Binds the subPath, if any, and returns the mount.
+    /// Binds the subPath if there is one, and returns the mount.
     pub fn make(self) -> Result<Mount, Error> {
         let source = match self.source {
             Source::Whole(path) => path,

@@ -26,7 +26,7 @@ enum Kind {
 /// Plans all volumes of a pod.
 ///
 /// # Errors
-/// Names the first invalid volume.
+/// The first invalid volume.
 pub(super) fn plan(layout: &Layout, wanted: &VolumeInput<'_>) -> Result<Vec<Planned>, Error> {
     types::volumes(wanted.pod).map(|volume| planned(layout, wanted, volume)).collect()
 }
@@ -56,7 +56,7 @@ fn planned(layout: &Layout, wanted: &VolumeInput<'_>, volume: &Volume) -> Result
 }
 
 impl Planned {
-    /// Creates the volume if it does not exist; the note reports a missing feature.
+    /// Creates the volume if it does not exist. The note reports a missing feature.
     pub fn make(&self) -> Result<Option<Note>, Error> {
         let made = match &self.kind {
             Kind::Custom(volume) => volume.create(&self.path),

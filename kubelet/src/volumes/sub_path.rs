@@ -1,8 +1,9 @@
-//! subPath mounts: opens a path inside a volume without leaving it through symlinks, and pins it with a bind mount.
+//! subPath mounts: opens a path inside a volume without leaving it through symlinks, and binds it to a path that
+//! cannot change.
 //!
-//! Between the kubelet's check and the engine's mount, a container that shares the volume could replace the path by a symlink.
-//! So the kubelet opens the path once below the volume's root, and binds the opened file to a path that only the kubelet can
-//! write.
+//! Between the kubelet's check and the engine's mount, a container that shares the volume could replace the path by
+//! a symlink. Therefore the kubelet opens the path once below the volume's root. It binds the opened file to a path
+//! that only the kubelet can write.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,7 +18,7 @@ use super::error::at;
 use super::layout::make_private;
 use super::mounting;
 
-/// Retries of a lookup that a concurrent rename disturbed.
+/// Maximum number of retries of a lookup that a concurrent rename disturbed.
 const LOOKUPS: usize = 16;
 
 /// A subPath of a volume.
@@ -25,18 +26,19 @@ const LOOKUPS: usize = 16;
 pub(super) struct SubPath {
     /// Root of the volume on the host.
     pub root: PathBuf,
-    /// The subPath, as in the pod.
+    /// The subPath, as the pod names it.
     pub part: String,
     /// Target of the bind mount.
     pub target_path: PathBuf,
-    /// Only the kubelet writes to the volume, so the path cannot be replaced, and missing paths are not created.
+    /// Whether only the kubelet writes to the volume. The path cannot be replaced then, and missing paths are not
+    /// created.
     pub kubelet_managed: bool,
 }
 
 /// Rejects invalid subPaths.
 ///
 /// # Errors
-/// The message is for the pod's author.
+/// The reason, for the author of the pod.
 pub(super) fn check(part: &str) -> Result<(), String> {
     let path = Path::new(part);
     if path.is_absolute() {
@@ -52,7 +54,7 @@ impl SubPath {
     /// Binds the subPath to its target. A missing path in a writable volume is created as a directory.
     ///
     /// # Errors
-    /// The path leaves the volume or is missing, or the kernel refuses.
+    /// If the path leaves the volume or is missing, or if the kernel rejects the bind mount.
     pub fn bind(&self) -> Result<PathBuf, String> {
         check(&self.part)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -187,7 +189,7 @@ fn make_below(root: &OwnedFd, part: &Path) -> Result<OwnedFd, Errno> {
     Ok(above)
 }
 
-/// The mode is set separately, because the umask would reduce it.
+/// Sets the mode separately, because the umask would restrict it.
 fn set_mode(above: &OwnedFd, name: &OsStr, mode: Mode) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::openat(above, name, flags, Mode::empty())?;

@@ -1,7 +1,7 @@
 //! Removes a pod's directory without deleting anything through a mount or symlink.
 //!
-//! Non-empty directories are moved to the top level instead of being descended into. So a tree of any depth needs only two open
-//! directories. The kernel refuses to remove or move mount points.
+//! A directory that is not empty is moved to the top level and emptied there. A tree of any depth therefore needs
+//! only two open directories. The kernel refuses to remove or move mount points.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -39,7 +39,7 @@ fn unmount_below(directory: &Path) -> Result<(), PathError> {
     mounts.iter().try_for_each(|path| detach(path))
 }
 
-/// The mount points of a mount table; special characters are octal escapes.
+/// The mount points in a mount table. Special characters are octal escapes there.
 fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     table.split(|&b| b == b'\n').filter_map(|line| {
@@ -124,7 +124,7 @@ impl Moved<'_> {
     }
 }
 
-/// Removes an entry; `Ok(false)` for a directory that is not empty.
+/// Removes an entry. Returns `Ok(false)` for a directory that is not empty.
 fn unlink(directory: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {

@@ -1,7 +1,7 @@
 //! Termination message files of containers.
 //!
-//! The files of a pod are on a tmpfs of their own, so that the kernel limits what containers write. Of earlier attempts only
-//! the latest file is kept, truncated to the bytes that the status shows.
+//! The files of a pod are on a tmpfs of their own, so that the kernel limits what containers write. Of earlier
+//! attempts, only the file of the latest is kept, truncated to the bytes that the status shows.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,7 +13,7 @@ use super::layout::make_private;
 use super::mounting::{self, Memory, Mounted};
 use crate::runtime::TERMINATION_MESSAGE_BYTES;
 
-/// Size limit of all message files of a pod in bytes; further writes fail with ENOSPC.
+/// Size limit of all message files of a pod, in bytes. Further writes fail with ENOSPC.
 pub(super) const LIMIT_BYTES: u64 = 1 << 20;
 
 /// Creates the file of an attempt, writable for all users. Truncates the file of the previous attempt and removes earlier ones.
@@ -63,7 +63,7 @@ fn forget(directory: &Path, container: &str, attempt: u32) {
     }
 }
 
-/// Truncates a file to the last bytes, which the status shows.
+/// Truncates a file to its last bytes, which the status shows.
 fn trim(path: &Path) -> io::Result<()> {
     let mut file = File::options().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();

@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 /// Block size of `stat`, in bytes.
 const BLOCK: u64 = 512;
-/// Most directories open at once; deeper levels are not counted.
+/// Maximum number of directories that are open at once. Deeper levels are not counted.
 const MAX_DEPTH: usize = 128;
 
-/// Usage of an `emptyDir` on disk.
+/// The disk usage of an `emptyDir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The volume's name.
@@ -20,11 +20,11 @@ pub struct Usage {
     pub used_bytes: u64,
     /// The `sizeLimit` in bytes.
     pub limit_bytes: u64,
-    /// The `sizeLimit` as written.
+    /// The `sizeLimit` as the manifest writes it.
     pub limit: String,
 }
 
-/// Disk usage of a tree on its own file system; files that disappear meanwhile are not counted.
+/// The disk usage of a directory tree on its own file system. Files that disappear meanwhile are not counted.
 pub(super) fn of(top: &Path) -> Result<u64, Errno> {
     let open = match open_directory(CWD, top) {
         Err(Errno::NOENT) => return Ok(0),

@@ -26,7 +26,7 @@ use crate::spec::{self, Facts, Refusal};
 pub struct Input {
     /// The file or URL.
     pub origin: String,
-    /// Content of the manifest, or the reason it could not be read.
+    /// Content of the manifest, or the reason why it could not be read.
     pub read: Text,
 }
 
@@ -93,7 +93,8 @@ pub(super) fn by_place(a: &FoundProblem, b: &FoundProblem) -> Ordering {
     a.origin.cmp(&b.origin).then(place(a).cmp(&place(b)))
 }
 
-/// Warnings: references to objects that no given manifest contains (another source may have them), and likely mistakes.
+/// Finds references to objects that no given manifest contains, and likely mistakes. They are only warnings,
+/// because another source may have the objects.
 fn lacking(desired: &Desired, objects: &[Found]) -> Vec<FoundProblem> {
     let mut warnings = Vec::new();
     for pod in desired.pods.values() {
@@ -106,19 +107,19 @@ fn lacking(desired: &Desired, objects: &[Found]) -> Vec<FoundProblem> {
     warnings
 }
 
-/// The source object of a pod, found by pointer equality.
+/// The object from which a pod was read. It is found by pointer equality.
 fn found<'a>(objects: &'a [Found], pod: &Arc<Pod>) -> Option<&'a Found> {
     objects.iter().find(|found| matches!(&found.object, SourceObject::Pod(held) if Arc::ptr_eq(held, pod)))
 }
 
-/// Builds a problem about a source object.
+/// Creates a problem of a source object.
 fn at(found: &Found, path: String, what: String, remedy: &str) -> FoundProblem {
     let (remedy, object) = (remedy.to_owned(), Some((*found.name).clone()));
     let problem = Problem { line: 0, column: 0, path, what, remedy, object };
     FoundProblem { origin: found.origin.clone(), problem, last_good: false }
 }
 
-/// Pods that pod admission rejects, and admitted pods whose containers can never be created.
+/// Finds pods that pod admission rejects, and admitted pods whose containers can never be created.
 fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProblem> {
     let facts = Arc::new(Facts { node_name: node.to_owned(), ..Facts::default() });
     let node = Node { facts, ..Node::default() };
@@ -160,8 +161,8 @@ fn remedy(reason: &str) -> &'static str {
     }
 }
 
-/// Fills in line and column of problems that were found in decoded objects. It decodes the manifest again and reports the same
-/// faults.
+/// Sets line and column of problems that were found in decoded objects. For that, it decodes the manifest again and
+/// reports the same problems as errors.
 fn locate(bytes: &[u8], problems: Vec<&mut FoundProblem>) {
     let mut unplaced: Vec<&mut Problem> = problems
         .into_iter()

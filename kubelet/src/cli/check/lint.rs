@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
-/// A warning: field path, description, remedy.
+/// A warning: the path of the field, the description and the remedy.
 pub(super) type Finding = (String, String, &'static str);
 
-/// Smallest memory limit that the Docker engine accepts, 6 MiB.
+/// Smallest memory limit that the Docker engine accepts: 6 MiB.
 const LEAST_MEMORY_BYTES: i64 = 6 * 1024 * 1024;
-/// Fields whose `${NAME}` a shell or the program may expand at run time.
+/// Fields in which `${NAME}` may be intended, because a shell or the program expands it at run time.
 const EXPANDED_LATER: [&str; 3] = ["command", "args", "value"];
 /// Typographic quotes, as word processors insert them.
 const SMART_QUOTES: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
@@ -66,12 +66,12 @@ fn of_container(container: &Container, path: &str, findings: &mut Vec<Finding>) 
     }
 }
 
-/// The action of a probe, and the named port it uses.
+/// The action of a probe, and the named port that it uses.
 fn port_of_probe(probe: &Probe) -> Option<(&'static str, &str)> {
     named_port(probe.http_get.as_ref(), probe.tcp_socket.as_ref())
 }
 
-/// The action of a hook, and the named port it uses.
+/// The action of a hook, and the named port that it uses.
 fn port_of_hook(hook: &LifecycleHandler) -> Option<(&'static str, &str)> {
     named_port(hook.http_get.as_ref(), hook.tcp_socket.as_ref())
 }

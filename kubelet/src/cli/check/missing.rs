@@ -22,7 +22,7 @@ const WAITS: &str = "add it to the manifests, or check it together with the mani
 const PULLS_WITHOUT: &str = "add it to the manifests, or check it together with the manifest that contains it; the pod does not wait for it: \
                              until the node has it, images are pulled without it";
 
-/// All missing references of a pod; each object or key is reported once.
+/// Returns all missing references of a pod. Each object or key is reported once.
 pub(super) fn of(pod: &Pod, references: &References) -> Vec<Missing> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let mut search = Search { namespace, references, reported: BTreeSet::new(), missing: Vec::new() };
@@ -87,12 +87,12 @@ impl Search<'_> {
         }
     }
 
-    /// Reports a reference that the pod waits for, to an object or to a key of it.
+    /// Reports a missing object, or a missing key of an object, for which the pod would wait.
     fn need(&mut self, path: String, kind: Kind, name: Option<&str>, key: Option<&str>) {
         self.report_if_missing(path, kind, name, key, WAITS);
     }
 
-    /// Reports a missing reference with the given remedy.
+    /// Reports a missing reference with this remedy.
     fn report_if_missing(
         &mut self,
         path: String,

@@ -88,7 +88,7 @@ fn read(from: &str) -> Result<file::Contents, String> {
     file::read(Path::new(from)).map_err(|error| error.to_string())
 }
 
-/// The problem reported for a directory without manifests.
+/// The problem of a directory without manifests.
 fn without_manifests(directory: &str) -> FoundProblem {
     let problem = Problem {
         line: 0,
@@ -121,7 +121,7 @@ fn as_text(report: &Report) -> String {
     visible(&(text + "\n")).into_owned()
 }
 
-/// `FILE:LINE:COLUMN: warning: FIELD: WHAT; REMEDY`, in the format of compiler messages.
+/// Formats a warning as `FILE:LINE:COLUMN: warning: FIELD: WHAT; REMEDY`, like compiler messages.
 fn warning(found: &FoundProblem) -> String {
     let Problem { line, column, path, what, remedy, .. } = &found.problem;
     let place = if *line > 0 { format!("{line}:{column}:") } else { String::new() };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::text::{Page, list, string, time};
 
-/// Describes one list of containers; does nothing if the list is empty.
+/// Describes one list of containers. An empty list adds nothing.
 pub fn describe(page: &mut Page, pod: &Value, head: &str, specs: &str, statuses: &str) {
     if list(pod, specs).next().is_none() {
         return;

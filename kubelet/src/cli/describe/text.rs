@@ -41,7 +41,7 @@ impl Page {
         }
     }
 
-    /// Adds `name:` as a heading; the rows after it form a new section.
+    /// Adds `name:` as a heading. The rows after it form a new section.
     pub fn head(&mut self, indent: usize, name: &str) {
         self.align();
         self.out.push_str(&format!("{:indent$}{name}:\n", ""));
@@ -76,7 +76,7 @@ pub fn string<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The elements of the array at a JSON pointer.
+/// The elements of the list at a JSON pointer.
 pub fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     value.pointer(path).and_then(Value::as_array).into_iter().flatten()
 }
@@ -95,7 +95,7 @@ pub fn pairs(map: Option<&Value>, between: &str) -> Vec<String> {
     lines
 }
 
-/// A timestamp in the format of kubectl, in UTC; other text is returned unchanged.
+/// Formats a timestamp like kubectl, in UTC. Other text is returned unchanged.
 pub fn time(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string(),

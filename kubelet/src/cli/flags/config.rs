@@ -9,7 +9,7 @@ use super::Draft;
 use super::values;
 use crate::options::Taint;
 
-/// Findings about the file.
+/// What was found in the file.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Mistakes, one line each.
@@ -23,7 +23,7 @@ type Setter = fn(&Value, &mut Draft) -> Result<(), InvalidValue>;
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
-/// Only `x509` of this field is applied.
+/// The field of which only `x509` is applied.
 const AUTHENTICATION: &str = "authentication";
 const X509: &str = "x509";
 
@@ -252,7 +252,7 @@ pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
     found
 }
 
-/// A hint with the most similar field name, ignoring case and up to three typing errors.
+/// A hint with the most similar field name. It ignores case, and up to three typing errors.
 fn nearest(name: &str) -> String {
     let all = SUPPORTED.iter().map(|(field, _)| *field).chain(IGNORED.iter().copied());
     all.map(|field| (strsim::damerau_levenshtein(&field.to_lowercase(), &name.to_lowercase()), field))

@@ -46,7 +46,7 @@ impl Flags<'_> {
     }
 }
 
-/// Parses a join string; several servers are separated by commas before the `#`.
+/// Parses a join string. Several servers before the `#` are separated by commas.
 pub(super) fn join(text: &str) -> Result<Join, InvalidValue> {
     let (servers, pin) = match text.trim().split_once('#') {
         Some((servers, pin)) => (servers, Some(hash(pin)?)),

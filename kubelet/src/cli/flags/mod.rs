@@ -1,4 +1,5 @@
-//! Turns the flags and the configuration file of `kubelet run` into [`Options`]; it reports all mistakes, not only the first.
+//! Converts the flags and the configuration file of `kubelet run` to [`Options`]. It reports all mistakes, not only
+//! the first.
 
 mod config;
 mod join;
@@ -24,7 +25,7 @@ pub struct Read {
     pub warnings: Vec<String>,
 }
 
-/// Options under construction: the file is applied first, flags override it.
+/// The options while they are read. The file is applied first, and flags override it.
 struct Draft {
     options: Options,
     address: IpAddr,

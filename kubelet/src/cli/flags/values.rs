@@ -1,4 +1,4 @@
-//! Parsers of flag values; each error is a sentence that says which values are valid.
+//! Parsers of flag values. Each error says which values are valid.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -23,7 +23,7 @@ const PROBLEMS: &str = "coracle.dev/problems";
 /// API path of the Node.
 const NODES: &str = "/api/v1/nodes";
 
-/// The objects of one resource type to show: all, or those with these names.
+/// The objects to show of one resource type: all, or those with these names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Selection {
     named: ResourceType,
@@ -63,7 +63,7 @@ pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Parses `pods`, `pods,cm`, `pod a b` and `pod/a cm/b`.
+/// Parses the arguments, such as `pods`, `pods,cm`, `pod a b` and `pod/a cm/b`.
 fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Selection>> {
     let find = |text: &str| {
         ResourceType::find(text).ok_or_else(|| {
@@ -94,7 +94,7 @@ fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Selection>> {
 }
 
 impl Selection {
-    /// Whether the output includes manifest problems and node-name conflicts: only for all pods and for the Node.
+    /// Whether manifest problems and node-name conflicts are shown: only for all pods and for the Node.
     fn shows_problems(&self) -> bool {
         self.names.is_empty() && (self.named == PODS || self.named.path(None) == NODES)
     }
@@ -123,7 +123,7 @@ async fn warn(client: &Client) {
     }
 }
 
-/// Sort key of an event: the last time it occurred. RFC 3339 times in UTC sort chronologically.
+/// The sort key of an event: the last time it occurred. RFC 3339 times in UTC sort chronologically.
 fn by_time(event: &Value) -> String {
     let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp"];
     let mut times = times.iter().filter_map(|path| event.pointer(path)?.as_str());

@@ -31,7 +31,7 @@ const RESOURCES: &[(ResourceType, &[&str])] = &[
 ];
 
 impl ResourceType {
-    /// Finds a resource type by plural, singular or short name; `None` for an unknown name.
+    /// Finds a resource type by its plural, singular or short name. `None` for an unknown name.
     pub fn find(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         RESOURCES
@@ -42,7 +42,7 @@ impl ResourceType {
             .map(|(named, _)| *named)
     }
 
-    /// The API path of the objects in a namespace; `None` for all namespaces.
+    /// The API path of the objects in a namespace. `None` selects all namespaces.
     pub fn path(self, namespace: Option<&str>) -> String {
         match namespace.filter(|_| self.namespaced) {
             Some(namespace) => format!("/api/v1/namespaces/{}/{}", percent_encoded(namespace), self.plural),
@@ -59,10 +59,10 @@ pub fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The full name of an object. For a pod, the name in its manifest is accepted too, without the node's name.
+/// The full name of an object. A pod may also be named as in its manifest, without the node's name.
 ///
 /// # Errors
-/// There is no such object, or the request fails.
+/// If there is no such object, or the request fails.
 pub async fn full_name(
     client: &Client,
     named: ResourceType,

@@ -106,18 +106,18 @@ async fn follow(
     Ok(())
 }
 
-/// The last printed line of each object, to suppress changes that are not visible in the table.
+/// The last printed line of each object. It suppresses changes that the table does not show.
 #[derive(Default)]
 struct Last {
-    /// By namespace and name; cleared when it reaches [`LINES`] entries.
+    /// The lines by namespace and name. They are cleared when there are [`LINES`] of them.
     lines: BTreeMap<(String, String), Vec<String>>,
 }
 
-/// Most lines remembered. Only events can exceed it, and each event is a line of its own.
+/// Maximum number of lines that are kept. Only events can exceed it, and each event is printed once.
 const LINES: usize = 1000;
 
 impl Last {
-    /// The rows that differ from the last printed row of their object.
+    /// Returns the rows that differ from the last printed row of their object.
     fn changed_rows(&mut self, table: &Value, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
         let objects = table.get("rows").and_then(Value::as_array).into_iter().flatten();
         let mut objects = objects.map(|row| {
@@ -138,13 +138,13 @@ impl Last {
     }
 }
 
-/// Prints tables of one resource type; the first table defines the columns.
+/// Prints tables of one resource type. The first table defines the columns.
 struct Printer<'a> {
     get: &'a Get,
     with_namespace: bool,
-    /// Prefix of names if several resource types are shown, such as `pod/`.
+    /// Prefix of names, such as `pod/`, if several resource types are shown.
     prefix: String,
-    /// Shown columns: index in a row and heading.
+    /// The columns that are shown: index in a row, and heading.
     heads: Vec<(usize, String)>,
     columns: table::Columns,
 }
@@ -169,7 +169,7 @@ impl<'a> Printer<'a> {
         self.columns = table::Columns::at_least(widths.collect());
     }
 
-    /// The rows with their header line.
+    /// Formats the rows with their header line.
     fn table(&mut self, mut rows: Vec<Vec<String>>) -> String {
         if !self.get.no_headers {
             rows.insert(0, self.head());

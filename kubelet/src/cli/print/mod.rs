@@ -1,4 +1,5 @@
-//! Output of the subcommands: standard streams, tables and YAML. A closed output pipe ends the command without a message.
+//! Output of the subcommands: standard streams, tables and YAML. A closed output pipe ends a command without a
+//! message.
 
 pub mod table;
 pub mod yaml;
@@ -8,7 +9,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 pub use command::visible;
 
-/// The reader of standard output has closed the pipe.
+/// The error for a closed output pipe: its reader has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of standard output has closed the pipe")]
 pub struct ReaderGone;
@@ -29,12 +30,12 @@ pub fn out(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes bytes to standard error; errors are ignored.
+/// Writes bytes to standard error. Errors are ignored.
 pub fn err(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }
 
-/// Writes a line to standard error without control sequences; errors are ignored.
+/// Writes a line to standard error without control sequences. Errors are ignored.
 pub fn note(what: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(&what.to_string()));
 }

@@ -7,7 +7,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns with minimum widths, for output that is printed line by line.
+    /// Creates columns with minimum widths, for output that is printed line by line.
     pub fn at_least(widths: Vec<usize>) -> Self {
         Self { widths }
     }

@@ -1,5 +1,5 @@
-//! Checkpoint of the assigned pods and the objects they reference, on disk. A machine that starts while no API server
-//! answers runs the pods from it.
+//! Checkpoint of the assigned pods and the objects that they reference, on disk. A machine that starts while no API
+//! server answers runs these pods.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,25 +23,25 @@ use crate::cluster::{directory, members_file};
 use crate::desired::SourceObject;
 use crate::disk;
 
-/// Largest file that is read. etcd stores objects up to 1.5 MiB, which are longer in JSON.
+/// Largest file that is read, in bytes. etcd stores objects up to 1.5 MiB, which are longer in JSON.
 const MAX_BYTES: u64 = 8 << 20;
 /// Changes within this time are written together.
 const WRITE_DELAY: Duration = Duration::from_secs(1);
 /// Retry interval after a failed write.
 const WRITE_RETRY: Duration = Duration::from_secs(30);
-/// The file of the [`ServerState`].
+/// The file with the [`ServerState`].
 const SERVER_STATE_FILE: &str = "seen.json";
-/// The file of the Service `default/kubernetes`.
+/// The file with the Service `default/kubernetes`.
 const API_SERVICE_FILE: &str = "service.json";
 
-/// Everything that is checkpointed.
+/// All state that is stored.
 #[derive(Clone, Debug, Default)]
 pub struct Checkpoint {
     /// The assigned pods.
     pub pods: Vec<PersistedPod>,
     /// The objects that the pods reference: ConfigMaps, Secrets, tokens and the API Service.
     pub held: Vec<SourceObject>,
-    /// The API server state that was confirmed last.
+    /// The state of the API server that was last confirmed.
     pub server_state: ServerState,
 }
 
@@ -58,7 +58,7 @@ enum Entry {
 }
 
 impl Entry {
-    /// The file name; `None` if a name or UID is not safe in a path.
+    /// The file name. `None` if a name or UID is not safe in a path.
     fn file(&self) -> Option<String> {
         match self {
             Self::Pod(PersistedPod { pod, .. }) => {
@@ -108,8 +108,8 @@ impl Entry {
 }
 
 impl Checkpoint {
-    /// The part of the checkpoint that belongs to this node. After a rename, the directory holds pods that were
-    /// assigned to the old name.
+    /// The part of the checkpoint that belongs to this node. After a rename, the directory still contains pods that
+    /// were assigned to the old name.
     pub fn of(&self, node: &str) -> Self {
         let is_own =
             |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(node));
@@ -131,7 +131,7 @@ impl Checkpoint {
 }
 
 impl CheckpointDir {
-    /// The directory below the kubelet's root directory.
+    /// The checkpoint directory in the kubelet's root directory.
     pub fn under(root_dir: &Path) -> Self {
         Self(directory(root_dir).join("pods"))
     }
@@ -142,7 +142,7 @@ impl CheckpointDir {
         disk::run(move || load(&path)).await
     }
 
-    /// Writes each update until the sender is dropped. `held` is the content of the directory; only differences are
+    /// Writes each update until the sender is dropped. `held` is the content of the directory. Only differences are
     /// written.
     pub async fn write(self, held: Checkpoint, mut updates: watch::Receiver<Arc<Checkpoint>>) {
         let mut written = held.entries();

@@ -68,7 +68,7 @@ impl MirrorClient {
         self.shared.changed.send_replace(());
     }
 
-    /// Carries out one action. A rejected action is queued again; the returned error concerns the server as a whole.
+    /// Carries out one action. A rejected action is queued again. A returned error concerns the server as a whole.
     async fn apply(&self, api: &Api, action: &MirrorAction) -> Result<(), ApiError> {
         let done = match action {
             MirrorAction::Create(_, path, mirror) => api.post(path, mirror).await.map(drop),

@@ -1,8 +1,8 @@
 //! Decides which mirror pods to create and which to delete. Pure.
 //!
-//! A mirror pod belongs to one version of its static pod, identified by a hash. A mirror pod with another hash is
-//! deleted and a new one is created. After a request, the watch gets time to show its effect before the request is
-//! repeated.
+//! A mirror pod belongs to one version of its static pod, identified by a hash. If the hash differs, the mirror pod
+//! is deleted and a new one is created. After a request, the watch has some time to show its effect before the
+//! request is repeated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::observed::PodUid;
 
 /// The annotation with the hash of the pod's manifest.
 const HASH: &str = "kubernetes.io/config.hash";
-/// How long the watch may take to show a change. A mirror pod that lived longer than this is created again without
-/// backoff.
+/// How long the watch may take to show a change. A mirror pod that existed longer than this is created again
+/// without backoff.
 const WATCH_DELAY: Duration = Duration::from_secs(10);
 
 /// Namespace and name of a pod.
@@ -35,13 +35,13 @@ struct StaticPod {
     uid: PodUid,
     pod: Arc<Pod>,
     hash: String,
-    /// Whether its source still has the pod; otherwise the pod is terminating.
+    /// Whether the pod's source still contains it. Otherwise the pod is terminating.
     is_wanted: bool,
     /// Earliest time of the next create request.
     due: Option<Timestamp>,
     refusals: u32,
     why: String,
-    /// Since when its mirror pod exists.
+    /// When its mirror pod was first seen.
     mirrored_since: Option<Timestamp>,
     /// The UID of a mirror pod with a terminal phase, although the static pod runs.
     stale_mirror: Option<PodUid>,
@@ -51,9 +51,9 @@ struct StaticPod {
 #[derive(Debug, Default)]
 pub struct MirrorPods {
     static_pods: BTreeMap<Name, StaticPod>,
-    /// Whether all sources of this node have been read. Only then are mirror pods without a static pod deleted.
+    /// Whether all sources of this node have been read. Mirror pods without a static pod are not deleted before.
     is_complete: bool,
-    /// Mirror pods for which a delete request was sent, until they are gone.
+    /// Mirror pods that a request has deleted, until the watch shows that they are gone.
     deleted: BTreeMap<PodUid, Deletion>,
 }
 
@@ -77,8 +77,8 @@ impl StaticPod {
         }
     }
 
-    /// Records that the API server has no pod of this name. If a client keeps deleting mirror pods, they are created
-    /// again with backoff.
+    /// Records that the API server has no pod of this name. If a client keeps deleting the mirror pod, it is
+    /// created again with backoff.
     fn observe_absent(&mut self, now: Timestamp) {
         let Some(since) = self.mirrored_since.take() else { return };
         if now < after(since, WATCH_DELAY) {
@@ -131,7 +131,7 @@ impl MirrorPods {
         }
     }
 
-    /// Forgets static pods that no source has and of which nothing runs. Returns whether there were any.
+    /// Removes static pods that no source contains and of which nothing runs. Returns whether there were any.
     pub fn forget(&mut self, is_gone: impl Fn(&PodUid) -> bool) -> bool {
         let before = self.static_pods.len();
         self.static_pods.retain(|_, static_pod| static_pod.is_wanted || !is_gone(&static_pod.uid));
@@ -190,7 +190,8 @@ impl MirrorPods {
         }
     }
 
-    /// Whether a pod may stay: it is no mirror pod, or it mirrors the current version of its static pod.
+    /// Whether a pod may stay. It may if it is not a mirror pod, or if it mirrors the current version of its static
+    /// pod.
     fn is_up_to_date(&self, line: &ServerPod) -> bool {
         let Some(hash) = &line.mirror else { return true };
         let static_pod = self.static_pods.get(&(line.name.namespace.clone(), line.name.name.clone()));
@@ -216,7 +217,7 @@ impl MirrorPods {
         }
     }
 
-    /// Records a rejected request. Returns the static pod if a new reason must be reported.
+    /// Records a rejected request. Returns the static pod if there is a new reason to report.
     pub fn refused(
         &mut self,
         step: &MirrorAction,
@@ -255,8 +256,8 @@ impl MirrorPods {
         lines.find(is_its)
     }
 
-    /// Marks a mirror pod as stale: it has a terminal phase, which cannot be reverted, but the static pod runs. It is
-    /// replaced.
+    /// Marks a mirror pod as stale, so that it is replaced. Its phase is terminal and cannot be reverted, but the
+    /// static pod runs.
     pub fn mark_mirror_stale(&mut self, uid: &PodUid, mirror: &PodUid) {
         if let Some(static_pod) = self.static_pod_mut(uid) {
             static_pod.stale_mirror = Some(mirror.clone());
@@ -281,7 +282,7 @@ impl MirrorPods {
     }
 }
 
-/// Namespace and name of a pod; `None` if they are missing or not safe in a path.
+/// Namespace and name of a pod. `None` if they are missing or not safe in a path.
 fn name(pod: &Pod) -> Option<Name> {
     let metadata = &pod.metadata;
     let name = (metadata.namespace.clone()?, metadata.name.clone()?);
@@ -292,14 +293,15 @@ fn after(now: Timestamp, pause: Duration) -> Timestamp {
     now.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
-/// Deletes a mirror pod without a grace period, because it has no containers of its own.
+/// The request that deletes a mirror pod. It has no grace period, because a mirror pod has no containers of its
+/// own.
 fn delete_action(line: &ServerPod) -> MirrorAction {
     let path = format!("/api/v1/namespaces/{}/pods/{}", line.name.namespace, line.name.name);
     let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": line.uid.as_str()}});
     MirrorAction::Delete(line.uid.clone(), path, options)
 }
 
-/// The mirror pod of a static pod. Its owner is the Node, and it has no finalizers.
+/// Creates the mirror pod of a static pod. Its owner is the Node, and it has no finalizers.
 fn new_mirror_pod(static_pod: &StaticPod, node: &str, node_uid: &str) -> Value {
     let mut pod = (*static_pod.pod).clone();
     let metadata = &mut pod.metadata;

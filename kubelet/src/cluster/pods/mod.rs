@@ -1,11 +1,13 @@
 //! The API server as a pod source: the pods that it assigned to this node, the objects that they reference, their
 //! status, and mirror pods of static pods.
 //!
-//! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, `reference_cache` holds
-//! the objects they reference, `waiting` finds pods that wait long for them. `status` computes status patches,
-//! `token_cache` decides when tokens are requested, and `mirror_pods` decides which mirror pods to write. `checkpoint`
-//! stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens, and `mirror_client`
-//! writes mirror pods. `docs/cluster-node.md` describes the rules for users.
+//! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, `reference_cache`
+//! keeps the objects that they reference, and `waiting` finds pods that wait long for them. `status` computes
+//! status patches, `token_cache` decides when tokens are requested, and `mirror_pods` decides which mirror pods to
+//! write.
+//!
+//! `checkpoint` stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens, and
+//! `mirror_client` writes mirror pods. `docs/cluster-node.md` describes the rules for users.
 
 mod checkpoint;
 mod mirror_client;
@@ -53,7 +55,8 @@ use crate::identity::{Api, ApiError, EventReporter, backoff_delay};
 use crate::observed::PodUid;
 use crate::report::{About, Outbox, Reports, Severity};
 
-/// If the API server does not show the pods, they are listed again after this time. A new role may allow it by then.
+/// If the API server does not show the pods to this node, the kubelet lists them again after this time. A new role
+/// may allow it by then.
 const RELIST_RETRY: Duration = Duration::from_secs(60);
 
 /// Inputs and outputs of the pod source.
@@ -68,7 +71,7 @@ pub(super) struct Settings {
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,
     /// Pod statuses to write to the API server.
     pub reports: Arc<Reports>,
-    /// The desired pods of all sources, of which the static pods get mirror pods.
+    /// The desired pods of all sources. Those of local sources get mirror pods.
     pub desired: watch::Receiver<Arc<Desired>>,
     /// Records events of pods.
     pub outbox: Arc<Outbox>,
@@ -143,7 +146,7 @@ struct State {
     pod_store: PodStore,
     reference_cache: ReferenceCache,
     mirror_pods: MirrorPods,
-    /// Pods that changed since the status manager looked at them.
+    /// Pods that changed since the status manager last handled them.
     dirty: BTreeSet<PodUid>,
 }
 
@@ -152,7 +155,7 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     changed: watch::Sender<()>,
-    /// Notified when the pods have to be listed again.
+    /// Notified if the pods must be listed again.
     relist: Notify,
 }
 
@@ -187,7 +190,7 @@ struct ApiPodSource {
     reporter: EventReporter,
     outbox: Arc<Outbox>,
     waiting: WaitingPods,
-    /// Whether a pod runs that a restored or replaced API server does not have.
+    /// Whether a pod runs that the API server, restored or replaced, does not have.
     has_unclaimed: bool,
     checkpoints: watch::Sender<Arc<Checkpoint>>,
     watch_tasks: BTreeMap<Object, WatchTask>,
@@ -195,7 +198,7 @@ struct ApiPodSource {
     failures: u32,
 }
 
-/// The watch of one object; dropping it ends the watch.
+/// The watch of one object. Dropping it ends the watch.
 struct WatchTask(JoinHandle<()>);
 
 impl Drop for WatchTask {
@@ -245,7 +248,7 @@ impl ApiPodSource {
         }
     }
 
-    /// Reports when every assigned pod exists on the API server again or has ended.
+    /// Reports that every assigned pod has ended or exists on the API server again.
     fn report_claimed(&mut self, has_unclaimed: bool) {
         if std::mem::replace(&mut self.has_unclaimed, has_unclaimed) && !has_unclaimed {
             let text = "the API server has all pods again that run here".to_owned();
@@ -253,7 +256,7 @@ impl ApiPodSource {
         }
     }
 
-    /// Publishes the current snapshot. Returns whether a list or a deletion is not confirmed yet, or `None` when the
+    /// Publishes the current snapshot. Returns whether a list or a deletion is not confirmed yet. `None` if the
     /// receiver is gone.
     async fn publish(&mut self) -> Option<bool> {
         let (snapshot, checkpoint, references, is_unconfirmed, has_new_tokens, has_unclaimed) = {
@@ -304,7 +307,8 @@ impl ApiPodSource {
         }
     }
 
-    /// Checks whether the API server that sent the list knows this node. Waits with backoff if that cannot be checked.
+    /// Checks whether the API server that sent the list knows this node. If that cannot be checked, it waits with
+    /// backoff.
     async fn confirm_server(&mut self) {
         let api = self.apis.borrow_and_update().clone();
         let asked_of = self.shared.lock().pod_store.lists_received();
@@ -371,7 +375,7 @@ impl ApiPodSource {
     }
 }
 
-/// Sleeps until `moment`, or forever if it is `None`.
+/// Sleeps until `moment`. If it is `None`, sleeps forever.
 async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -379,7 +383,8 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Watches all pods of the node. Reports errors of their list only; `cluster` reports a server that does not answer.
+/// Watches all pods of the node. It reports only errors of the list; `cluster` reports a server that does not
+/// answer.
 async fn watch_pods(
     shared: Arc<Shared>,
     apis: watch::Receiver<Option<Arc<Api>>>,

@@ -1,8 +1,8 @@
 //! Pod store: which pods of the API server run here, and whether its lists can be trusted. Pure.
 //!
-//! A list counts once its server has shown that it knows this node. A list may be older than what was seen before, far
-//! ahead of it, or from a cluster that knows this node under another UID. Then the API server was restored or replaced.
-//! Such a list starts pods but ends none. Pods that it lacks run on, unclaimed, until a user decides.
+//! A list counts once its server has shown that it knows this node. A list shows a restored or replaced API server
+//! in three cases. It is older than the last known version, far ahead of it, or the Node has another UID. Such a
+//! list starts pods but ends none. Pods that it lacks continue as *unclaimed* until a user decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::observed::PodUid;
 /// The origin of these pods in messages.
 const ORIGIN: &str = "the API server";
 
-/// The API server state that was confirmed last.
+/// The state of the API server that was last confirmed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServerState {
@@ -36,7 +36,7 @@ pub struct ServerState {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersistedPod {
     pub pod: Arc<Pod>,
-    /// Whether a restored or replaced API server lacks the pod. Only a user ends such a pod.
+    /// Whether the API server, restored or replaced, lacks the pod. Only a user ends such a pod.
     pub is_unclaimed: bool,
     /// Whether the pod was published in a snapshot, after its referenced objects were looked up.
     pub is_published: bool,
@@ -45,13 +45,13 @@ pub struct PersistedPod {
 /// A pod that the API server assigned to this node.
 #[derive(Clone, Debug)]
 pub struct AssignedPod {
-    /// The checkpointed part.
+    /// The part that is checkpointed.
     pub persisted: PersistedPod,
     /// The ConfigMaps and Secrets that the pod references.
     references: BTreeSet<Object>,
 }
 
-/// The last list of a server, with the changes since.
+/// The last list of a server, with the later changes.
 #[derive(Debug)]
 struct Listing {
     pods: BTreeMap<PodUid, ServerPod>,
@@ -60,7 +60,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Whether the list has a pod with the namespace and name of `pod`.
+    /// Whether the list contains another pod with the namespace and name of `pod`.
     fn has_namesake(&self, pod: &Pod) -> bool {
         let (namespace, name) = (pod.metadata.namespace.as_ref(), pod.metadata.name.as_ref());
         let is_one =
@@ -83,7 +83,7 @@ pub struct PodStore {
 }
 
 impl PodStore {
-    /// An empty store for the node of that name.
+    /// Creates an empty store for the node of this name.
     pub fn new(node: &str) -> Self {
         Self {
             node: node.to_owned(),
@@ -141,13 +141,13 @@ impl PodStore {
         true
     }
 
-    /// Whether the current list is not confirmed yet.
+    /// Whether the current list is not yet confirmed.
     pub fn is_unconfirmed(&self) -> bool {
         self.listing.as_ref().is_some_and(|listing| !listing.is_confirmed)
     }
 
-    /// Confirms the current list: its server knows this node by that UID. Returns the pods that the list unexpectedly
-    /// lacks.
+    /// Confirms the current list: its server knows this node under `node_uid`. Returns the pods that the list
+    /// unexpectedly lacks.
     pub fn confirm(&mut self, node_uid: &str) -> Vec<ObjectName> {
         let Some(listing) = self.listing.as_mut().filter(|listing| !listing.is_confirmed) else {
             return Vec::new();
@@ -177,7 +177,7 @@ impl PodStore {
         missing
     }
 
-    /// Takes the confirmed list over into the assigned pods.
+    /// Updates the assigned pods from the confirmed list.
     fn merge_confirmed(&mut self) {
         let Some(listing) = self.listing.as_ref().filter(|listing| listing.is_confirmed) else { return };
         self.server_state.version = self.server_state.version.max(listing.version);
@@ -206,12 +206,12 @@ impl PodStore {
         }
     }
 
-    /// Forgets a pod: the API server says that it is terminal, so the node runs it no longer.
+    /// Removes a pod that is terminal according to the API server, so that the node no longer runs it.
     pub fn forget(&mut self, uid: &PodUid) -> bool {
         self.assigned.remove(uid).is_some()
     }
 
-    /// Forgets an unclaimed pod that was terminating, once nothing of it is left.
+    /// Removes an unclaimed pod that was terminating, once nothing of it is left.
     pub fn remove_if_ended(&mut self, uid: &PodUid) -> bool {
         let is_done = |AssignedPod { persisted, .. }: &AssignedPod| {
             persisted.is_unclaimed && is_terminating(&persisted.pod)
@@ -229,7 +229,7 @@ impl PodStore {
         &self.server_state
     }
 
-    /// Whether an unclaimed pod runs on.
+    /// Whether an unclaimed pod still runs.
     pub fn has_unclaimed(&self) -> bool {
         self.assigned
             .values()
@@ -266,12 +266,12 @@ impl PodStore {
         self.confirmed_listing().into_iter().flat_map(|listing| listing.pods.keys())
     }
 
-    /// The number of lists received so far.
+    /// The number of lists that were received.
     pub fn lists_received(&self) -> u64 {
         self.lists_received
     }
 
-    /// The number of lists confirmed so far.
+    /// The number of lists that were confirmed.
     pub fn lists_confirmed(&self) -> u64 {
         self.lists_confirmed
     }
@@ -296,8 +296,8 @@ impl PodStore {
         unclaimed.flat_map(|assigned| assigned.references.iter().cloned()).collect()
     }
 
-    /// The desired pods of the API server, the oldest first, with the objects they reference. A new pod waits until its
-    /// references were looked up.
+    /// The desired pods of the API server, the oldest first, with the objects that they reference. A new pod waits
+    /// until its references were looked up.
     pub fn snapshot(&mut self, reference_cache: &ReferenceCache) -> Snapshot {
         let origin: Arc<str> = Arc::from(ORIGIN);
         let found = |object: SourceObject| Found {

@@ -1,8 +1,8 @@
-//! Cache of the objects that assigned pods reference: ConfigMaps, Secrets, service-account tokens and the API Service.
-//! Pure.
+//! Cache of the objects that assigned pods reference: ConfigMaps, Secrets, service-account tokens and the API
+//! Service. Pure.
 //!
-//! A deleted object is kept until the server has shown that it knows this node. If the server was restored, the object
-//! is kept for good.
+//! A deleted object is kept until the server has shown that it knows this node. If the server was restored, the
+//! object is never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Watched {
     is_deleted: bool,
     /// The newest `resourceVersion` that was seen.
     version: Option<u64>,
-    /// The last error of its watch.
+    /// The last error of the object's watch.
     error: Option<ApiError>,
 }
 
@@ -55,13 +55,14 @@ pub enum Missing {
 #[derive(Debug, Default)]
 pub struct ReferenceCache {
     watched: BTreeMap<Object, Watched>,
-    /// The Service `default/kubernetes`. Its last state is kept, because running pods use it anyway.
+    /// The Service `default/kubernetes`. Its last state is kept even if it is deleted, because running pods use it
+    /// anyway.
     api_service: Watched,
     /// Service-account tokens.
     pub tokens: TokenCache,
 }
 
-/// The key of a ConfigMap or Secret; `None` for other objects.
+/// The key of a ConfigMap or Secret. `None` for other objects.
 pub fn name(held: &SourceObject) -> Option<Object> {
     let kind = match held {
         SourceObject::ConfigMap(_) => Kind::ConfigMap,
@@ -75,7 +76,7 @@ pub fn name(held: &SourceObject) -> Option<Object> {
 /// Parses a ConfigMap or Secret.
 ///
 /// # Errors
-/// The reason, as the end of a sentence whose subject is the object.
+/// The reason. Messages show it after the name of the object.
 pub fn read(object: &Object, value: Value) -> Result<SourceObject, String> {
     let why = |error: serde_json::Error| format!("does not read: {error}");
     match object.kind {
@@ -117,7 +118,7 @@ impl ReferenceCache {
         self.tokens.restore(tokens.into_iter());
     }
 
-    /// Sets the objects to watch; all others are dropped.
+    /// Sets the objects to watch, and drops all others.
     pub fn set_watched(&mut self, wanted: &BTreeSet<Object>) {
         self.watched.retain(|object, _| wanted.contains(object));
         for object in wanted {
@@ -128,7 +129,7 @@ impl ReferenceCache {
     /// Applies a delta of one object's watch.
     ///
     /// # Errors
-    /// The object cannot be parsed; the cached one stays.
+    /// If the object cannot be parsed. The cached one then stays.
     pub fn apply(&mut self, object: &Object, delta: Delta<Value>) -> Result<(), String> {
         let Some(watched) = self.watched.get_mut(object) else { return Ok(()) };
         watched.is_answered = true;
@@ -166,7 +167,7 @@ impl ReferenceCache {
     /// Applies a change of the Service `default/kubernetes`.
     ///
     /// # Errors
-    /// The Service cannot be parsed; the cached one stays.
+    /// If the Service cannot be parsed. The cached one then stays.
     pub fn apply_api_service(&mut self, delta: Delta<Value>) -> Result<(), String> {
         self.api_service.is_answered = true;
         let found = match delta {
@@ -186,7 +187,7 @@ impl ReferenceCache {
         Ok(())
     }
 
-    /// Records that the API server does not show the API Service to this node.
+    /// Records that this node may not read the API Service.
     pub fn mark_api_service_refused(&mut self) {
         self.api_service.is_answered = true;
     }
@@ -210,7 +211,8 @@ impl ReferenceCache {
         self.watched.values().any(|watched| watched.is_deleted)
     }
 
-    /// Carries out the deletions that waited until the server recognized this node. Objects in `needed` are kept.
+    /// Carries out the deletions that waited until the server had confirmed this node. Objects in `needed` are
+    /// kept.
     pub fn confirm(&mut self, needed: &BTreeSet<Object>) {
         for (object, watched) in &mut self.watched {
             if std::mem::take(&mut watched.is_deleted) && !needed.contains(object) {
@@ -219,7 +221,7 @@ impl ReferenceCache {
         }
     }
 
-    /// The references of a pod that have not been looked up and are not cached. `named` are its ConfigMaps and Secrets.
+    /// The references of a pod that were not looked up and are not cached. `named` are its ConfigMaps and Secrets.
     pub fn missing(&self, uid: &PodUid, named: &BTreeSet<Object>) -> Vec<Missing> {
         let of = |object: &Object| match self.watched.get(object) {
             Some(watched) if watched.is_known() => None,

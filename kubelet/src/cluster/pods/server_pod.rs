@@ -1,4 +1,4 @@
-//! A pod as the API server has it, reduced to what this node needs. Pure.
+//! A pod as the API server stores it, reduced to what this node needs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::observed::PodUid;
 
 /// The annotation that names the source of a pod.
 const SOURCE: &str = "kubernetes.io/config.source";
-/// A version this far ahead of the last one means that the API server was restored. A restore raises the revision by
-/// 1,000,000,000 so that no version is used twice, here and with `etcdutl snapshot restore --bump-revision`.
+/// A version this far ahead of the last one means that the API server was restored. A restore raises the revision
+/// by 1,000,000,000, so that no version is used twice. The option `etcdutl snapshot restore --bump-revision` does
+/// the same.
 const MIN_RESTORE_LEAP: u64 = 500_000_000;
 /// Longest UID and name, because they are part of file names.
 const MAX_NAME_BYTES: usize = 253;
@@ -36,9 +37,9 @@ pub struct ServerPod {
     pub pod: Result<Arc<Pod>, String>,
     /// The ConfigMaps and Secrets that it references.
     pub references: BTreeSet<Object>,
-    /// Whether the node runs it: it is no mirror pod and has no scheduling gates.
+    /// Whether the node runs the pod: it is not a mirror pod and has no scheduling gates.
     pub is_runnable: bool,
-    /// Of a mirror pod, the hash of its static pod.
+    /// For a mirror pod, the hash of its static pod.
     pub mirror: Option<String>,
     /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
@@ -92,7 +93,7 @@ pub fn version(value: &Value) -> Option<u64> {
     value.pointer("/metadata/resourceVersion").and_then(Value::as_str)?.parse().ok()
 }
 
-/// Whether a server that is at version `now`, after it was at `seen`, was restored from a backup.
+/// Whether the server was restored from a backup, given its version now and the last version seen.
 pub fn is_restored(seen: Option<u64>, now: Option<u64>) -> bool {
     seen.zip(now).is_some_and(|(seen, now)| now < seen || now - seen >= MIN_RESTORE_LEAP)
 }
@@ -108,7 +109,7 @@ pub fn references(pod: &Value) -> BTreeSet<Object> {
     all.filter(is_one).collect()
 }
 
-/// Drops the fields that change with every write. Of the status, only the conditions of readiness gates are kept.
+/// Drops the fields that change with every write. Of the status, only the conditions of readiness gates stay.
 fn relevant_fields(mut pod: Pod) -> Pod {
     let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
     let gates: BTreeSet<String> = gates.map(|gate| gate.condition_type.clone()).collect();

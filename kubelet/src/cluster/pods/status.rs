@@ -1,5 +1,5 @@
-//! Computes the strategic merge patch of a pod's status: the kubelet's fields that differ, and no field of other
-//! clients. Pure.
+//! Computes the strategic merge patch of a pod's status. It contains the fields of the kubelet that differ, and no
+//! field of other clients. Pure.
 
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
@@ -25,12 +25,12 @@ const FIELDS: [&str; 13] = [
 ];
 /// Fields that do not change after the pod reached a terminal phase.
 const FIXED_WHEN_TERMINAL: [&str; 3] = ["phase", "reason", "message"];
-/// Lists that a strategic merge patch merges by key: without a directive, elements that the patch lacks would stay.
+/// Lists that a strategic merge patch merges by key. Without a directive, elements that the patch lacks would stay.
 const MERGED_LISTS: [&str; 2] = ["hostIPs", "podIPs"];
 /// The condition of the scheduler. The kubelet writes it only if it is missing.
 const SCHEDULED: &str = "PodScheduled";
 
-/// The status patch, with the UID as precondition; `None` if nothing differs.
+/// The status patch, with the UID as precondition. `None` if nothing differs.
 pub fn patch(uid: &PodUid, current: &PodStatus, own: &PodStatus) -> Option<Value> {
     let (current_fields, status) = (json(current), json(own));
     let mut patch = Map::new();
@@ -64,8 +64,8 @@ pub fn patch(uid: &PodUid, current: &PodStatus, own: &PodStatus) -> Option<Value
     (!patch.is_empty()).then(|| json!({"metadata": {"uid": uid.as_str()}, "status": patch}))
 }
 
-/// Makes a list of a strategic merge patch replace the list `before`. A list that the object does not have yet gets no
-/// directive: stock servers before 1.30 take such a list as it is, directive included, and then reject the object with
+/// Makes a list in a strategic merge patch replace the list `before`. A list that the object does not have yet gets
+/// no directive. Stock servers before 1.30 store such a list with its directive, and then reject the object with
 /// 422.
 pub(in crate::cluster) fn replace_list(value: &mut Value, before: Option<&Value>) {
     if let Some(list) = value.as_array_mut()
@@ -75,7 +75,8 @@ pub(in crate::cluster) fn replace_list(value: &mut Value, before: Option<&Value>
     }
 }
 
-/// A condition that replaces `before`. Fields that only `before` has are set to null, because a merge would keep them.
+/// Prepares a condition that replaces `before`. Fields that only `before` has become null, because a merge would
+/// keep them.
 fn in_place_of(before: &Value, mut condition: Value) -> Value {
     if let (Some(before), Some(now)) = (before.as_object(), condition.as_object_mut()) {
         for field in before.keys() {

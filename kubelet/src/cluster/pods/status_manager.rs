@@ -26,10 +26,10 @@ pub(super) struct StatusManager {
     pub latest: BTreeMap<PodUid, Latest>,
     /// Pods that may need a write.
     pub due: BTreeSet<PodUid>,
-    /// The last write of each pod and kind, sent or rejected, and the pod's version then. It is not repeated before the
-    /// version changes or a new list is confirmed.
+    /// The last write of each pod and kind, sent or rejected, with the version that the pod had then. It is not
+    /// repeated before the version changes or a new list is confirmed.
     pub attempted: BTreeMap<(PodUid, WriteKind), (Value, Option<u64>)>,
-    /// The number of confirmed lists when `attempted` was cleared last.
+    /// The number of confirmed lists when `attempted` was last cleared.
     pub lists_confirmed: u64,
 }
 
@@ -135,7 +135,7 @@ impl StatusManager {
         Ok(())
     }
 
-    /// The known version of a pod or of its mirror pod.
+    /// The known version of a pod, or of its mirror pod if it is static.
     fn version(&self, uid: &PodUid) -> Option<u64> {
         let state = self.shared.lock();
         state

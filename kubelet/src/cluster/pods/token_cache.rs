@@ -1,4 +1,4 @@
-//! Cache of projected service-account tokens: which tokens exist and when each is requested again. Pure; the parameters
+//! Cache of projected service-account tokens: which tokens exist and when each is requested again. Pure. Parameters
 //! named `share` are random numbers from 0 to 1, for jitter.
 //!
 //! An expired token is kept until its replacement arrives, so that the volume is never without a token.
@@ -19,12 +19,13 @@ use crate::cluster::backoff::next_retry;
 use crate::desired::SourceObject;
 use crate::observed::PodUid;
 
-/// A token is renewed after this fraction of its lifetime and at the latest after a day. A random part of the jitter is
-/// subtracted, so that tokens of one moment are not renewed together. The three values are those of the stock kubelet.
+/// The part of a token's lifetime after which it is renewed. It is renewed after a day at the latest. A random part
+/// of the jitter is subtracted, so that tokens that were issued together are not renewed together. The three values
+/// are those of the stock kubelet.
 const RENEWAL_FRACTION: f64 = 0.8;
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_JITTER: Duration = Duration::from_secs(10);
-/// A token is not renewed earlier than this, whatever lifetime the server returns.
+/// The earliest renewal after a token was issued, even if the server returns a short lifetime.
 const MIN_AGE: Duration = Duration::from_secs(60);
 /// The service account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
@@ -35,18 +36,18 @@ struct Token {
     pod: Arc<Pod>,
     request: TokenCall,
     held: Option<SourceObject>,
-    /// Whether the API server has issued or refused it.
+    /// Whether the API server has issued or refused the token.
     is_answered: bool,
     refusals: u32,
     /// The reason of the last refusal.
     why: String,
-    /// When it is requested again; `None` for at once.
+    /// When the token is requested again. `None` for at once.
     due: Option<Timestamp>,
 }
 
 impl Token {
-    /// Whether the clock was set back after the token was issued, so that its expiry is unknown. Such a token is
-    /// requested once more.
+    /// Whether the clock was set back after the token was issued. Its expiry is then unknown, and it is requested
+    /// once more.
     fn is_from_the_future(&self, now: Timestamp) -> bool {
         let asked_at = self.held.as_ref().and_then(|held| held.metadata().creation_timestamp.as_ref());
         self.refusals == 0 && asked_at.is_some_and(|asked_at| asked_at.0 > now)
@@ -76,7 +77,7 @@ impl TokenCache {
         self.restored.extend(all.map(|token| (TokenKey::of(&token), token)));
     }
 
-    /// Sets the pods of this node; tokens of other pods are dropped. Returns whether a new token is needed.
+    /// Sets the pods of this node, and drops the tokens of other pods. Returns whether a new token is needed.
     pub fn set_pods<'a>(&mut self, pods: impl Iterator<Item = &'a Arc<Pod>>) -> bool {
         let (mut wanted, known) = (BTreeSet::new(), self.all.len());
         for pod in pods {
@@ -120,7 +121,7 @@ impl TokenCache {
     /// Stores an issued token. `asked_at` is the time of the request.
     ///
     /// # Errors
-    /// The response has no token; the text is the end of a sentence whose subject is the response.
+    /// If the response has no token. Messages show the error after "the response".
     pub fn on_issued(
         &mut self,
         request: &TokenCall,
@@ -145,7 +146,7 @@ impl TokenCache {
         Ok(())
     }
 
-    /// Records a refused token. Returns the pod if the reason is new and must be reported.
+    /// Records a refused token. Returns the pod if there is a new reason to report.
     pub fn refused(&mut self, key: &TokenKey, why: &str, now: Timestamp, share: f64) -> Option<Arc<Pod>> {
         let token = self.all.get_mut(key)?;
         token.due = Some(next_retry(now, &mut token.refusals, share));
@@ -155,7 +156,7 @@ impl TokenCache {
         is_news.then(|| token.pod.clone())
     }
 
-    /// Whether each token of the pod is cached or was answered.
+    /// Whether each token of the pod is cached, or was issued or refused.
     pub fn has_answered(&self, uid: &PodUid) -> bool {
         let mut own = self.all.iter().filter(|(key, _)| key.pod_uid == uid.as_str());
         own.all(|(_, token)| token.is_answered || token.held.is_some())
@@ -167,7 +168,7 @@ impl TokenCache {
     }
 }
 
-/// The requests for the tokens of a pod; none if its names are not safe in a path.
+/// The requests for the tokens of a pod. There are none if its names are not safe in a path.
 fn requests(pod: &Pod) -> Vec<TokenCall> {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
@@ -200,7 +201,7 @@ fn request(key: TokenKey, pod: &Pod) -> Option<TokenCall> {
     })
 }
 
-/// The cached form of an issued token. Its creation and expiry times are by the clock of this machine.
+/// Converts an issued token to its cached form. Its creation and expiry times are by the clock of this machine.
 fn cached_token(
     key: &TokenKey,
     pod: &Pod,
@@ -235,7 +236,7 @@ fn cached_token(
     cached_token
 }
 
-/// The audiences of a request; empty for the API server, which then uses its own.
+/// The audiences of a request. They are empty for the API server, which then uses its own.
 fn audiences(key: &TokenKey) -> Vec<String> {
     Some(key.audience.clone()).filter(|one| !one.is_empty()).into_iter().collect()
 }

@@ -48,7 +48,7 @@ impl TokenManager {
         }
     }
 
-    /// Requests one token. A refused request is queued again; the returned error concerns the server as a whole.
+    /// Requests one token. A refused request is queued again. A returned error concerns the server as a whole.
     async fn fetch_token(&self, api: &Api, request: &TokenCall) -> Result<(), ApiError> {
         let now = Timestamp::now();
         let answered = api.post(&request.path, &request.body).await;

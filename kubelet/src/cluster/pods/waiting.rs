@@ -1,4 +1,4 @@
-//! Pods that wait for referenced objects: which have waited long, and when an event reports that. Pure.
+//! Pods that wait for referenced objects: which of them have waited long, and when an event reports that. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::observed::PodUid;
 
 /// A waiting pod is reported after this time. A working API server answers at once.
 const FIRST_REPORT: Duration = Duration::from_secs(30);
-/// Interval between further reports, as often as the stock kubelet reports volumes that are not mounted.
+/// Interval between further reports. The stock kubelet reports volumes that are not mounted as often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(120);
 
 /// The waiting pods, each with the time of its next report.
@@ -43,8 +43,8 @@ impl WaitingPods {
     }
 }
 
-/// The reason and message of the event for a waiting pod. The reason is that of the stock kubelet: `FailedMount` for
-/// volumes, else `Failed`.
+/// The reason and message of the event for a waiting pod. The reason is that of the stock kubelet: `FailedMount`
+/// for volumes, otherwise `Failed`.
 pub fn event(pod: &Pod, missing: &[Missing]) -> (&'static str, String) {
     let mut unmounted = serde_json::to_value(pod).unwrap_or_default();
     unmounted["spec"]["volumes"].take();

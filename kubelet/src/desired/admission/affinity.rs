@@ -20,7 +20,7 @@ pub(super) fn fits(pod: &Pod, labels: &Labels, node: &str) -> bool {
     required.is_none_or(|required| required.node_selector_terms.iter().any(|term| holds(term, labels, &name)))
 }
 
-/// Whether all requirements of a term match; an empty term matches no node.
+/// Whether all requirements of a term match. An empty term matches no node.
 fn holds(term: &NodeSelectorTerm, labels: &Labels, name: &Labels) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

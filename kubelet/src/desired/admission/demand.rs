@@ -17,7 +17,7 @@ pub(super) struct Demand {
 pub(super) struct HostPort {
     number: i32,
     protocol: String,
-    /// Host IP; empty for all addresses.
+    /// The host IP; empty for all addresses.
     address: String,
     /// Path of the field that requests the port.
     pub path: String,
@@ -44,7 +44,7 @@ impl Demand {
         Self { requests: pod_requests(spec), ports: ports.collect() }
     }
 
-    /// A host port of this pod that conflicts with one of the other pod.
+    /// A host port of this pod that conflicts with a host port of the other pod.
     pub fn conflict(&self, other: &Self) -> Option<&HostPort> {
         self.ports.iter().find(|port| other.ports.iter().any(|taken| port.overlaps(taken)))
     }

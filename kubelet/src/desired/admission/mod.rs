@@ -1,4 +1,5 @@
-//! Pod admission: decides which desired pods may run. Running pods come first, then pods in source order.
+//! Pod admission: decides which desired pods may run. Running pods take precedence, then pods in the order of their
+//! sources.
 
 mod affinity;
 mod demand;
@@ -18,7 +19,7 @@ use super::{Desired, DesiredPod, SourceKind};
 use crate::observed::PodUid;
 use crate::spec::{self, Facts};
 
-/// Reason of pods that use an unsupported field.
+/// Reason for pods that use an unsupported field.
 pub const UNSUPPORTED: &str = "UnsupportedField";
 
 /// Prefix of huge page resource names.
@@ -33,16 +34,16 @@ pub struct Node {
     pub max_pods: Option<usize>,
     /// Allocatable native resources. A resource that is not listed is unlimited, except huge pages, which are then zero.
     pub allocatable: ResourceList,
-    /// Allocatable extended resources. Pods of the API server may request unlisted ones, which the scheduler or an extender
-    /// accounts for.
+    /// Allocatable extended resources. Pods of the API server may also request resources that are not listed. The
+    /// scheduler or an extender accounts for these.
     pub extended: ResourceList,
     /// Node facts for the checks of single pods.
     pub facts: Arc<Facts>,
 }
 
 impl Node {
-    /// Capacity for pods of a source; `None` for no limit. As in the stock kubelet, an API server pod may request extended
-    /// resources that its Node lacks. Local pods that request such resources are rejected.
+    /// Capacity for pods of a source. `None` for no limit. As in the stock kubelet, a pod of the API server may
+    /// request extended resources that its Node lacks. Local pods that request such resources are rejected.
     fn capacity(&self, name: &str, source: SourceKind) -> Option<Quantity> {
         let none = || Quantity::from_units(0, Format::DecimalSi);
         if is_extended(name) {
@@ -54,14 +55,14 @@ impl Node {
     }
 }
 
-/// Why admission rejected a pod.
+/// The reason why admission rejected a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// CamelCase reason; the stock kubelet's where it has one.
+    /// CamelCase reason. It is that of the stock kubelet if there is one.
     pub reason: Cow<'static, str>,
     /// The message: which requirement of the pod is not met.
     pub message: String,
-    /// Path of the field that does not fit.
+    /// Path of the field that admission rejects.
     pub path: String,
 }
 
@@ -81,13 +82,13 @@ pub struct Admission {
     waiting: BTreeMap<PodUid, Candidate>,
 }
 
-/// A pod with its demand and the result of the checks that concern it alone.
+/// A pod with its demand, and the result of the checks that concern only this pod.
 #[derive(Clone, Debug)]
 struct Candidate {
     pod: Arc<DesiredPod>,
     demand: Demand,
     refused: Option<Rejection>,
-    /// The pod has terminated and uses no resources.
+    /// Whether the pod has terminated, so that it uses no resources.
     is_finished: bool,
 }
 
@@ -103,7 +104,7 @@ impl Admission {
         self.admitted.remove(uid);
     }
 
-    /// Marks a pod as terminated: it stays admitted and uses no resources.
+    /// Marks a pod as terminated. It stays admitted and uses no resources.
     pub fn finish(&mut self, uid: &PodUid) {
         if let Some(admitted) = self.admitted.get_mut(uid) {
             admitted.is_finished = true;
@@ -143,7 +144,7 @@ impl Admission {
         decision
     }
 
-    /// Whether this version is already admitted; replaces an equal version by the new pointer.
+    /// Whether this version is already admitted. An equal version is replaced by the new pointer.
     fn runs(&mut self, pod: &Arc<DesiredPod>) -> bool {
         let Some(admitted) = self.admitted.get_mut(&pod.uid) else { return false };
         let is_same = Arc::ptr_eq(&admitted.pod, pod) || admitted.pod == *pod;
@@ -153,7 +154,7 @@ impl Admission {
         is_same
     }
 
-    /// The candidate of a pod; reuses the previous one if the pod is unchanged.
+    /// The candidate of a pod. The previous candidate is reused if the pod is unchanged.
     fn candidate(&mut self, pod: &Arc<DesiredPod>, node: &Node) -> Candidate {
         match self.waiting.remove(&pod.uid) {
             Some(candidate) if Arc::ptr_eq(&candidate.pod, pod) => candidate,
@@ -166,7 +167,8 @@ impl Admission {
         }
     }
 
-    /// Why the pod does not fit beside the admitted pods. The checks run in the order of the stock kubelet.
+    /// The reason why the pod does not fit beside the admitted pods. The checks run in the order of the stock
+    /// kubelet.
     fn conflict(&self, candidate: &Candidate, node: &Node) -> Option<Rejection> {
         let others = || {
             let holders = self.admitted.values().filter(|other| !other.is_finished);
@@ -211,7 +213,7 @@ impl Admission {
     }
 }
 
-/// Why the pod cannot run on this node regardless of other pods.
+/// The reason why the pod cannot run on this node, regardless of other pods.
 fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
     let refusals = spec::refusals(pod);
     if let Some(first) = refusals.first() {
@@ -243,7 +245,7 @@ fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
     })
 }
 
-/// The stock kubelet's rejection for an exhausted resource.
+/// The rejection of the stock kubelet for an exhausted resource.
 fn out_of(
     what: &str,
     requested: impl std::fmt::Display,

@@ -1,4 +1,5 @@
-//! Packet rules of single pods: host ports and allowed source addresses, set and deleted together with the pod.
+//! Packet rules of single pods: host ports and allowed source addresses. They are set and deleted together with the
+//! pod.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,7 +15,7 @@ impl Native {
         self.state().all_up().filter_map(|(key, record, _)| self.pod_port(key, record)).collect()
     }
 
-    /// `None` for a sandbox without an address, which has no veth pair.
+    /// The bridge port of a sandbox. `None` if it has no address and therefore no veth pair.
     fn pod_port(&self, key: &Key, record: &Record) -> Option<PodPort> {
         let primary = record.addresses.first()?;
         Some(PodPort {
@@ -24,11 +25,11 @@ impl Native {
         })
     }
 
-    /// Sets the rules of a pod: its host ports and its allowed source addresses. The caller attaches the veth to the bridge afterwards,
-    /// so that the rules exist before the first packet.
+    /// Sets the rules of a pod: its host ports and its allowed source addresses. Afterwards the caller attaches the
+    /// veth to the bridge, so that the rules exist before the first packet.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects the rules.
     pub(super) fn set_rules_of(&self, key: &Key, record: &Record) -> io::Result<()> {
         let (name, ports) = (&self.bridge.name, packet_rules::ports(record));
         let mut pods = self.pod_ports();
@@ -46,7 +47,7 @@ impl Native {
     /// Deletes the rules of a pod that is no longer attached.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects the change.
     pub(super) fn delete_rules_of(&self, record: &Record) -> io::Result<()> {
         let (name, ports, pods) = (&self.bridge.name, packet_rules::ports(record), self.pod_ports());
         let delete = |ports| Rules::open().and_then(|mut rules| rules.change_pods(name, &pods, &[], ports));
@@ -58,10 +59,10 @@ impl Native {
         done.map_err(io::Error::other)
     }
 
-    /// Why pods of this machine can use source addresses of others; `None` if they cannot.
+    /// The reason why pods of this machine can use source addresses of others; `None` if they cannot.
     ///
     /// # Errors
-    /// The kernel refuses for another reason than its configuration.
+    /// If the kernel fails for a reason other than its configuration.
     pub(super) fn lacks_antispoofing(&self) -> io::Result<Option<String>> {
         let lacks = Rules::open().and_then(|mut rules| rules.lacks_antispoofing(&self.bridge.name));
         let lacks = lacks.map_err(io::Error::other)?;

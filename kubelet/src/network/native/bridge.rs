@@ -1,4 +1,4 @@
-//! The bridge of a node and the veth pairs of its sandboxes: created, checked and repaired.
+//! Creates, checks and repairs the bridge of a node and the veth pairs of its sandboxes.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,12 +25,12 @@ use crate::runtime::netns::Namespace;
 /// Prefixes of link names. A link name has at most 15 characters (IFNAMSIZ).
 const BRIDGE_PREFIX: &str = "coracle-";
 const VETH_PREFIX: &str = POD_PORT_PREFIX;
-/// Prefix of the node's own links, bridges and VXLAN devices, which are no veths.
+/// Prefix of the node's other links: bridges and VXLAN devices.
 const NODE_LINK_PREFIX: &str = "coracle";
-/// MTU in bytes if no egress link defines one: that of Ethernet.
+/// MTU in bytes if no egress link defines one; that of Ethernet.
 const MTU: u32 = 1500;
 
-/// What a bridge lacked.
+/// What was missing at a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     /// The bridge did not exist.
@@ -52,10 +52,10 @@ pub(super) struct Bridge {
     pub name: String,
     /// The node's name, which the link has as its alias.
     node: String,
-    /// A fixed MAC address. Without one, a bridge takes the lowest of its ports, so it would change when pods come and
-    /// go.
+    /// A fixed MAC address. Without one, a bridge has the lowest MAC address of its ports, which changes when pods
+    /// come and go.
     mac: [u8; 6],
-    /// The metric of the unreachable routes for its pod CIDRs.
+    /// The metric of the unreachable routes for the node's pod CIDRs.
     unreachable_metric: u32,
 }
 
@@ -67,7 +67,7 @@ impl Bridge {
         format!("{BRIDGE_PREFIX}{digest}")
     }
 
-    /// The bridge of the node of that name.
+    /// Describes the bridge of a node. It need not exist.
     pub fn new(node: &str) -> Self {
         let digest = Sha256::digest(node);
         // A locally administered unicast address.
@@ -85,8 +85,8 @@ impl Bridge {
         format!("{VETH_PREFIX}{}", &hex::encode(digest)[..12])
     }
 
-    /// Ensures that the bridge exists, has its alias, is up, and has an address per pod CIDR, and that the unreachable
-    /// routes exist. Returns the link and what was missing.
+    /// Creates what is missing: the bridge, its alias, its state up, an address per pod CIDR, and the unreachable
+    /// routes. Returns the link and what was missing.
     pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Vec<Missing>)> {
         let mut added_routes = Vec::new();
         for range in ranges {
@@ -151,7 +151,7 @@ impl Bridge {
     }
 
     /// The number of veths on the bridge. The kernel removes a network namespace some time after its last process
-    /// ended, so this waits up to `patience` until the count is 0. Blocks.
+    /// ended. Therefore this waits up to `patience` until the count is 0. Blocks.
     pub fn attached_veths(&self, netlink: &mut Netlink, patience: Duration) -> io::Result<usize> {
         // Subscribing before the first listing avoids missed changes.
         let mut events = LinkEvents::open()?;
@@ -185,7 +185,7 @@ impl Bridge {
         made.ok_or_else(|| io::Error::other("the bridge was removed while it was created"))
     }
 
-    /// Creates the veth pair of a sandbox in that network namespace; after an error nothing of it is left.
+    /// Creates the veth pair of a sandbox in a network namespace. After an error nothing of it is left.
     pub fn create_veth(
         &self,
         netlink: &mut Netlink,
@@ -255,14 +255,14 @@ fn bridge_address(range: &IpNet) -> io::Result<IpNet> {
     IpNet::new(ipam::gateway(*range), range.prefix_len()).map_err(io::Error::other)
 }
 
-/// Whether the link name is that of a veth, of this node or of another one on the machine.
+/// Whether a link name is that of a veth, of this node or of another node on the machine.
 pub(super) fn is_veth(name: &str) -> bool {
     name.starts_with(VETH_PREFIX) && !name.starts_with(NODE_LINK_PREFIX)
 }
 
-/// Finds a route of this machine that overlaps one of the pod CIDRs. The node's own links are ignored, and its routes
-/// to peers unless `own_routes` counts them. Returns the route with its link and node, for example `10.0.0.0/8 over
-/// eth0`.
+/// Finds a route of this machine that overlaps one of the pod CIDRs. The node's own links are ignored. Its routes
+/// to peers are ignored unless `own_routes` counts them. Returns the route with its link and node, for example
+/// `10.0.0.0/8 over eth0`.
 pub(super) fn overlap(
     netlink: &mut Netlink,
     ranges: &[IpNet],
@@ -302,7 +302,7 @@ pub(super) enum OwnRoutes {
     Ignore,
 }
 
-/// The MTU of the default route's link, which the packets of pods leave through.
+/// The MTU of the link of the default route, through which the packets of pods leave.
 fn egress_mtu(netlink: &mut Netlink) -> io::Result<u32> {
     let everywhere = std::net::Ipv4Addr::UNSPECIFIED.into();
     let default = netlink.list(links::routes(everywhere), |message| match message {

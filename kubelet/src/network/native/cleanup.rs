@@ -1,5 +1,5 @@
-//! Removes what earlier kubelets of the same directory left in the kernel. A killed kubelet removes nothing, and the
-//! next one may have another node name or leave the pod network to the engine.
+//! Removes what earlier kubelets of the same directory left in the kernel. A killed kubelet removes nothing. The
+//! next one may have another node name, or the engine may provide the pod network.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,15 +14,15 @@ use super::{claim_bridge_name, packet_rules};
 
 /// The file with the names of nodes that had a pod network, one per line.
 const NODES_FILE: &str = "nodes";
-/// How long the kernel may take to remove a network namespace after its last process; on a busy machine some hundred
-/// milliseconds.
+/// How long the kernel may take to remove a network namespace after its last process. On a busy machine it takes
+/// some hundred milliseconds.
 pub(super) const VETH_REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Removes the networks of nodes that had one from this directory. A network with pods stays, and that of this node
+/// Removes the networks of all nodes that used this directory. A network with pods stays, and that of this node
 /// stays if `keeps_own`. A failed removal is repeated at the next start. Blocks.
 ///
 /// # Errors
-/// The list of remaining nodes cannot be written.
+/// If the list of remaining nodes cannot be written.
 pub(super) fn remove_stale(directory: &Path, node: &str, keeps_own: bool) -> io::Result<()> {
     let path = directory.join(NODES_FILE);
     let before = match fs::read_to_string(&path) {
@@ -59,7 +59,7 @@ pub(super) fn remove_stale(directory: &Path, node: &str, keeps_own: bool) -> io:
 /// Removes a node's network, the bridge last.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel rejects a change.
 pub(super) fn remove(peer_routes: &mut PeerRoutes, bridge: &Bridge) -> io::Result<()> {
     peer_routes.remove()?;
     packet_rules::remove_rules(&bridge.name)?;

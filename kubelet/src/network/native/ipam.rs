@@ -1,17 +1,17 @@
-//! IPAM: selects the address of a pod. Pure.
+//! IPAM: selects the addresses of pods. Pure.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// The bridge's address: the first host address of the CIDR.
+/// The bridge's address, which is the first host address of the CIDR.
 pub(super) fn gateway(range: IpNet) -> IpAddr {
     nth(range, 1)
 }
 
-/// The next free address after the last assigned one, so that a released address is not reused at once; `None` if all
-/// are taken.
+/// The next free address after the last assigned one. A released address is therefore not used again at once.
+/// `None` if no address is free.
 pub(super) fn next(range: IpNet, taken: &HashSet<IpAddr>, after: Option<IpAddr>) -> Option<IpAddr> {
     let count = count(range);
     let last = after.filter(|ip| range.contains(ip)).map_or(1, |ip| offset(range, ip));

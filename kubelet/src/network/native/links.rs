@@ -17,7 +17,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 /// The interface name in a pod, as CNI plugins call it.
 pub(super) const POD_INTERFACE: &str = "eth0";
 
-/// A link message; with `up` it sets the link up.
+/// A message about a link. With `up`, it sets the link up.
 pub(super) fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     let mut message = LinkMessage::default();
     if up {
@@ -41,8 +41,8 @@ pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
     ))
 }
 
-/// Creates a veth pair with its peer in a network namespace, both ends down. The host end is set up last, so that an
-/// incomplete veth is recognized by its state.
+/// Creates a veth pair with its peer in a network namespace, both ends down. The host end is set up last, so that
+/// the state shows an incomplete veth.
 pub(super) fn veth(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Message {
     let inside = vec![
         LinkAttribute::IfName(POD_INTERFACE.to_owned()),
@@ -60,8 +60,8 @@ pub(super) fn veth(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Mess
     Message::NewLink(link(attributes, false))
 }
 
-/// The MAC address for a pod's primary address. It depends only on the address, so that neighbour entries stay valid
-/// when the address is reused. The prefix is that of CNI plugins.
+/// The MAC address for a pod's primary address. It depends only on the address, so that neighbour entries stay
+/// valid if the address is used again. The prefix is that of CNI plugins.
 pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
     let [.., a, b, c, d] = match primary {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -101,7 +101,7 @@ pub(super) fn set_up(index: u32) -> Message {
     Message::SetLink(message)
 }
 
-/// Requests all links, or the one of that name, without statistics.
+/// Requests all links, or the link of one name, without statistics.
 pub(super) fn get(name: Option<&str>) -> Message {
     let mut attributes = vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])];
     attributes.extend(name.map(|name| LinkAttribute::IfName(name.to_owned())));
@@ -115,7 +115,7 @@ pub(super) fn remove(index: u32) -> Message {
     Message::DelLink(message)
 }
 
-/// Requests the link with that index.
+/// Requests a link by its index.
 pub(super) fn get_by_index(index: u32) -> Message {
     let mut message = link(vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])], false);
     message.header.index = index;
@@ -137,7 +137,7 @@ pub(super) fn addresses() -> Message {
     Message::GetAddress(AddressMessage::default())
 }
 
-/// The link index and address of a message; `None` for link-scope addresses.
+/// Reads the link index and the address of a message; `None` for link-scope addresses.
 pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
     if message.header.scope == AddressScope::Link {
         return None;
@@ -193,7 +193,7 @@ pub(super) fn routes(of: IpAddr) -> Message {
     Message::GetRoute(message)
 }
 
-/// Destination and link of a unicast route in the main table; `None` for the default route and all others.
+/// Reads destination and link of a unicast route in the main table; `None` for the default route and all others.
 pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)> {
     if message.header.kind != RouteType::Unicast || message.header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
@@ -205,7 +205,7 @@ pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)
     Some((to(message)?, by))
 }
 
-/// The destination of a route; `None` for the default route.
+/// Reads the destination of a route; `None` for the default route.
 pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
     let ip = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
@@ -215,7 +215,7 @@ pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
     IpNet::new(ip, message.header.destination_prefix_length).ok()
 }
 
-/// The address in the form of a route attribute.
+/// Converts an address to a route attribute.
 pub(super) fn route_address(ip: IpAddr) -> RouteAddress {
     match ip {
         IpAddr::V4(ip) => RouteAddress::Inet(ip),
@@ -223,7 +223,7 @@ pub(super) fn route_address(ip: IpAddr) -> RouteAddress {
     }
 }
 
-/// Whether the destination is link-local or multicast, as each link has some in IPv6.
+/// Whether the destination is link-local or multicast. In IPv6 each link has such routes.
 pub(super) fn is_between_neighbours(message: &RouteMessage) -> bool {
     message.attributes.iter().any(|attribute| match attribute {
         RouteAttribute::Destination(RouteAddress::Inet6(ip)) => {
@@ -252,7 +252,7 @@ pub(super) struct Link {
     /// The link name.
     pub name: String,
     pub alias: String,
-    /// The index of its bridge.
+    /// The index of the link's bridge.
     pub bridge: Option<u32>,
     pub is_up: bool,
     /// The MTU in bytes.
@@ -260,7 +260,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The link of an `RTM_NEWLINK` message.
+    /// Reads the link of an `RTM_NEWLINK` message.
     pub fn read(message: Message) -> Option<Self> {
         match message {
             Message::NewLink(message) => Some(Self::of(&message)),

@@ -1,9 +1,10 @@
 //! The native pod network: a bridge, a veth pair per sandbox, and addresses of the node's pod CIDRs.
 //!
-//! The addresses of a sandbox are reserved and recorded on disk before the engine creates it, so that the next kubelet
-//! knows them after a crash. The veth is created when the sandbox's process runs. When the engine has listed all
-//! sandboxes, the addresses of missing ones are released. Changes are serialized ([`Native::work`]), so that memory,
-//! disk and kernel agree. [`ipam`] and [`links`] are pure; [`bridge`] and [`packet_rules`] talk to the kernel.
+//! The addresses of a sandbox are reserved and recorded on disk before the engine creates it, so that the next
+//! kubelet knows them after a crash. The veth is created when the sandbox's process runs. When the engine has
+//! listed all sandboxes, the addresses of missing ones are released. Changes are serialized ([`Native::work`]), so
+//! that memory, disk and kernel agree. [`ipam`] and [`links`] are pure; [`bridge`] and [`packet_rules`] call the
+//! kernel.
 
 mod antispoof;
 mod bridge;
@@ -83,33 +84,33 @@ pub struct Native {
     state: Mutex<State>,
     /// Notified when the last sandbox has released its addresses.
     emptied: Notify,
-    /// Serializes changes; true once the network is closed.
+    /// Serializes changes. The value is true once the network is closed.
     work: Mutex<bool>,
-    /// Queue for [`Native::work`]. Waiting as a task costs less memory than a blocked thread.
+    /// Queue for [`Native::work`]. A waiting task costs less memory than a blocked thread.
     turn: tokio::sync::Mutex<()>,
-    /// Reserves the bridge's name for this kubelet while it runs.
+    /// The socket that reserves the bridge's name for this kubelet while it runs.
     _name: UnixDatagram,
 }
 
 /// The pod CIDRs of this node and its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ranges {
-    /// Those of this node.
+    /// The CIDRs of this node.
     own: NodeCidrs,
-    /// Those of peer nodes.
+    /// The CIDRs of peer nodes.
     others: Vec<IpNet>,
 }
 
 /// The network state of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkState {
-    /// The sandbox has no network of ours.
+    /// The native network does not manage the sandbox.
     NotOurs,
     /// The veth is up with these addresses, the primary one first.
     Up(Vec<IpAddr>),
-    /// The addresses are reserved, the veth is not up yet.
+    /// The addresses are reserved, but the veth is not up yet.
     Down(Vec<IpAddr>),
-    /// The record is lost or the process has another network namespace: the sandbox must be replaced.
+    /// The record is lost, or the process has another network namespace. The sandbox must be replaced.
     Lost,
 }
 
@@ -118,9 +119,9 @@ pub enum NetworkState {
 enum CloseResult {
     /// Everything was removed.
     Down,
-    /// The network stays, because pods have addresses of it.
+    /// The network stays, because pods have addresses in it.
     InUse,
-    /// The network stays, because this many unknown veths are on the bridge.
+    /// The network stays, because this many unknown veths are attached to the bridge.
     Behind { pods: usize },
 }
 
@@ -136,7 +137,7 @@ impl CloseResult {
     }
 }
 
-/// A sandbox that is being created; dropping this ends the creation.
+/// A sandbox that is being created. Dropping this value ends the creation.
 pub struct Creation {
     native: Arc<Native>,
     key: Key,
@@ -149,12 +150,12 @@ impl Drop for Creation {
 }
 
 impl Native {
-    /// Opens the network: selects the pod CIDRs, ensures the bridge and the rules, and restores the state of earlier
-    /// kubelets. Returns warnings too. Blocks.
+    /// Opens the network: selects the pod CIDRs, ensures the bridge and the rules, and restores the state of
+    /// earlier kubelets. Returns warnings too. Blocks.
     ///
     /// # Errors
-    /// The pod CIDR overlaps a route, or the kernel refuses; the message says what to do. `WouldBlock` if another
-    /// kubelet holds the lock; retry then.
+    /// If the pod CIDR overlaps a route, or the kernel rejects a change. The message says what to do. `WouldBlock`
+    /// if another kubelet holds the lock; the caller may retry.
     fn open(settings: Settings) -> io::Result<(Arc<Self>, Vec<String>)> {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
@@ -252,7 +253,7 @@ impl Native {
         change()
     }
 
-    /// Runs a blocking function when its turn in the queue comes.
+    /// Runs a blocking function when it is the first in the queue.
     async fn run<T: Send + 'static>(self: &Arc<Self>, what: impl FnOnce(&Self) -> T + Send + 'static) -> T {
         let _turn = self.turn.lock().await;
         let native = self.clone();
@@ -270,7 +271,7 @@ impl Native {
     /// Reserves addresses for a new sandbox, and writes its `/etc/hosts` and `/etc/resolv.conf`.
     ///
     /// # Errors
-    /// The cluster assigned no pod CIDR, no address is free, or a file cannot be written.
+    /// If the cluster assigned no pod CIDR, no address is free, or a file cannot be written.
     pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Creation, Error> {
         self.readiness.wait().await.map_err(Error::Network)?;
         // Dropping it after an error or cancellation ends the creation.
@@ -300,7 +301,7 @@ impl Native {
         })
     }
 
-    /// The network state of a sandbox; `process` is its pid if it runs.
+    /// The network state of a sandbox. `process` is its pid if it runs.
     pub fn network_state(
         &self,
         identity: &Identity,
@@ -320,7 +321,7 @@ impl Native {
         }
     }
 
-    /// Whether the addresses of that sandbox are in the pod CIDR of another node now.
+    /// Whether the addresses of the sandbox are now in the pod CIDR of another node.
     pub fn has_lost_addresses(&self, id: &str) -> bool {
         let addresses = self.state().addresses_of(id);
         addresses.is_some_and(|addresses| !self.ranges().own.has(&addresses))
@@ -342,10 +343,10 @@ impl Native {
             .collect()
     }
 
-    /// Creates the veth of a running sandbox, if it has none yet and its network is ours.
+    /// Creates the veth of a running sandbox if the native network manages it and it has no veth yet.
     ///
     /// # Errors
-    /// The kernel refuses, or a host port is in use; retry later.
+    /// If the kernel rejects the change, or a host port is in use. The caller may retry later.
     pub async fn attach(self: &Arc<Self>, identity: &Identity, pid: u32) -> Result<(), Error> {
         let key = key(identity);
         if self.state().not_up(&key).is_none() {
@@ -376,7 +377,7 @@ impl Native {
         Ok(())
     }
 
-    /// The sandboxes whose creation has finished, whether or not they still exist.
+    /// The sandboxes whose creation has finished. They need not exist any more.
     pub fn known_sandboxes(&self) -> KnownSandboxes {
         self.state().known_sandboxes()
     }
@@ -404,7 +405,7 @@ impl Native {
         }
     }
 
-    /// Releases the addresses of a sandbox. The kernel removed its veth together with the network namespace.
+    /// Releases the addresses of a sandbox. The kernel has removed its veth together with the network namespace.
     async fn release_key(self: &Arc<Self>, key: Key, serial: u64) {
         let pod = key.uid.clone();
         let done = self.change(move |native| {
@@ -422,10 +423,10 @@ impl Native {
         }
     }
 
-    /// Closes the network, and removes it if no pod uses it. Later changes fail; closing may be repeated. Blocks.
+    /// Closes the network, and removes it if no pod uses it. Later changes fail. Closing may be repeated. Blocks.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects a change.
     fn close(&self) -> io::Result<CloseResult> {
         let mut is_closed = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         *is_closed = true;
@@ -476,15 +477,15 @@ pub fn directory(root_dir: &Path) -> PathBuf {
 /// Runs [`Native::open`] on a blocking thread.
 ///
 /// # Errors
-/// As of that.
+/// As [`Native::open`].
 pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> {
     disk::run(move || Native::open(settings)).await
 }
 
-/// Removes the networks that kubelets of that directory left, of this node and of others, if they have no pods.
+/// Removes the networks that kubelets of this directory left, of this node and of others, unless pods use them.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel rejects a change.
 pub async fn remove_stale(directory: PathBuf, node: String) -> io::Result<()> {
     disk::run(move || match directory.exists() {
         true => cleanup::remove_stale(&directory, &node, false),
@@ -496,7 +497,7 @@ pub async fn remove_stale(directory: PathBuf, node: String) -> io::Result<()> {
 /// Runs [`Native::close`] on a blocking thread.
 ///
 /// # Errors
-/// As of that.
+/// As [`Native::close`].
 pub async fn close(native: Arc<Native>) -> io::Result<()> {
     let closed = native.run(Native::close).await?;
     closed.log(&native.bridge.name);

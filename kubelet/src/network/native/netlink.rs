@@ -16,13 +16,13 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::links::{self, Link};
 
-/// Most repetitions of an interrupted dump, each of about a millisecond.
+/// Maximum number of repetitions of an interrupted dump. Each takes about a millisecond.
 const MAX_DUMP_RETRIES: usize = 20;
-/// The kernel answers within the system call, so a later answer will not come.
+/// Timeout of a response. The kernel answers within the system call, so a later answer will not come.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// `RTMGRP_LINK`.
+/// The multicast group `RTMGRP_LINK`.
 pub(super) const LINKS: u32 = 0x1;
-/// Bytes of `struct nlmsghdr`.
+/// Size of `struct nlmsghdr` in bytes.
 pub(super) const HEADER: usize = 16;
 
 /// A netlink socket with one request at a time.
@@ -41,7 +41,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Opens a socket with strict checking, so that dumps are filtered by the kernel if it can. Callers filter again.
+    /// Opens a socket with strict checking, with which the kernel filters dumps if it can. Callers filter again.
     pub fn strict() -> io::Result<Self> {
         let netlink = Self::open()?;
         // Kernels before 4.20 lack the option.
@@ -49,7 +49,7 @@ impl Netlink {
         Ok(netlink)
     }
 
-    /// The link of that name, if it exists.
+    /// The link of this name, if it exists.
     pub fn find(&mut self, name: &str) -> io::Result<Option<Link>> {
         match self.one(links::get(Some(name)), Link::read) {
             Err(error) if is(&error, Errno::NODEV) => Ok(None),
@@ -66,7 +66,7 @@ impl Netlink {
         Ok(all?.into_iter().map(|(_, net)| net).collect())
     }
 
-    /// Deletes the link of that name, if it exists.
+    /// Deletes the link of this name, if it exists.
     pub fn delete_link(&mut self, name: &str) -> io::Result<()> {
         let Some(link) = self.find(name)? else { return Ok(()) };
         match self.change(links::remove(link.index), 0) {
@@ -75,7 +75,7 @@ impl Netlink {
         }
     }
 
-    /// Sends a change; `flags` are added to "request" and "acknowledge".
+    /// Sends a change. `flags` are added to "request" and "acknowledge".
     ///
     /// # Errors
     /// The errno of the kernel.
@@ -83,7 +83,7 @@ impl Netlink {
         self.request(message, NLM_F_REQUEST | NLM_F_ACK | flags, |_| None::<()>).map(drop)
     }
 
-    /// Requests one object, converted by `filter_map`.
+    /// Requests one object, and converts it with `filter_map`.
     pub fn one<T>(
         &mut self,
         message: Message,
@@ -92,8 +92,8 @@ impl Netlink {
         Ok(self.request(message, NLM_F_REQUEST | NLM_F_ACK, filter_map)?.pop())
     }
 
-    /// Requests a consistent dump, converted by `filter_map`. Other messages are dropped at once, because a full dump
-    /// can have megabytes.
+    /// Requests a consistent dump, and converts it with `filter_map`. Other messages are dropped at once, because a
+    /// full dump can have megabytes.
     pub fn list<T>(
         &mut self,
         message: Message,
@@ -176,7 +176,7 @@ impl LinkEvents {
         Ok(Self(socket))
     }
 
-    /// Waits for the next change, at most `at_most`, which must not be zero. Blocks.
+    /// Waits for the next change, at most for `at_most`, which must not be zero. Blocks.
     pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
         set_socket_timeout(&self.0, Timeout::Recv, Some(at_most))?;
         match self.0.recv_from_full() {
@@ -187,7 +187,7 @@ impl LinkEvents {
     }
 }
 
-/// Whether the error has that errno.
+/// Whether the error has this errno.
 pub(super) fn is(error: &io::Error, reason: Errno) -> bool {
     error.raw_os_error() == Some(reason.raw_os_error())
 }

@@ -1,4 +1,5 @@
-//! Turns netlink events about links, addresses, routes, neighbours and sysctls into work for the reconciler.
+//! Determines from netlink events about links, addresses, routes, neighbours and sysctls what the reconciler must
+//! check.
 
 use std::io;
 
@@ -14,7 +15,7 @@ use super::bridge::is_veth;
 use super::links::{self, Link};
 use super::netlink::{HEADER, LINKS};
 
-/// The `RTMGRP_*` groups that every node subscribes to, and the one that nodes with peers add.
+/// The `RTMGRP_*` groups to which every node subscribes. Nodes with peers add another one.
 const GROUPS: u32 =
     LINKS | IPV4_ADDRESS | IPV6_ADDRESS | IPV4_ROUTE | IPV6_ROUTE | IPV4_SETTINGS | IPV6_SETTINGS;
 const PEER_GROUPS: u32 = NEIGHBOUR;
@@ -26,11 +27,12 @@ const IPV6_ROUTE: u32 = 0x400;
 /// `RTNLGRP_IPV4_NETCONF` and `RTNLGRP_IPV6_NETCONF`.
 const IPV4_SETTINGS: u32 = 1 << 23;
 const IPV6_SETTINGS: u32 = 1 << 24;
-/// The message type, which the library lacks; its attribute `NETCONFA_IFINDEX`, and the value for all links.
+/// The message type `RTM_NEWNETCONF`, which the library lacks. Its attribute `NETCONFA_IFINDEX`, and the value of
+/// that for all links, follow.
 const RTM_NEWNETCONF: u16 = 80;
 const IFINDEX_ATTRIBUTE: u16 = 1;
 const ALL_LINKS: i32 = -1;
-/// Most events that are merged at once.
+/// Maximum number of events that are merged at once.
 const MAX_BATCH: usize = 10_000;
 
 /// What the reconciler has to check.
@@ -101,7 +103,7 @@ impl NetlinkEvents {
     }
 }
 
-/// The work that follows from an event. A lost or unreadable event may have been any.
+/// The checks that follow from an event. A lost or unreadable event may have been any event.
 fn read(received: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
     let Ok((bytes, _)) = received else { return Due::BOTH };
     if let Some(is_for_all_links) = settings(bytes) {
@@ -141,7 +143,7 @@ fn read(received: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
     }
 }
 
-/// Whether the event changes settings of all links, such as forwarding; `None` for other events.
+/// Whether the event changes settings of all links, such as forwarding. `None` for other events.
 fn settings(bytes: &[u8]) -> Option<bool> {
     if bytes.get(4..6)? != RTM_NEWNETCONF.to_ne_bytes() {
         return None;

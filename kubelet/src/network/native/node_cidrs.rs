@@ -17,7 +17,7 @@ pub(super) struct NodeCidrs {
 }
 
 impl NodeCidrs {
-    /// All CIDRs whose pods are on this node.
+    /// All CIDRs in which this node has pods.
     pub fn all(&self) -> Vec<IpNet> {
         [&self.current[..], &self.former].concat()
     }
@@ -28,7 +28,7 @@ impl NodeCidrs {
     }
 }
 
-/// What follows from the cluster membership.
+/// What the cluster membership requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// The pod CIDRs afterwards.
@@ -39,8 +39,8 @@ pub(super) struct Decision {
     pub status: Result<(), String>,
 }
 
-/// The status if the CIDRs in `decided` could not be adopted because of `why`, and the node still has `now`. New pods
-/// get no addresses then, because peers have no route to them.
+/// The status if the CIDRs in `decided` could not be adopted because of `why`, so that the node still has `now`.
+/// New pods then get no addresses, because peers have no route to them.
 pub(super) fn without_change(
     decided: &[IpNet],
     now: &[IpNet],
@@ -67,7 +67,7 @@ pub(super) fn decide(node: &str, requested: &[IpNet], now: &NodeCidrs, members: 
     Decision { own: NodeCidrs { current, former }, taken, status }
 }
 
-/// Why the assigned CIDRs cannot be used.
+/// The reason why the assigned CIDRs cannot be used.
 fn rejection(node: &str, requested: &[IpNet], assigned: &[IpNet], members: &Members) -> Option<String> {
     if assigned.is_empty() {
         return Some(format!(

@@ -11,7 +11,7 @@ use super::{Native, Ranges};
 use crate::network::nft::{Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
 
-/// The node as the packet rules need it.
+/// The parameters of the node for its packet rules.
 fn node(bridge: &str, ranges: &Ranges) -> Node {
     Node {
         name: bridge.to_owned(),
@@ -42,7 +42,7 @@ fn host_port(port: &HostPort, ip: IpAddr) -> Option<Port> {
 /// Checks that all host ports can be served.
 ///
 /// # Errors
-/// A host port is bound to an address of a family without a pod CIDR.
+/// If a host port is bound to an address of a family without a pod CIDR.
 pub(super) fn check_families(ports: &[HostPort], ranges: &[IpNet]) -> Result<(), String> {
     let cannot = |port: &&HostPort| {
         port.host_ip.is_some_and(|ip| !ranges.iter().any(|range| range.addr().is_ipv4() == ip.is_ipv4()))
@@ -55,10 +55,10 @@ pub(super) fn check_families(ports: &[HostPort], ranges: &[IpNet]) -> Result<(),
     })
 }
 
-/// Checks that no program of the host uses the host ports, which DNAT would hide.
+/// Checks that no program of the host uses the host ports, because DNAT would hide it.
 ///
 /// # Errors
-/// A port is in use.
+/// If a port is in use.
 pub(super) fn check_host_ports_free(record: &Record) -> io::Result<()> {
     for port in &record.ports {
         let at = SocketAddr::new(port.host_ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port.host_port);
@@ -101,7 +101,7 @@ impl Native {
             .map_err(io::Error::other)
     }
 
-    /// Allows traffic of pods in the legacy iptables firewall. Returns the chains that were changed.
+    /// Allows traffic of pods in the firewall of iptables-legacy. Returns the chains that were changed.
     ///
     /// # Errors
     /// The reason as text.
@@ -110,7 +110,7 @@ impl Native {
     }
 }
 
-/// Removes all rules of the node with that bridge.
+/// Removes all rules of the node with this bridge.
 pub(super) fn remove_rules(bridge: &str) -> io::Result<()> {
     let legacy = legacy::close(bridge).map_err(io::Error::other);
     Rules::open().and_then(|mut rules| rules.remove(bridge)).map_err(io::Error::other)?;

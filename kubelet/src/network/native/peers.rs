@@ -22,9 +22,9 @@ pub(super) struct PeerUpdate {
     pub notices: Vec<String>,
     /// What was missing and has been restored.
     pub repaired: Vec<String>,
-    /// Warnings that hold at this moment.
+    /// The current warnings.
     pub warnings: BTreeSet<String>,
-    /// The error to retry after.
+    /// The error after which the caller retries.
     pub failed: Option<String>,
 }
 
@@ -66,14 +66,14 @@ impl Native {
         update
     }
 
-    /// Removes everything of a cluster that the node has left.
+    /// Removes the routes and rules of a cluster that the node has left.
     pub(super) fn leave_cluster(&self) -> io::Result<()> {
         self.peer_routes().remove()?;
         self.set_peer_cidrs(Vec::new())
     }
 
-    /// Adopts the pod CIDRs. Returns the reason in the inner result if a route or an API server conflicts with them.
-    /// The bridge gets an address of a CIDR before pods do, and loses those that another node has.
+    /// Adopts the pod CIDRs. If a route or an API server conflicts with them, the inner result has the reason. The
+    /// bridge gets an address of a CIDR before pods do. It loses its addresses in CIDRs that another node has.
     fn adopt_cidrs(
         &self,
         mut own: NodeCidrs,
@@ -138,8 +138,8 @@ impl Native {
         Ok(Ok(()))
     }
 
-    /// Adds pod CIDRs of peers to the rules before routes to them exist, so that pods are not masqueraded towards them.
-    /// Old CIDRs stay until their routes are removed.
+    /// Adds pod CIDRs of peers to the rules before routes to them exist, so that pods are not masqueraded towards
+    /// them. Old CIDRs stay until their routes are removed.
     fn add_peer_cidrs(&self, cluster: &[IpNet]) {
         let mut all = self.ranges().others.clone();
         let new: Vec<IpNet> = cluster.iter().filter(|range| !all.contains(range)).copied().collect();

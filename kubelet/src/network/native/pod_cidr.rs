@@ -13,26 +13,26 @@ use super::bridge::{OwnRoutes, overlap};
 use super::netlink::Netlink;
 use super::peer_routes::PeerRoutes;
 
-/// Without an assigned pod CIDR, a node takes the first free part of this network, the usual one of flannel and
-/// kubeadm.
+/// The network from which a node without an assigned pod CIDR selects the first free part. It is the usual one of
+/// flannel and kubeadm.
 const DEFAULT_CLUSTER_CIDR: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
-/// The prefix length of that part: the stock `--node-cidr-mask-size`.
+/// The prefix length of that part; the stock `--node-cidr-mask-size`.
 const NODE_PREFIX_LENGTH: u8 = 24;
 /// The file with the selected pod CIDRs.
 const SELECTED_FILE: &str = "range";
 /// The file with the pod CIDRs of peers.
 const CLUSTER_FILE: &str = "cluster";
-/// The file with all CIDRs of which pods have addresses.
+/// The file with all CIDRs in which pods have addresses.
 const ALL_FILE: &str = "ranges";
-/// Lock file of the machine, held from the selection of a CIDR until the bridge has its address.
+/// Lock file of the machine. It is locked from the selection of a CIDR until the bridge has its address.
 const LOCK: &str = "/run/coracle/network.lock";
-/// Longest wait for the lock. A kubelet that holds it longer hangs.
+/// Longest wait for the lock. A kubelet that keeps it longer hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The requested pod CIDRs, else the stored ones, else a free one.
+/// The requested pod CIDRs, otherwise the stored ones, otherwise a free one.
 ///
 /// # Errors
-/// The requested CIDRs are in use, or none is free.
+/// If the requested CIDRs are in use, or none is free.
 pub(super) fn select(
     netlink: &mut Netlink,
     requested: &[IpNet],
@@ -88,7 +88,7 @@ pub(super) fn select(
     ))
 }
 
-/// The first of these addresses that is in one of the CIDRs.
+/// The first address that is in one of the CIDRs.
 pub(super) fn address_within(ranges: &[IpNet], addresses: &[IpAddr]) -> Option<IpAddr> {
     addresses.iter().copied().find(|ip| ranges.iter().any(|range| range.contains(ip)))
 }
@@ -103,7 +103,7 @@ pub(super) fn saved_cluster(directory: &Path) -> Vec<IpNet> {
     read(directory, CLUSTER_FILE)
 }
 
-/// Stores the pod CIDRs of the peers, so that the next kubelet does not masquerade towards them before it has the
+/// Stores the pod CIDRs of the peers. The next kubelet then does not masquerade towards them before it knows the
 /// membership.
 pub(super) fn save_cluster(directory: &Path, ranges: &[IpNet]) -> io::Result<()> {
     write(directory, CLUSTER_FILE, ranges)
@@ -115,12 +115,12 @@ pub(super) fn former(directory: &Path, ranges: &[IpNet], addresses: &[IpAddr]) -
     before.partition(|range| addresses.iter().any(|ip| range.contains(ip)))
 }
 
-/// Stores all CIDRs of which pods have addresses.
+/// Stores all CIDRs in which pods have addresses.
 pub(super) fn save_all(directory: &Path, ranges: &[IpNet]) -> io::Result<()> {
     write(directory, ALL_FILE, ranges)
 }
 
-/// A missing file is empty; invalid entries are skipped.
+/// Reads CIDRs from a file. A missing file is empty; invalid entries are skipped.
 fn read(directory: &Path, file: &str) -> Vec<IpNet> {
     let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
     text.split_whitespace().filter_map(|range| range.parse().ok()).collect()
@@ -149,10 +149,10 @@ fn node_cidr(number: usize) -> IpNet {
     IpNet::V4(Ipv4Net::new_assert(first.into(), NODE_PREFIX_LENGTH))
 }
 
-/// Takes the lock for selecting a CIDR on this machine. Returns `None` if no lock file can be created.
+/// Takes the lock for the selection of a CIDR on this machine. Returns `None` if no lock file can be created.
 ///
 /// # Errors
-/// Another kubelet holds the lock; retry later.
+/// If another kubelet has the lock. The caller may retry later.
 pub(super) fn lock() -> io::Result<Option<File>> {
     lock_within(Path::new(LOCK), LOCK_TIMEOUT)
 }
@@ -160,7 +160,7 @@ pub(super) fn lock() -> io::Result<Option<File>> {
 /// Takes the lock without waiting.
 ///
 /// # Errors
-/// As of [`lock`].
+/// As [`lock`].
 pub(super) fn try_lock() -> io::Result<Option<File>> {
     lock_within(Path::new(LOCK), Duration::ZERO)
 }

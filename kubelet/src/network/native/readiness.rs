@@ -1,39 +1,39 @@
-//! Whether new pods get addresses: in a cluster only after the cluster has assigned pod CIDRs.
+//! Decides whether new pods get addresses. In a cluster they do only after the cluster has assigned pod CIDRs.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// How long pods wait for the cluster membership after the start. Stored membership is read within moments, and a node
-/// that is admitted gets its CIDRs within seconds. After that, the node uses its own CIDRs.
+/// How long pods wait for the cluster membership after the start. Stored membership is read within moments, and a
+/// node that is admitted gets its CIDRs within seconds. After the wait, the node uses its own CIDRs.
 const CLUSTER_WAIT: Duration = Duration::from_secs(5);
 
-/// Whether addresses are assigned.
+/// Whether new pods get addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// The membership is not known yet.
     Unknown,
-    /// Addresses are assigned.
+    /// They get addresses.
     Allowed,
-    /// No addresses are assigned, with the reason.
+    /// They get none, with the reason.
     Denied(String),
 }
 
-/// Gate for new pods.
+/// Lets new pods wait until they may get addresses.
 pub(super) struct AddressReadiness {
     state: watch::Sender<State>,
     wait_until: Instant,
 }
 
 impl AddressReadiness {
-    /// The gate of a node that has just started.
+    /// Creates the state of a node that has just started.
     pub fn new(is_of_cluster: bool) -> Self {
         let state = if is_of_cluster { State::Unknown } else { State::Allowed };
         Self { state: watch::Sender::new(state), wait_until: Instant::now() + CLUSTER_WAIT }
     }
 
-    /// Sets the status that followed from the membership.
+    /// Sets the status that follows from the membership.
     pub fn set(&self, standing: &Result<(), String>) {
         self.state.send_replace(match standing {
             Ok(()) => State::Allowed,

@@ -1,5 +1,5 @@
-//! Reconciler of the pod network: repairs the bridge, veths, rules and routes when another program changes them, and
-//! applies the cluster membership.
+//! Reconciler of the pod network. It repairs the bridge, veths, rules and routes when another program changes them,
+//! and applies the cluster membership.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,21 +24,22 @@ use crate::network::record_event;
 use crate::report::{Outbox, Severity};
 use crate::runtime::netns::Namespace;
 
-/// Changes come in groups, including our own; they are handled together.
+/// Changes within this time are handled together. They come in groups, including those of the kubelet itself.
 const SETTLE_DELAY: Duration = Duration::from_millis(200);
-/// Backoff after a failed reconcile: it starts at the first value and doubles up to the second.
+/// First delay after a failed reconcile. It doubles with each failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// Full resync, because the kernel does not report all changes of routes and of the legacy firewall.
+/// Interval of full resyncs. They are necessary because the kernel does not report all changes of routes and of
+/// iptables-legacy.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The cluster membership; `None` while it is not known.
 pub type Cluster = watch::Receiver<Option<Arc<Members>>>;
-/// Whether the pod network is healthy, or why not.
+/// Whether the pod network is healthy; otherwise the reason.
 pub type Health = watch::Sender<Result<(), String>>;
 
-/// Reconciles on each change until the kubelet stops. `cluster` is `None` for a standalone node. Without
-/// `serves_new_pods`, only existing pods have this network, and it is removed with the last of them.
+/// Reconciles on each change until the kubelet stops. `cluster` is `None` for a lone node. Without
+/// `serves_new_pods`, only existing pods use this network, and it is removed with the last of them.
 pub async fn reconcile(
     native: Arc<Native>,
     outbox: Arc<Outbox>,
@@ -63,11 +64,11 @@ struct Reconciler {
     native: Arc<Native>,
     outbox: Arc<Outbox>,
     cluster: Option<Cluster>,
-    /// Whether new pods get addresses of this network.
+    /// Whether new pods get addresses in this network.
     serves_new_pods: bool,
     health: Health,
     status: Status,
-    /// Warnings that were reported and still hold.
+    /// Warnings that were reported and are still valid.
     reported: BTreeSet<String>,
 }
 
@@ -93,12 +94,12 @@ impl Default for Status {
 /// The cluster that the node belongs to.
 enum ClusterState {
     Standalone,
-    /// Part of a cluster whose membership is not known yet.
+    /// The node is part of a cluster whose membership is not known yet.
     Unknown,
     Member(Arc<Members>),
 }
 
-/// Result of one reconcile; `None` for parts that were not checked.
+/// Result of one reconcile. `None` for parts that were not checked.
 struct Outcome {
     repaired: Vec<String>,
     links: Option<Result<(), String>>,
@@ -108,7 +109,7 @@ struct Outcome {
 }
 
 impl Reconciler {
-    /// Runs until the network is not needed any more.
+    /// Runs until the network is no longer needed.
     async fn run(&mut self) -> io::Result<()> {
         let mut events = NetlinkEvents::subscribe(self.cluster.is_none())?;
         let mut rules = Watch::new().map_err(io::Error::other)?;
@@ -232,7 +233,7 @@ impl Reconciler {
     }
 }
 
-/// Waits for a change of the membership, or forever if there is none to come.
+/// Waits for a change of the membership. If there cannot be one, waits forever.
 async fn changed(cluster: &mut Option<Cluster>) {
     if let Some(cluster) = cluster
         && cluster.changed().await.is_ok()
@@ -317,7 +318,7 @@ impl Native {
         outcome
     }
 
-    /// Checks the bridge and every veth, and repairs them. An error of one pod does not stop the others.
+    /// Checks and repairs the bridge and every veth. An error of one pod does not stop the others.
     fn repair_links(&self, repaired: &mut Vec<String>, pod_errors: &mut BTreeSet<String>) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let cidrs = &self.ranges().own;
@@ -392,7 +393,8 @@ impl Native {
         Ok(())
     }
 
-    /// Creates a lost veth again. Returns false if the sandbox's network namespace is gone, which is the usual reason.
+    /// Creates a lost veth again. Returns false if the sandbox's network namespace is gone, which is the usual
+    /// reason.
     fn recreate_veth(
         &self,
         netlink: &mut Netlink,

@@ -1,8 +1,8 @@
-//! Records on disk of each sandbox's network, from before its creation until its removal.
+//! Records on disk about the network of each sandbox, from before its creation until its removal.
 //!
-//! A sandbox has a directory with three files: its `/etc/hosts`, its `/etc/resolv.conf`, and the record. The record is
-//! written last, so that it shows that the others are complete. Nothing is synced, because sandboxes do not survive a
-//! power failure either.
+//! A sandbox has a directory with three files: its `/etc/hosts`, its `/etc/resolv.conf`, and the record. The record
+//! is written last, so that its presence shows that the others are complete. Files are not synced, because
+//! sandboxes do not survive a power failure either.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -37,7 +37,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The record of that sandbox; `pod` is `namespace/name`.
+    /// Creates the record of a sandbox. `pod` is `namespace/name`.
     pub fn new(key: &Key, pod: String, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
         Self { uid: key.uid.to_string(), attempt: key.attempt, pod, addresses, ports }
     }
@@ -67,7 +67,7 @@ impl Records {
     /// Opens the directory and reads all records. Incomplete ones are removed.
     ///
     /// # Errors
-    /// The directory cannot be created or read.
+    /// If the directory cannot be created or read.
     pub fn open(directory: &Path) -> io::Result<(Self, Vec<(Key, Record)>)> {
         fs::create_dir_all(directory)?;
         let records = Self { directory: directory.to_owned() };

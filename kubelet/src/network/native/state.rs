@@ -22,13 +22,13 @@ pub struct Key {
 /// Sandboxes whose creation has finished, with the serial number of their reservation.
 pub type KnownSandboxes = HashMap<Key, u64>;
 
-/// A pid and the number of its network namespace.
+/// A pid, and the number of the process's network namespace.
 pub(super) type Process = (u32, u64);
 
 #[derive(Debug)]
 struct Entry {
     record: Record,
-    /// The serial number of the reservation, because a key may be reserved again.
+    /// The serial number of the reservation. It distinguishes reservations of the same key.
     serial: u64,
     /// Whether the creation has finished. Before that, the engine need not list the sandbox.
     is_created: bool,
@@ -36,7 +36,7 @@ struct Entry {
     is_up: bool,
     /// Whether it is being released.
     is_releasing: bool,
-    /// The process in whose namespace the veth ends, if known.
+    /// The process in whose namespace the veth ends, if it is known.
     process: Option<Process>,
 }
 
@@ -67,7 +67,7 @@ impl State {
     /// Reserves the addresses that the sandbox already has, or free ones, and begins its creation.
     ///
     /// # Errors
-    /// No address is free.
+    /// If no address is free.
     pub fn reserve(
         &mut self,
         key: &Key,
@@ -103,14 +103,14 @@ impl State {
         Ok(all)
     }
 
-    /// Ends the creation, successful or not.
+    /// Ends the creation, whether it succeeded or not.
     pub fn finish_creation(&mut self, key: &Key) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.is_created = true;
         }
     }
 
-    /// The network state of a sandbox with that ID. `is_bare`: the engine gave it no network.
+    /// The network state of a sandbox by its ID. `is_bare` means that the engine gave it no network.
     pub fn network_state(
         &mut self,
         key: &Key,
@@ -136,17 +136,17 @@ impl State {
         }
     }
 
-    /// The sandbox with that ID.
+    /// The sandbox with this ID.
     pub fn key_of(&self, id: &str) -> Option<Key> {
         self.ids.get(id).cloned()
     }
 
-    /// The addresses of the sandbox with that ID.
+    /// The addresses of the sandbox with this ID.
     pub fn addresses_of(&self, id: &str) -> Option<Vec<IpAddr>> {
         Some(self.entries.get(self.ids.get(id)?)?.record.addresses.clone())
     }
 
-    /// The sandbox with that ID, and the serial number of its reservation.
+    /// The sandbox with this ID, and the serial number of its reservation.
     pub fn key_and_serial(&self, id: &str) -> Option<(Key, u64)> {
         let key = self.ids.get(id)?;
         Some((key.clone(), self.entries.get(key)?.serial))
@@ -188,7 +188,7 @@ impl State {
         Some(entry.record.clone())
     }
 
-    /// Frees the addresses.
+    /// Frees the addresses of a reservation.
     pub fn finish_release(&mut self, key: &Key) {
         self.entries.remove(key);
         self.ids.retain(|_, other| other != key);

@@ -7,8 +7,8 @@ use std::io;
 const PROC_SYS_NET: &str = "/proc/sys/net";
 const V6_FORWARDING: &str = "ipv6/conf/all/forwarding";
 
-/// Enables packet forwarding, and `route_localnet` so that replies to `localhost:PORT` return over the bridge. Returns
-/// the names of the sysctls that were off.
+/// Enables packet forwarding, and `route_localnet`, so that replies to `localhost:PORT` return over the bridge.
+/// Returns the names of the sysctls that were off.
 pub(super) fn enable_forwarding(bridge: &str, v4: bool, v6: bool) -> io::Result<Vec<String>> {
     let mut enabled = Vec::new();
     if v4 {
@@ -49,19 +49,20 @@ pub(super) fn enable_ipv6(link: &str) -> io::Result<()> {
     write(&format!("ipv6/conf/{link}/disable_ipv6"), "0")
 }
 
-/// Derives the link-local address of a link from its hardware address (EUI-64), whatever the default of the host is.
+/// Makes the kernel derive the link-local address of a link from its hardware address (EUI-64), regardless of the
+/// default of the host.
 pub(super) fn derive_link_local(link: &str) -> io::Result<()> {
     write(&format!("ipv6/conf/{link}/addr_gen_mode"), "0")
 }
 
-/// Loosens reverse-path filtering on a VXLAN device, because a sender may be routed another way, and ignores router
-/// advertisements.
+/// Loosens reverse-path filtering on a VXLAN device, because a sender may be routed another way. Also ignores
+/// router advertisements.
 pub(super) fn configure_vxlan(link: &str, v6: bool) -> io::Result<()> {
     write(&format!("ipv4/conf/{link}/rp_filter"), "2")?;
     if v6 { ignore_router_advertisements(link) } else { Ok(()) }
 }
 
-/// The name as `sysctl` prints it.
+/// The name of a sysctl as `sysctl` prints it.
 fn sysctl_name(setting: &str) -> String {
     format!("net.{}", setting.replace('/', "."))
 }
@@ -70,7 +71,7 @@ fn is(setting: &str, wanted: &str) -> bool {
     fs::read_to_string(format!("{PROC_SYS_NET}/{setting}")).is_ok_and(|now| now.trim() == wanted)
 }
 
-/// Writes a sysctl unless it has the value already, because `/proc/sys` may be read-only.
+/// Writes a sysctl unless it already has the value, because `/proc/sys` may be read-only.
 fn write(setting: &str, wanted: &str) -> io::Result<()> {
     if is(setting, wanted) {
         return Ok(());

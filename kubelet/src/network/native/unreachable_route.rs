@@ -1,5 +1,5 @@
-//! Unreachable routes for the node's pod CIDRs. Without them, packets for pods would go to the default router while the
-//! bridge is away, and its answers could end connections.
+//! Unreachable routes for the node's pod CIDRs. Without them, packets for pods would go to the default router while
+//! there is no bridge, and its answers could end connections.
 
 use std::io;
 
@@ -17,20 +17,20 @@ use super::netlink::{Netlink, is};
 use super::peer_routes::{ROUTE_PROTOCOL, our_routes};
 use crate::network::nft::Family;
 
-/// Base of these metrics, so high that all other routes take precedence.
+/// Base of the metrics of these routes. It is so high that all other routes take precedence.
 const FIRST_METRIC: u32 = 0xfe << 24;
 
-/// The metric of a node's unreachable routes, which identifies them.
+/// The metric of a node's unreachable routes. It identifies them.
 pub(super) fn metric(node: &str) -> u32 {
     let digest = Sha256::digest(node);
     FIRST_METRIC + u32::from_be_bytes([0, digest[0], digest[1], digest[2]])
 }
 
-/// Adds an unreachable route for a pod CIDR. Returns whether it was missing. Connections survive the resulting errors
-/// and continue when a better route appears.
+/// Adds an unreachable route for a pod CIDR. Returns whether it was missing. Connections survive the resulting
+/// errors, and continue when a better route appears.
 ///
 /// # Errors
-/// The kernel's error.
+/// The error of the kernel.
 pub(super) fn add(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::Result<bool> {
     match netlink.change(Message::NewRoute(route(range, metric)), NLM_F_CREATE | NLM_F_EXCL) {
         Err(error) if is(&error, Errno::EXIST) => Ok(false),
@@ -49,10 +49,10 @@ pub(super) fn remove(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::R
     }
 }
 
-/// Removes all unreachable routes with that metric.
+/// Removes all unreachable routes with this metric.
 ///
 /// # Errors
-/// The kernel's error.
+/// The error of the kernel.
 pub(super) fn remove_all(netlink: &mut Netlink, metric: u32) -> io::Result<()> {
     let mut listing = Netlink::strict()?;
     for family in Family::BOTH {
@@ -69,7 +69,7 @@ pub(super) fn remove_all(netlink: &mut Netlink, metric: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The pod CIDR of an unreachable route, if it has that metric.
+/// The pod CIDR of an unreachable route, if the route has this metric.
 pub(super) fn read(message: &RouteMessage, metric: u32) -> Option<IpNet> {
     let header = &message.header;
     let is_ours = header.protocol == RouteProtocol::Other(ROUTE_PROTOCOL)

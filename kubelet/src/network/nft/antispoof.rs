@@ -1,11 +1,13 @@
-//! The anti-spoofing table of a node: it limits a pod to its own hardware and IP addresses as sources. Pure.
+//! The anti-spoofing table of a node. It restricts the source addresses that a pod may use to the pod's own
+//! hardware and IP addresses. Pure.
 //!
-//! The table belongs to the family `bridge`, because frames between two pods never reach the rules for IP. Its rules are the same
-//! for every node. The allowed source addresses of pods are elements of four sets, with the name of the bridge port as first part of
-//! each key. The name is known before the port exists, so that the elements are set before the pod sends its first frame. The table
-//! exists while it has elements.
+//! The table belongs to the family `bridge`, because frames between two pods never reach the rules for IP. Its
+//! rules are the same for every node. The allowed source addresses of pods are elements of four sets. Each key
+//! starts with the name of the bridge port. The name is known before the port exists, so the elements are set
+//! before the pod sends its first frame. The table exists while it has elements.
 //!
-//! Ports without elements are not checked: those of pods of another node on this machine, and interfaces of other programs.
+//! Ports without elements are not checked. These are ports of pods of another node on this machine, and interfaces
+//! of other programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,17 +19,18 @@ use super::host_ports::address_bytes;
 use super::table::{self, Hook, Layout, SetSpec, kind, labelled};
 use super::wire::{Attributes, Message};
 
-/// `NFPROTO_BRIDGE`: rules for the frames of bridges.
+/// The family `NFPROTO_BRIDGE`: rules for the frames of bridges.
 pub const BRIDGE: u8 = 7;
 
 /// Prefix of the names of pods' bridge ports. Frames of other ports pass after one comparison.
 pub const POD_PORT_PREFIX: &str = "cor";
 
-/// Maximum size of a set. A pod has two elements in the largest set, so this suffices for 2,048 pods. The kernel lists a set without
-/// a limit incorrectly while it grows.
+/// Maximum size of a set. A pod has two elements in the largest set, so the size suffices for 2,048 pods. The
+/// kernel lists a set without a limit incorrectly while the set grows.
 const MOST_ELEMENTS: u32 = 4096;
 
-/// Before every other rule for frames (`NF_BR_PRI_NAT_DST_BRIDGED`), and before the bridge learns the source address.
+/// The priority of the chain. It precedes every other rule for frames (`NF_BR_PRI_NAT_DST_BRIDGED`), and the step
+/// in which the bridge learns the source address.
 const BEFORE_ALL: i32 = -300;
 
 const PREROUTING: u32 = 0;
@@ -37,13 +40,14 @@ const FRAMES: &str = "prerouting";
 const CONTROL: &str = "input";
 const NEIGHBOURS: &str = "neighbours";
 
-/// Ports that are checked.
+/// The set of the ports that are checked.
 const PORTS: &str = "pods";
-/// A port and its hardware address.
+/// The set of allowed pairs: port and hardware address.
 const HARDWARE: &str = "hardware";
-/// A port, its hardware address, and an IPv4 address of the pod.
+/// The set of allowed triples: port, hardware address, and an IPv4 address of the pod.
 const SOURCES: &str = "sources";
-/// A port, its hardware address, and an IPv6 address of the pod, the link-local one too.
+/// The set of allowed triples: port, hardware address, and an IPv6 address of the pod. The link-local address is
+/// allowed too.
 const SOURCES6: &str = "sources6";
 
 pub const SETS: [&str; 4] = [PORTS, HARDWARE, SOURCES, SOURCES6];
@@ -51,7 +55,7 @@ pub const SETS: [&str; 4] = [PORTS, HARDWARE, SOURCES, SOURCES6];
 /// The host end of a pod's veth pair, which is a bridge port, with the allowed source addresses of the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodPort {
-    /// The name of the interface; it begins with [`POD_PORT_PREFIX`].
+    /// The name of the interface. It begins with [`POD_PORT_PREFIX`].
     pub name: String,
     /// The hardware address of the pod's end.
     pub mac: [u8; 6],
@@ -87,7 +91,7 @@ fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, ab, u16::from_be_bytes([c, 0xff]), cd, ef)
 }
 
-/// The present table in the kernel.
+/// The table as it is in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Chains, rules and sets.
@@ -96,15 +100,15 @@ pub struct Found {
     pub elements: Elements,
 }
 
-/// Extent of the changes to the table.
+/// How much of the table changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Changed {
-    /// No change.
+    /// Nothing changes.
     #[default]
     Nothing,
-    /// Only elements of sets.
+    /// Only elements of sets change.
     Elements,
-    /// The table was created or deleted.
+    /// The table is created or deleted.
     Table,
 }
 
@@ -131,7 +135,7 @@ pub fn remove(name: &str) -> Vec<Message> {
     table::remove_of(BRIDGE, name)
 }
 
-/// Creates and deletes a table in one transaction, to find out whether the kernel supports it.
+/// Creates and deletes a table in one transaction, to test whether the kernel supports it.
 pub fn probe(name: &str) -> Vec<Message> {
     let mut messages = make(name, &Elements::new());
     messages.push(table::delete_table(BRIDGE, name));
@@ -188,7 +192,7 @@ fn chains() -> [(&'static str, Option<Hook>); 3] {
     ]
 }
 
-/// All sets, with the types by which `nft` prints keys: six bits per part.
+/// All sets, with the types by which `nft` prints their keys (six bits per part).
 fn sets() -> [(&'static str, SetSpec, u32); 4] {
     const NAME: u32 = 41;
     const HARDWARE_ADDRESS: u32 = 9;
@@ -212,7 +216,7 @@ fn rules() -> Vec<(&'static str, String, Vec<Expression>)> {
         ArpOperation, ArpSenderAddress, ArpSenderHardware, EthernetDestination, EthernetSource, Icmpv6Type,
         Ipv4Source, Ipv6Source, NeighbourTarget,
     };
-    /// `ARPOP_REQUEST`.
+    /// The ARP operation `ARPOP_REQUEST`.
     const REQUEST: [u8; 2] = [0, 1];
     /// Types of ICMPv6 (RFC 4861).
     const ROUTER_ADVERTISEMENT: u8 = 134;

@@ -1,8 +1,8 @@
-//! Conntrack entries that must be deleted when host ports change or nodes join.
+//! Finds and deletes conntrack entries that are wrong after host ports changed or nodes joined.
 //!
-//! A TCP connection ends with its pod. A UDP client that keeps its source port matches its old conntrack entry as long
-//! as it does not pause, and so reaches a pod that is gone. In the same way, a pod that sent to a peer's pods before
-//! the peer was known stays masqueraded.
+//! A TCP connection ends with its pod. A UDP client that keeps its source port matches its old conntrack entry as
+//! long as it does not pause, so its packets go to a pod that is gone. Likewise, a pod that sent to a peer's pods
+//! before the peer was known stays masqueraded.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,28 +14,29 @@ use super::socket::{RequestError, Socket};
 use super::wire::{ACK, Attributes, DUMP, Message, Received, find, number};
 use super::{Family, Node};
 
-/// The conntrack subsystem, the upper byte of its message types (linux/netfilter/nfnetlink.h).
+/// The conntrack subsystem, which is the upper byte of its message types (linux/netfilter/nfnetlink.h).
 const CONNECTIONS: u16 = 1;
-/// `IPCTNL_MSG_CT_GET` and `IPCTNL_MSG_CT_DELETE` (linux/netfilter/nfnetlink_conntrack.h, as all below).
+/// `IPCTNL_MSG_CT_GET`, followed by `IPCTNL_MSG_CT_DELETE`. All constants below are from
+/// linux/netfilter/nfnetlink_conntrack.h.
 const GET: u16 = 1;
 const DELETE: u16 = 2;
-/// `CTA_TUPLE_ORIG`: packets of the client, as it sent them.
+/// Attribute `CTA_TUPLE_ORIG`: the packets of the client, as it sent them.
 const TUPLE_ORIG: u16 = 1;
-/// `CTA_TUPLE_REPLY`: packets to the client, as they are sent.
+/// Attribute `CTA_TUPLE_REPLY`: the packets to the client, as they are sent.
 const TUPLE_REPLY: u16 = 2;
-/// `CTA_STATUS`, and its bit `IPS_SEEN_REPLY`.
+/// Attribute `CTA_STATUS`, followed by its bit `IPS_SEEN_REPLY`.
 const STATUS: u16 = 3;
 const SEEN_REPLY: u32 = 1 << 1;
-/// `CTA_ZONE` and `CTA_ID`.
+/// Attributes `CTA_ZONE` and `CTA_ID`.
 const ZONE: u16 = 18;
 const ID: u16 = 12;
-/// Of a tuple: `CTA_TUPLE_IP` and `CTA_TUPLE_PROTO`.
+/// Attributes of a tuple: `CTA_TUPLE_IP` and `CTA_TUPLE_PROTO`.
 const IP: u16 = 1;
 const PROTOCOL: u16 = 2;
-/// Of addresses: `CTA_IP_V4_SRC`, `CTA_IP_V6_SRC`; the destination has the next number.
+/// Attributes of addresses: `CTA_IP_V4_SRC` and `CTA_IP_V6_SRC`. The destination has the next number.
 const V4_SOURCE: u16 = 1;
 const V6_SOURCE: u16 = 3;
-/// Of a protocol: `CTA_PROTO_NUM`, `CTA_PROTO_SRC_PORT`, `CTA_PROTO_DST_PORT`.
+/// Attributes of a protocol: `CTA_PROTO_NUM`, `CTA_PROTO_SRC_PORT` and `CTA_PROTO_DST_PORT`.
 const NUMBER: u16 = 1;
 const SOURCE_PORT: u16 = 2;
 const TARGET_PORT: u16 = 3;
@@ -58,7 +59,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Reads an entry; `None` for other protocols.
+    /// Reads an entry. `None` for protocols other than UDP.
     fn read(received: &Received<'_>) -> Option<Self> {
         let attrs = received.attributes();
         let (original, answered) = (find(attrs, TUPLE_ORIG)?, find(attrs, TUPLE_REPLY)?);
@@ -74,7 +75,7 @@ impl Flow {
         Some(Self { from, to, reply_from, reply_to, is_answered, name })
     }
 
-    /// Whether the entry leads elsewhere than the host ports do after the changes.
+    /// Whether the target of the entry differs from that of the host ports after the changes.
     fn is_stale(&self, changes: &Changes) -> bool {
         let is_at = |port: &&Port| {
             let (at, protocol, number) = port.place();
@@ -90,8 +91,8 @@ impl Flow {
             || changes.add.iter().filter(is_at).any(|port| !led_here(port) && (is_led || !self.is_answered))
     }
 
-    /// Whether a pod of the node is masqueraded towards pods of other nodes. Entries with DNAT are left alone, because
-    /// they may need it.
+    /// Whether the entry masquerades a pod of the node towards pods of other nodes. Entries with DNAT do not count,
+    /// because they may need it.
     fn is_masqueraded(&self, node: &Node) -> bool {
         let family_is =
             |ranges: &[IpNet], end: SocketAddr| ranges.iter().any(|range| range.contains(&end.ip()));
@@ -102,7 +103,7 @@ impl Flow {
     }
 }
 
-/// One end of a UDP tuple: `side` is 0 for the source, 1 for the destination.
+/// One end of a UDP tuple. `side` is 0 for the source, 1 for the destination.
 fn end(tuple: &[u8], side: u16, port: u16) -> Option<SocketAddr> {
     let (ip, protocol) = (find(tuple, IP)?, find(tuple, PROTOCOL)?);
     if find(protocol, NUMBER)? != [Protocol::Udp.number()] {
@@ -117,7 +118,7 @@ fn end(tuple: &[u8], side: u16, port: u16) -> Option<SocketAddr> {
 }
 
 /// Deletes entries that changed host ports made stale. Without changes of UDP ports, it does nothing. If the kernel
-/// cannot list its entries, clients must pause first; the error is only logged.
+/// cannot list its entries, the error is only logged. Clients then keep their entries until they pause.
 pub(super) fn forget(socket: &mut Socket, changes: &Changes) {
     let changed = || changes.add.iter().chain(&changes.remove).map(Port::place);
     for family in Family::BOTH {

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Packet rules could not be read or set.
+/// The reason why packet rules could not be read or set.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no nf_tables.
@@ -55,7 +55,7 @@ pub enum Error {
     NoBridgeFamily {
         /// The operation.
         doing: &'static str,
-        /// The refusal of the kernel.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// Another program changes rules all the time.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The table name.
         table: String,
     },
-    /// The legacy iptables firewall could not be changed.
+    /// The firewall of iptables-legacy could not be changed.
     #[error(
         "the legacy iptables firewall may drop packets of pods, and cannot be changed: {command}: {message}; accept FORWARD for \
          the bridge yourself, or use nf_tables only"
@@ -96,7 +96,8 @@ impl Error {
         }
     }
 
-    /// Classifies a rejection by the kernel; `what` names the rejected object, see [`super::socket::RequestError::Refused`].
+    /// Classifies a rejection by the kernel. `what` names the rejected object; see
+    /// [`super::socket::RequestError::Refused`].
     pub(super) fn refused(doing: &'static str, errno: Errno, what: String) -> Self {
         let source = errno.into();
         match errno {

@@ -1,6 +1,6 @@
-//! Expressions of nftables rules: load a property of the packet into a register, compare it, and act. Pure.
+//! Expressions of nftables rules. They load a property of the packet into a register, compare it, and act. Pure.
 //!
-//! A rule ends at the first expression that does not match. Numbers are those of linux/netfilter/nf_tables.h.
+//! A rule ends at the first expression that does not match. The numbers are those of linux/netfilter/nf_tables.h.
 
 use super::Family;
 use super::wire::Attributes;
@@ -9,9 +9,9 @@ use super::wire::Attributes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression(Attributes);
 
-/// The first register. A value continues in the next registers, four bytes each.
+/// The first register. A longer value continues in the next registers, four bytes each.
 pub(super) const FIRST: u32 = 8;
-/// The verdict register.
+/// The register of the verdict.
 const DECISION: u32 = 0;
 
 pub(super) const META_IIFNAME: u32 = 6;
@@ -24,7 +24,7 @@ impl Expression {
         Self(Attributes::new().text(1, name).nested(2, data))
     }
 
-    /// The expression as a list element.
+    /// The attributes of the expression, as an element of a list.
     pub fn attributes(&self) -> &Attributes {
         &self.0
     }
@@ -40,7 +40,7 @@ pub fn oif_is(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(true, &name(interface))]
 }
 
-/// Matches any other output interface.
+/// Matches every output interface but this one.
 pub fn oif_is_not(interface: &str) -> Vec<Expression> {
     vec![meta(META_OIFNAME, FIRST), compare(false, &name(interface))]
 }
@@ -50,12 +50,12 @@ pub fn family_is(family: Family) -> Vec<Expression> {
     vec![meta(META_NFPROTO, FIRST), compare(true, &[family.number()])]
 }
 
-/// Matches a source address with the same first `bits` bits as `address`.
+/// Matches source addresses in a network: the first `bits` bits of `address`.
 pub fn source_in(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
     in_prefix(family, family.source_offset(), address, bits)
 }
 
-/// Matches a destination address with the same first `bits` bits as `address`.
+/// Matches destination addresses in a network: the first `bits` bits of `address`.
 pub fn destination_in(family: Family, address: &[u8], bits: u8) -> Vec<Expression> {
     in_prefix(family, family.destination_offset(), address, bits)
 }
@@ -69,7 +69,7 @@ pub fn destination_not_in_set(family: Family, set: &str) -> Vec<Expression> {
 pub fn is_to_local_address() -> Vec<Expression> {
     const RESULT_ADDRESS_TYPE: u32 = 3;
     const OF_DESTINATION: u32 = 2;
-    /// `RTN_LOCAL` (linux/rtnetlink.h).
+    /// The route type `RTN_LOCAL` (linux/rtnetlink.h).
     const LOCAL: u32 = 2;
     let data = Attributes::new().number(1, FIRST).number(2, RESULT_ADDRESS_TYPE).number(3, OF_DESTINATION);
     vec![Expression::new("fib", &data), compare(true, &LOCAL.to_ne_bytes())]
@@ -78,7 +78,7 @@ pub fn is_to_local_address() -> Vec<Expression> {
 /// Matches connections with DNAT.
 pub fn is_dnat() -> Vec<Expression> {
     const STATUS: u32 = 2;
-    /// `IPS_DST_NAT` (linux/netfilter/nf_conntrack_common.h).
+    /// The status bit `IPS_DST_NAT` (linux/netfilter/nf_conntrack_common.h).
     const REDIRECTED: u32 = 1 << 5;
     let status = Attributes::new().number(1, FIRST).number(2, STATUS);
     vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(false, &[0; 4])]
@@ -87,7 +87,8 @@ pub fn is_dnat() -> Vec<Expression> {
 /// Matches packets without a tracked connection.
 pub fn is_untracked() -> Vec<Expression> {
     const STATE: u32 = 0;
-    /// `NF_CT_STATE_INVALID_BIT` and `NF_CT_STATE_UNTRACKED_BIT` (linux/netfilter/nf_conntrack_common.h).
+    /// The state bits `NF_CT_STATE_INVALID_BIT` and `NF_CT_STATE_UNTRACKED_BIT`
+    /// (linux/netfilter/nf_conntrack_common.h).
     const UNKNOWN: u32 = 1 | 1 << 6;
     let state = Attributes::new().number(1, FIRST).number(2, STATE);
     vec![Expression::new("ct", &state), mask(&UNKNOWN.to_ne_bytes()), compare(false, &[0; 4])]
@@ -102,7 +103,7 @@ pub fn is_original_direction() -> Vec<Expression> {
 
 /// Matches connections whose original destination is a key of the map, regardless of DNAT.
 pub fn original_destination_in(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
-    /// `NFT_CT_PROTO_DST`.
+    /// The conntrack key `NFT_CT_PROTO_DST`.
     const PORT: u32 = 12;
     let protocol = if by_address { FIRST + words(family) } else { FIRST };
     let mut all =
@@ -116,8 +117,8 @@ pub fn original_destination_in(family: Family, map: &str, by_address: bool) -> V
     all
 }
 
-/// DNAT to the target that the map has for the packet's protocol and port, and for its address if `by_address`. The
-/// rule ends without a map entry.
+/// DNAT to the target that the map has for the packet's protocol and port. With `by_address`, the address of the
+/// packet counts too. Without an entry in the map, the rule ends.
 pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
     const DESTINATION: u32 = 1;
     const PORT_OFFSET: u32 = 2;
@@ -138,7 +139,7 @@ pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> 
     all
 }
 
-/// Masquerades as the address of the output interface.
+/// Replaces the source address by the address of the output interface.
 pub fn masquerade() -> Expression {
     Expression::new("masq", &Attributes::new())
 }
@@ -166,7 +167,7 @@ pub fn jump(chain: &str) -> Expression {
 
 const BASE_NETWORK: u32 = 1;
 
-/// `IP_CT_DIR_ORIGINAL`: the direction of a connection's first packet.
+/// The direction `IP_CT_DIR_ORIGINAL`, that of a connection's first packet.
 const ORIGINAL: u8 = 0;
 const BASE_TRANSPORT: u32 = 2;
 
@@ -198,7 +199,7 @@ fn original(key: u32, register: u32) -> Expression {
     Expression::new("ct", &Attributes::new().number(1, register).number(2, key).bytes(3, &[ORIGINAL]))
 }
 
-/// An interface name with its terminating zero, as iptables compares it.
+/// An interface name with its terminating zero. iptables compares it in this form.
 fn name(interface: &str) -> Vec<u8> {
     [interface.as_bytes(), &[0]].concat()
 }

@@ -1,8 +1,8 @@
-//! Cooperation with other firewalls: where their default policy drops forwarded packets, those of pods are accepted.
-//! Their rules are respected. Pure.
+//! Cooperation with other firewalls. If their default policy drops forwarded packets, packets of pods are accepted.
+//! Their other rules stay in effect. Pure.
 //!
-//! A chain with the policy "drop" gets two rules at its end. These change the default for the bridge, and none of the
-//! administrator's rules. Their comments identify them.
+//! A chain with the policy "drop" gets two rules at its end. They change the default for the bridge, but none of
+//! the administrator's rules. Their comments identify them.
 
 use super::Node;
 use super::expression::{Expression, accept, count, iif_is, oif_is};
@@ -12,21 +12,21 @@ use super::wire::{Attributes, Message};
 /// A chain of another table that sees forwarded packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// `NFPROTO_*`.
+    /// The family, `NFPROTO_*`.
     pub family: u8,
     /// The table name.
     pub table: String,
     /// The chain name.
     pub chain: String,
-    /// Whether its policy is to drop.
+    /// Whether the policy of the chain is to drop.
     pub drops: bool,
     /// Whether a running program owns the table exclusively.
     pub is_owned: bool,
-    /// Our rules in the chain, in order.
+    /// The rules of the kubelet in the chain, in order.
     pub ours: Vec<OwnRule>,
 }
 
-/// One of our rules in a chain of another table.
+/// A rule of the kubelet in a chain of another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnRule {
     /// The rule's handle in the kernel.
@@ -36,7 +36,7 @@ pub struct OwnRule {
 }
 
 impl Forward {
-    /// The messages that delete our rules.
+    /// The messages that delete the rules of the kubelet.
     pub fn delete_own_rules(&self) -> Vec<Message> {
         let delete = |rule: &OwnRule| {
             let which = Attributes::new().text(1, &self.table).text(2, &self.chain).long(3, rule.handle);
@@ -66,7 +66,7 @@ impl Forward {
     }
 }
 
-/// The comments of our two rules, in order.
+/// The comments of both rules, in order.
 pub fn comments(name: &str) -> [String; 2] {
     [format!("{name}: from pods"), format!("{name}: to pods")]
 }
@@ -76,13 +76,13 @@ pub fn comments(name: &str) -> [String; 2] {
 pub struct Firewalls {
     /// The messages to send.
     pub messages: Vec<Message>,
-    /// Chains that accept packets of pods now and did not before.
+    /// Chains that now accept packets of pods, and did not before.
     pub opened: Vec<String>,
     /// Chains that drop packets of pods and cannot be changed.
     pub closed: Vec<String>,
 }
 
-/// Plans the changes: both rules in chains that drop, none in others.
+/// Plans the changes. Chains that drop packets get both rules, others get none.
 pub fn plan(node: &Node, chains: &[Forward]) -> Firewalls {
     let wanted = comments(&node.name);
     let mut firewalls = Firewalls::default();

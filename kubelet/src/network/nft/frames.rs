@@ -10,17 +10,17 @@ const LINK_HEADER: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 
-/// `IFNAMSIZ`: bytes of an interface name in a register.
+/// Bytes of an interface name in a register; `IFNAMSIZ`.
 pub const INTERFACE_NAME_BYTES: usize = 16;
 
-/// EtherTypes, as `skb->protocol` has them: the kernel has removed a VLAN tag before the bridge sees the frame.
+/// EtherTypes as in `skb->protocol`. The kernel removes a VLAN tag before the bridge gets the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtherType {
-    /// `ETH_P_IP`.
+    /// The EtherType `ETH_P_IP`.
     Ipv4,
-    /// `ETH_P_IPV6`.
+    /// The EtherType `ETH_P_IPV6`.
     Ipv6,
-    /// `ETH_P_ARP`.
+    /// The EtherType `ETH_P_ARP`.
     Arp,
 }
 
@@ -41,7 +41,7 @@ pub enum Field {
     EthernetDestination,
     /// The source hardware address.
     EthernetSource,
-    /// Request or reply.
+    /// The operation of an ARP packet: request or reply.
     ArpOperation,
     /// The hardware address that an ARP packet announces.
     ArpSenderHardware,
@@ -58,7 +58,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The header with the field, its offset there and its length in bytes.
+    /// Where the field is: the header, the offset in the header, and the length in bytes.
     fn place(self) -> (u32, u32, u32) {
         match self {
             Self::EthernetDestination => (LINK_HEADER, 0, 6),
@@ -78,13 +78,13 @@ impl Field {
         payload(header, offset, length, register)
     }
 
-    /// Number of four-byte registers for the field.
+    /// Number of four-byte registers that the field needs.
     fn registers(self) -> u32 {
         self.place().2.div_ceil(4)
     }
 }
 
-/// Matches frames from ports with other name prefixes.
+/// Matches frames from ports whose name does not have this prefix.
 pub fn comes_in_by_no(prefix: &str) -> Vec<Expression> {
     vec![meta(META_IIFNAME, FIRST), compare(false, prefix.as_bytes())]
 }
@@ -96,7 +96,7 @@ pub fn carries(protocol: EtherType) -> Vec<Expression> {
 
 /// Matches ICMPv6 messages, also behind extension headers.
 pub fn is_icmpv6() -> Vec<Expression> {
-    /// `IPPROTO_ICMPV6`.
+    /// The protocol number `IPPROTO_ICMPV6`.
     const ICMPV6: u8 = 58;
     vec![meta(META_L4PROTO, FIRST), compare(true, &[ICMPV6])]
 }

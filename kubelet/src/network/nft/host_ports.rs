@@ -36,15 +36,15 @@ pub struct Port {
 }
 
 impl Port {
-    /// A host port at one address of the host, or at all addresses of a family (`0.0.0.0`, `::`). Returns `None` if
-    /// `at` and `to` differ in family, because nothing translates between them.
+    /// Creates a host port at one address of the host, or at all addresses of a family (`0.0.0.0`, `::`). Returns
+    /// `None` if `at` and `to` differ in family, because nothing translates between families.
     pub fn new(at: IpAddr, protocol: Protocol, number: u16, to: SocketAddr) -> Option<Self> {
         // The kernel does not return flow info and scope ID, so they would never compare equal.
         let to = SocketAddr::new(to.ip(), to.port());
         (at.is_ipv4() == to.is_ipv4()).then_some(Self { at, protocol, number, to })
     }
 
-    /// Address, protocol and number on the host. Two ports with the same place conflict.
+    /// Address, protocol and number on the host. Two ports with the same values conflict.
     pub fn place(&self) -> (IpAddr, Protocol, u16) {
         (self.at, self.protocol, self.number)
     }
@@ -75,7 +75,7 @@ impl Port {
         value
     }
 
-    /// Reads a map element; `None` if it is not one of ours.
+    /// Reads a map element. `None` if the kubelet did not create it.
     pub fn read(map: Map, key: &[u8], value: &[u8]) -> Option<Self> {
         let (at, rest) = if map.by_address {
             read_address(map.family, key)?
@@ -98,7 +98,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// All maps, in lookup order.
+    /// All maps, in the order of lookup.
     pub const ALL: [Self; 4] = [
         Self { family: Family::V4, by_address: true },
         Self { family: Family::V4, by_address: false },
@@ -131,7 +131,7 @@ impl Changes {
     }
 }
 
-/// Computes the changes from the current ports to the desired ones. Of conflicting ports, the first is used.
+/// Computes the changes from the existing ports to the desired ones. Of conflicting ports, the first one is used.
 pub fn plan(wanted: &BTreeSet<Port>, there: &BTreeSet<Port>) -> Changes {
     let mut places = BTreeMap::new();
     for port in wanted {
@@ -152,7 +152,7 @@ pub(super) fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Reads an address from the start of the bytes. Returns the remaining bytes too.
+/// Reads an address from the start of the bytes. Also returns the remaining bytes.
 pub(super) fn read_address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     match family {
         Family::V4 => {

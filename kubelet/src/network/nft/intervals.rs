@@ -1,4 +1,4 @@
-//! Interval sets of addresses in the form of the kernel. Pure.
+//! Sets of address intervals, in the form that the kernel uses. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::Family;
 pub struct IntervalEdge {
     /// The address.
     pub key: Vec<u8>,
-    /// Whether it ends the interval.
+    /// True for the end of an interval, false for its start.
     pub is_end: bool,
 }
 

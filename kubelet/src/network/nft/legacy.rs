@@ -1,4 +1,4 @@
-//! The legacy iptables firewall, which can only be changed with its own program. The program is run only where that
+//! The firewall of iptables-legacy. Only its own program can change it. The kubelet runs the program only if the
 //! firewall is in use.
 
 use std::fs;
@@ -10,7 +10,7 @@ use super::firewall::comments;
 
 /// The firewall of one address family.
 struct Tables {
-    /// The kernel's list of tables in use, in this thread's network namespace.
+    /// The kernel's list of the tables in use, in this thread's network namespace.
     names: &'static str,
     /// The program names to try, in order.
     programs: [&'static str; 2],
@@ -21,11 +21,11 @@ const FAMILIES: [Tables; 2] = [
     Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
 ];
 
-/// Accepts packets of the bridge where the FORWARD policy is to drop. Returns the chains that were changed. Does
+/// Accepts packets of the bridge if the policy of FORWARD is to drop. Returns the chains that were changed. Does
 /// nothing if the firewall is not in use.
 ///
 /// # Errors
-/// The firewall is in use and cannot be read or changed.
+/// If the firewall is in use and cannot be read or changed.
 pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
     let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
@@ -45,10 +45,10 @@ pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
     Ok(opened)
 }
 
-/// Removes the rules of [`open`].
+/// Removes the rules that [`open`] added.
 ///
 /// # Errors
-/// The firewall is in use and cannot be read or changed.
+/// If the firewall is in use and cannot be read or changed.
 pub fn close(bridge: &str) -> Result<(), Error> {
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
@@ -81,12 +81,12 @@ impl Tables {
     }
 }
 
-/// Whether the listed policy of FORWARD is to drop.
+/// Whether the policy of FORWARD in the listing is to drop.
 fn drops(listed: &[u8]) -> bool {
     String::from_utf8_lossy(listed).lines().any(|line| line == "-P FORWARD DROP")
 }
 
-/// The arguments of our two rules.
+/// The arguments of the two rules.
 fn rules(bridge: &str) -> [Vec<String>; 2] {
     let [from, to] = comments(bridge);
     [("-i", from), ("-o", to)].map(|(way, comment)| {
@@ -119,10 +119,10 @@ fn run(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
     if output.status.success() { Ok(output) } else { Err(command_error(program, arguments, &output)) }
 }
 
-/// How long to wait for another program that holds the lock of the tables, in seconds.
+/// How long to wait for another program that has the lock of the tables, in seconds.
 const LOCK_TIMEOUT_SECONDS: &str = "5";
 
-/// Runs the program; it waits for the lock of the tables.
+/// Runs the program. It waits for the lock of the tables.
 fn start(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
     let run = Command::new(program).args(["-w", LOCK_TIMEOUT_SECONDS]).args(arguments).output();
     run.map_err(|error| failed(program, arguments, error.to_string()))

@@ -1,9 +1,9 @@
 //! Packet rules for pods in nftables: host-port DNAT, masquerading, and exceptions in other firewalls.
 //!
-//! The rules are one table of our own, and two rules in each chain of another table that drops forwarded packets by
-//! default. All is set by netlink. Changes are computed from the current rules ([`host_ports::plan`],
-//! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another program
-//! changed rules meanwhile.
+//! The kubelet has one table of its own, and two rules in each chain of another table that drops forwarded packets
+//! by default. It sets all of them by netlink. Changes are computed from the current rules ([`host_ports::plan`],
+//! [`firewall::plan`], [`table::Table`]) and sent in one atomic batch. The kernel rejects the batch if another
+//! program changed rules meanwhile.
 //!
 //! Calls block for up to a few milliseconds and belong on a blocking thread.
 
@@ -57,7 +57,7 @@ impl Family {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// `NFPROTO_*`.
+    /// The protocol family, `NFPROTO_*`.
     fn number(self) -> u8 {
         match self {
             Self::V4 => 2,
@@ -65,7 +65,7 @@ impl Family {
         }
     }
 
-    /// Bytes of an address.
+    /// Length of an address in bytes.
     fn address_length(self) -> u8 {
         match self {
             Self::V4 => 4,
@@ -73,7 +73,7 @@ impl Family {
         }
     }
 
-    /// Bits of an address.
+    /// Length of an address in bits.
     fn bits(self) -> u32 {
         u32::from(self.address_length()) * 8
     }
@@ -91,7 +91,7 @@ impl Family {
         self.source_offset() + u32::from(self.address_length())
     }
 
-    /// The conntrack key of the original destination, `NFT_CT_DST_IP` or `NFT_CT_DST_IP6`.
+    /// The conntrack key of the original destination: `NFT_CT_DST_IP` or `NFT_CT_DST_IP6`.
     fn original_destination_key(self) -> u32 {
         match self {
             Self::V4 => 20,
@@ -107,7 +107,7 @@ impl Family {
         }
     }
 
-    /// The loopback network: an address and its prefix length.
+    /// The loopback network, as address and prefix length.
     fn loopback(self) -> (Vec<u8>, u8) {
         match self {
             Self::V4 => (Ipv4Addr::LOCALHOST.octets().to_vec(), 8),
@@ -115,7 +115,7 @@ impl Family {
         }
     }
 
-    /// The set of addresses towards which pods are not masqueraded.
+    /// The name of the set of addresses towards which pods are not masqueraded.
     fn cluster(self) -> &'static str {
         match self {
             Self::V4 => "cluster",
@@ -132,14 +132,14 @@ impl Family {
     }
 }
 
-/// The node as the packet rules need it.
+/// The parameters of a node for its packet rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The table name, which also begins the comments of rules in other tables.
     pub name: String,
-    /// The name of the pods' bridge, at most 15 bytes. Its creator must set `route_localnet`, so that the host reaches
-    /// host ports at `127.0.0.1`. It must also set hairpin mode on the ports, so that a pod reaches itself through a
-    /// host port where `bridge-nf-call-iptables` is on.
+    /// The name of the pods' bridge, at most 15 bytes. The creator of the bridge must set `route_localnet`, so that
+    /// the host reaches host ports at `127.0.0.1`. It must also set hairpin mode on the ports. With
+    /// `bridge-nf-call-iptables`, a pod can then reach itself through a host port.
     pub bridge: String,
     /// The node's pod CIDRs.
     pub cidrs: Vec<IpNet>,
@@ -150,19 +150,19 @@ pub struct Node {
 /// What [`Rules::ensure`] changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
-    /// The table was missing or wrong, and was created again.
+    /// Whether the table was missing or wrong, so that it was created again.
     pub table: bool,
-    /// The set of pod addresses was changed, without creating the table again.
+    /// Whether the set of pod addresses was changed without creating the table again.
     pub cluster: bool,
     /// Host ports that were changed, without creating the table again.
     pub ports: Changes,
-    /// The anti-spoofing table was created again or deleted.
+    /// Whether the anti-spoofing table was created again or deleted.
     pub antispoof_table: bool,
-    /// Allowed source addresses of pods were changed, without creating that table again.
+    /// Whether allowed source addresses of pods were changed without creating that table again.
     pub pod_addresses: bool,
-    /// Chains of other tables that accept packets of pods now, as family, table and chain.
+    /// Chains of other tables that now accept packets of pods, as family, table and chain.
     pub opened: Vec<String>,
-    /// Chains of other tables that drop packets of pods and that only the owner of the table can change.
+    /// Chains of other tables that drop packets of pods, and that only the owner of the table can change.
     pub closed: Vec<String>,
 }
 
@@ -174,10 +174,12 @@ impl Repairs {
     }
 }
 
-/// Most retries after concurrent changes, more than any program makes in a row. Each costs about a millisecond.
+/// Maximum number of retries after concurrent changes. No program makes that many changes in a row. Each retry
+/// costs about a millisecond.
 const MAX_TRIES: usize = 200;
 
-/// Why this kernel does not support anti-spoofing rules, once that is known: it does not change while the kubelet runs.
+/// The reason why the kernel does not support anti-spoofing rules, once it is known. It does not change while the
+/// kubelet runs.
 static NO_BRIDGE_FAMILY: OnceLock<String> = OnceLock::new();
 
 /// The rules in the network namespace of the thread that opened them.
@@ -189,7 +191,7 @@ impl Rules {
     /// Opens the rules without changing them.
     ///
     /// # Errors
-    /// The kernel has no nf_tables, or the process lacks permission.
+    /// If the kernel has no nf_tables, or the process lacks permission.
     pub fn open() -> Result<Self, Error> {
         let doing = "read the packet rules";
         let mut socket = Socket::open(0).map_err(|errno| Error::opening(doing, errno))?;
@@ -197,14 +199,16 @@ impl Rules {
         Ok(Self { socket })
     }
 
-    /// Ensures all rules; correct ones are not touched.
+    /// Creates and corrects all rules. Correct ones stay as they are.
     ///
-    /// `pods` are the ports of pods with their allowed source addresses; ignored if the kernel has no nf_tables for bridges.
+    /// `pods` are the bridge ports of pods with their allowed source addresses. They are ignored if the kernel has
+    /// no nf_tables for bridges.
     ///
-    /// A table that is created again replaces the old one atomically. Of conflicting host ports, the first is used.
+    /// If the table must be created again, it replaces the old one atomically. Of conflicting host ports, the first
+    /// one is used.
     ///
     /// # Errors
-    /// The kernel refuses, or another program changes rules all the time.
+    /// If the kernel rejects the rules, or another program changes rules all the time.
     pub fn ensure(
         &mut self,
         node: &Node,
@@ -261,17 +265,17 @@ impl Rules {
     /// The current host ports.
     ///
     /// # Errors
-    /// The table is gone or has foreign elements; [`Rules::ensure`] creates it again.
+    /// If the table is gone or has elements of another program. [`Rules::ensure`] then creates it again.
     pub fn ports(&mut self, name: &str) -> Result<BTreeSet<Port>, Error> {
         let ports =
             self.apply("read the ports of pods", |socket| Ok((Vec::new(), snapshot::ports(socket, name)?)));
         ports?.ok_or_else(|| Error::Gone { table: name.to_owned() })
     }
 
-    /// Adds host ports. A port that led elsewhere is replaced.
+    /// Adds host ports. A port with another target is replaced.
     ///
     /// # Errors
-    /// As of [`Rules::ports`], or the kernel refuses.
+    /// As [`Rules::ports`], or if the kernel rejects the change.
     pub fn add(&mut self, name: &str, ports: &[Port]) -> Result<(), Error> {
         self.edit(name, |there| {
             let taken: BTreeSet<_> = ports.iter().map(Port::place).collect();
@@ -283,15 +287,15 @@ impl Rules {
     /// Removes host ports that have exactly these targets.
     ///
     /// # Errors
-    /// As of [`Rules::ports`], or the kernel refuses.
+    /// As [`Rules::ports`], or if the kernel rejects the change.
     pub fn take(&mut self, name: &str, ports: &[Port]) -> Result<(), Error> {
         self.edit(name, |there| there.iter().filter(|port| !ports.contains(port)).copied().collect())
     }
 
-    /// Removes the table and our rules in other tables.
+    /// Removes the table, and the kubelet's rules in other tables.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects the change.
     pub fn remove(&mut self, name: &str) -> Result<(), Error> {
         self.apply("remove the packet rules of the pods", |socket| {
             let there = snapshot::all(socket, name)?;
@@ -307,10 +311,10 @@ impl Rules {
         })
     }
 
-    /// Sets the checked pods to `pods`, and adds the host ports `add` and removes `remove`, in one transaction.
+    /// Sets the checked pods to `pods`, adds the host ports `add` and removes `remove`, in one transaction.
     ///
     /// # Errors
-    /// As of [`Rules::ports`] where ports change, or the kernel refuses.
+    /// As [`Rules::ports`] if ports change, or if the kernel rejects the change.
     pub fn change_pods(
         &mut self,
         name: &str,
@@ -350,10 +354,11 @@ impl Rules {
         Ok(())
     }
 
-    /// Why the kernel does not support anti-spoofing rules; `None` if it does. Creates and deletes a table in one transaction.
+    /// The reason why the kernel does not support anti-spoofing rules; `None` if it does. It creates and deletes a
+    /// table in one transaction.
     ///
     /// # Errors
-    /// The kernel refuses for another reason.
+    /// If the kernel rejects the transaction for another reason.
     pub fn lacks_antispoofing(&mut self, name: &str) -> Result<Option<String>, Error> {
         let probe = format!("{name}-probe");
         without_bridge_family(|can| {
@@ -374,7 +379,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Plans changes from the current rules and commits them. Starts over if another program changed rules meanwhile.
+    /// Plans changes from the current rules and commits them. Starts again if another program changed rules
+    /// meanwhile.
     fn apply<T>(
         &mut self,
         doing: &'static str,
@@ -405,7 +411,7 @@ impl Rules {
     }
 }
 
-/// Makes a change with rules for bridges, or without them if the kernel does not support these.
+/// Makes a change with rules for bridges. If the kernel does not support these, makes the change without them.
 fn without_bridge_family<T>(mut change: impl FnMut(bool) -> Result<T, Error>) -> Result<T, Error> {
     if NO_BRIDGE_FAMILY.get().is_none() {
         match change(true) {

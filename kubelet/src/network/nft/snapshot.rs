@@ -17,11 +17,11 @@ use super::wire::{Attributes, Received, attributes, find, long, number, text};
 pub struct KernelRules {
     /// Whether the table exists.
     pub has_table: bool,
-    /// Its layout, without host ports.
+    /// The layout of the table, without host ports.
     pub ours: Option<Layout>,
-    /// Its host ports; `None` if a map has foreign elements.
+    /// The host ports of the table; `None` if a map has elements of another program.
     pub ports: Option<BTreeSet<Port>>,
-    /// The anti-spoofing table of our name.
+    /// The anti-spoofing table of the node.
     pub antispoof: Option<antispoof::Found>,
     /// Chains of other tables that see forwarded packets.
     pub forward: Vec<Forward>,
@@ -34,7 +34,7 @@ pub fn all(socket: &mut Socket, name: &str) -> Result<KernelRules, RequestError>
     result.map_err(|error| if error.errno() == Errno::NOENT { RequestError::Changed } else { error })
 }
 
-/// Reads the host ports; `None` if their maps are missing or have foreign elements.
+/// Reads the host ports; `None` if their maps are missing or have elements of another program.
 pub fn ports(socket: &mut Socket, name: &str) -> Result<Option<BTreeSet<Port>>, RequestError> {
     match ports_of(socket, name) {
         Err(RequestError::Refused { errno: Errno::NOENT, .. }) => Ok(None),
@@ -118,7 +118,7 @@ fn read_rules(socket: &mut Socket, name: &str) -> Result<KernelRules, RequestErr
     Ok(KernelRules { has_table: flags.is_some(), ours, ports, antispoof, forward })
 }
 
-/// `NFT_TABLE_F_OWNER`: only the program that created the table can change it.
+/// The flag `NFT_TABLE_F_OWNER`: only the program that created the table can change it.
 const OWNED: u32 = 0x2;
 
 /// The families whose chains see forwarded IP packets: ip, ip6 and inet.
@@ -232,7 +232,7 @@ fn read_rule(answer: &Received<'_>) -> Option<Rule> {
     Some(Rule { table: text(attrs, 1)?, chain: text(attrs, 2)?, handle: long(attrs, 3)?, comment })
 }
 
-/// The comment of a rule from `iptables-restore`, which is an expression of type `match`.
+/// The comment of a rule that `iptables-restore` created. It is an expression of type `match`.
 fn restored_comment(expressions: &[u8]) -> Option<String> {
     attributes(expressions).find_map(|(_, expression)| {
         let data = find(expression, 2)?;

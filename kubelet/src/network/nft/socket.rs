@@ -15,22 +15,22 @@ use super::wire::{
     Attributes, DONE, DUMP, ERROR, INTERRUPTED, Message, Received, batch, find, messages, number, text,
 };
 
-/// The kernel answers within the system call, so a later answer will not come.
+/// Timeout of a response. The kernel answers within the system call, so a later answer will not come.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Larger than any message of the kernel, which repeats rejected messages.
+/// Size of the receive buffer. It is larger than any message of the kernel, which repeats rejected messages.
 const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
 
-/// Room for all host ports of a full node in one batch, some hundred bytes each.
+/// Size of the send buffer. It has space for all host ports of a full node in one batch, some hundred bytes each.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub enum RequestError {
-    /// Another program changed rules meanwhile; start over.
+    /// Another program changed rules meanwhile. The caller must start again.
     Changed,
     /// The kernel cannot create a part of the family `bridge`.
     NoBridgeFamily(Errno),
-    /// The kernel refuses.
+    /// The kernel rejects the request.
     Refused {
         /// The error number.
         errno: Errno,
@@ -58,7 +58,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket, subscribed to the multicast groups in this bit mask.
+    /// Opens a socket that is subscribed to the multicast groups in a bit mask.
     pub fn open(groups: u32) -> Result<Self, Errno> {
         let socket = connect(groups, SocketFlags::CLOEXEC)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(RESPONSE_TIMEOUT))?;
@@ -109,7 +109,7 @@ impl Socket {
         self.ask(message, |_| false)
     }
 
-    /// Sends a request and reads answers up to the last one.
+    /// Sends a request, and reads the answers up to the last one.
     fn ask(
         &mut self,
         message: &Message,
@@ -136,7 +136,7 @@ impl Socket {
         }
     }
 
-    /// Commits all messages atomically, if the rules still have that generation.
+    /// Commits all messages atomically, if the rules still have this generation.
     pub fn commit(&mut self, generation: u32, all: &[Message]) -> Result<(), RequestError> {
         if all.is_empty() {
             return Ok(());
@@ -207,7 +207,7 @@ impl Socket {
     }
 }
 
-/// `ERESTART`: the rules have another generation. The value is not in the public headers.
+/// The error `ERESTART`: the rules have another generation. The value is not in the public headers.
 const RESTART: i32 = 85;
 
 /// Opens a netfilter socket in this thread's network namespace.
@@ -221,7 +221,8 @@ fn refused(errno: Errno, what: impl Into<String>) -> RequestError {
     RequestError::Refused { errno, what: what.into() }
 }
 
-/// Whether the kernel refuses because it was built without the family `bridge` of nf_tables or a part of it.
+/// Whether the kernel rejects a message because it was built without the family `bridge` of nf_tables, or a part of
+/// it.
 fn lacks_bridge_family(message: &Message, errno: Errno) -> bool {
     let makes = [kind::NEW_TABLE, kind::NEW_CHAIN, kind::NEW_RULE, kind::NEW_SET];
     let lacking = [Errno::OPNOTSUPP, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOENT];

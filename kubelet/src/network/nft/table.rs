@@ -1,7 +1,7 @@
 //! The nftables table of a node: its content as messages, and its layout for comparison. Pure.
 //!
-//! The kernel does not return rules byte for byte. So each rule has a comment with a digest of itself, and two tables
-//! are equal if their chains, sets and comments are.
+//! The kernel does not return rules byte for byte. Therefore each rule has a comment with a digest of itself. Two
+//! tables are equal if their chains, sets and comments are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::intervals::{IntervalEdge, edges};
 use super::wire::{APPEND, Attributes, CREATE, Message};
 use super::{Family, Node};
 
-/// `NFPROTO_INET`: rules for both families.
+/// The family `NFPROTO_INET`: rules for both IP versions.
 pub const INET: u8 = 1;
 
 /// Message types of nf_tables (linux/netfilter/nf_tables.h).
@@ -48,11 +48,11 @@ pub mod kind {
     pub const GET_GENERATION: u8 = 16;
 }
 
-/// Size of a map, more than the host ports of a full node. The kernel resizes maps without a size while it lists them,
-/// and then repeats and omits elements. This size takes 128 KiB of kernel memory.
+/// Size of a map. It is larger than the number of host ports of a full node. The kernel resizes maps without a size
+/// while it lists them, and then repeats and omits elements. This size takes 128 KiB of kernel memory.
 const MOST_PORTS: u32 = 8192;
 
-/// Elements per message. A list has at most 64 KiB, and one of our elements about 80 bytes.
+/// Elements per message. A list has at most 64 KiB, and an element of a kubelet about 80 bytes.
 const ELEMENTS_AT_ONCE: usize = 500;
 
 /// The hook of a base chain.
@@ -60,30 +60,30 @@ const ELEMENTS_AT_ONCE: usize = 500;
 pub struct Hook {
     /// The chain type, `filter` or `nat`.
     pub of: String,
-    /// `NF_INET_*`.
+    /// The hook, `NF_INET_*`.
     pub number: u32,
-    /// The priority; lower ones run first.
+    /// The priority. Chains with lower ones run first.
     pub priority: i32,
-    /// The policy: 0 drops, 1 accepts.
+    /// The policy: 0 to drop, 1 to accept.
     pub policy: u32,
 }
 
-/// `NF_INET_PRE_ROUTING`.
+/// The hook `NF_INET_PRE_ROUTING`.
 const PREROUTING: u32 = 0;
-/// `NF_INET_LOCAL_IN`.
+/// The hook `NF_INET_LOCAL_IN`.
 const INPUT: u32 = 1;
-/// `NF_INET_FORWARD`.
+/// The hook `NF_INET_FORWARD`.
 pub const FORWARD: u32 = 2;
-/// `NF_INET_LOCAL_OUT`.
+/// The hook `NF_INET_LOCAL_OUT`.
 const OUTPUT: u32 = 3;
-/// `NF_INET_POST_ROUTING`.
+/// The hook `NF_INET_POST_ROUTING`.
 const POSTROUTING: u32 = 4;
 
 /// The priority of other filters (`NF_IP_PRI_FILTER`).
 const AMONG_FILTERS: i32 = 0;
-/// Runs before Docker's rules (-100), because the first DNAT rule that matches wins.
+/// The priority of DNAT. It precedes Docker's rules (-100), because the first DNAT rule that matches wins.
 const BEFORE_DNAT: i32 = -105;
-/// Runs before Docker's rules (100), for source NAT.
+/// The priority of source NAT. It precedes Docker's rules (100).
 const BEFORE_SNAT: i32 = 95;
 
 const POLICY_DROP: u32 = 0;
@@ -104,25 +104,25 @@ impl Hook {
 /// The specification of a set or map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSpec {
-    /// `NFT_SET_*`.
+    /// The flags, `NFT_SET_*`.
     pub flags: u32,
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     pub key: u32,
-    /// Bytes of a value; 0 for a set.
+    /// Length of a value in bytes; 0 for a set.
     pub value: u32,
-    /// Its size in elements; 0 for no limit.
+    /// The size of the set in elements; 0 for no limit.
     pub most: u32,
 }
 
-/// `NFT_SET_INTERVAL`.
+/// The flag `NFT_SET_INTERVAL`.
 const RANGES: u32 = 0x4;
-/// `NFT_SET_MAP`.
+/// The flag `NFT_SET_MAP`.
 const MAP: u32 = 0x8;
 
 /// The layout of a table, current or desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// `NFT_TABLE_F_*`: none.
+    /// The flags, `NFT_TABLE_F_*`. The kubelet sets none.
     pub flags: u32,
     /// Chains, with the hook of base chains.
     pub chains: BTreeMap<String, Option<Hook>>,
@@ -178,7 +178,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The messages that create the table, replacing an existing one.
+    /// The messages that create the table and replace an existing one.
     pub fn messages(&self, ports: &[Port]) -> Vec<Message> {
         let name = &self.node.name;
         let mut all = remove(name);
@@ -220,8 +220,8 @@ impl<'a> Table<'a> {
     }
 
     /// Protects the loopback addresses of the host. `route_localnet` lets replies to `localhost` return over the
-    /// bridge; these rules drop all other packets of pods to loopback addresses. Before DNAT they drop the first packet
-    /// of a connection, and at input the rest. Forwarded packets meet only the first of these chains, and only once per
+    /// bridge. These rules drop all other packets of pods to loopback addresses: before DNAT the first packet of a
+    /// connection, and at input the rest. Forwarded packets pass only the first of these chains, and only once per
     /// connection.
     fn guard(&mut self) {
         // In IPv6 the kernel always drops such packets.
@@ -296,12 +296,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The messages that delete a table, whether or not it exists.
+/// The messages that delete a table, even if it does not exist.
 pub fn remove(name: &str) -> Vec<Message> {
     remove_of(INET, name)
 }
 
-/// Deletes a table of a family, whether or not it exists.
+/// Deletes a table of a family, even if it does not exist.
 pub fn remove_of(family: u8, name: &str) -> Vec<Message> {
     vec![new_table(family, name), delete_table(family, name)]
 }
@@ -311,7 +311,7 @@ pub fn delete_table(family: u8, name: &str) -> Message {
     Message::new(kind::DELETE_TABLE, 0, family, Attributes::new().text(1, name))
 }
 
-/// The comment of a rule, with a digest of its expressions.
+/// Adds a comment to a rule. It contains a digest of the expressions.
 pub fn labelled(says: &str, expressions: Vec<Expression>) -> (String, Vec<Expression>) {
     let mut digest = Sha256::new();
     for expression in &expressions {
@@ -321,7 +321,8 @@ pub fn labelled(says: &str, expressions: Vec<Expression>) -> (String, Vec<Expres
     (format!("{says} [{digest}]"), expressions)
 }
 
-/// Creates a set. `types` are those by which `nft` prints its keys and values; `number` identifies the set in the transaction.
+/// Creates a set. `types` are those by which `nft` prints its keys and values. `number` identifies the set in the
+/// transaction.
 pub fn new_set(
     family: u8,
     table: &str,
@@ -387,7 +388,7 @@ pub fn read_comment(mut userdata: &[u8]) -> Option<String> {
     }
 }
 
-/// `NFTA_LIST_ELEM`.
+/// The attribute `NFTA_LIST_ELEM`.
 pub const LIST_ELEMENT: u16 = 1;
 
 /// The user data type of comments, as `nft` and `iptables` write them.
@@ -410,14 +411,14 @@ fn chains() -> [(&'static str, Option<Hook>); 5] {
     ]
 }
 
-/// All sets and maps, with the types with which `nft` prints keys and values.
+/// All sets and maps, with the types by which `nft` prints keys and values.
 fn sets() -> Vec<(&'static str, SetSpec, (u32, u32))> {
     let cluster = Family::BOTH.map(|family| {
         let shape = SetSpec { flags: RANGES, key: u32::from(family.address_length()), value: 0, most: 0 };
         (family.cluster(), shape, (family.nft_type(), 0))
     });
     let ports = Map::ALL.map(|map| {
-        /// `inet_proto` and `inet_service`, six bits each.
+        /// The types `inet_proto` and `inet_service`, six bits each.
         const PROTOCOL_AND_PORT: u32 = (12 << 6) | 13;
         const PORT: u32 = 13;
         let address = u32::from(map.family.address_length());
@@ -432,12 +433,12 @@ fn sets() -> Vec<(&'static str, SetSpec, (u32, u32))> {
     cluster.into_iter().chain(ports).collect()
 }
 
-/// A table without flags.
+/// Creates a table without flags.
 pub fn new_table(family: u8, name: &str) -> Message {
     Message::new(kind::NEW_TABLE, CREATE, family, Attributes::new().text(1, name).number(2, 0))
 }
 
-/// Creates a chain; with a hook it is a base chain.
+/// Creates a chain. With a hook, it is a base chain.
 pub fn new_chain(family: u8, table: &str, name: &str, hook: Option<&Hook>) -> Message {
     let mut chain = Attributes::new().text(1, table).text(3, name);
     if let Some(Hook { of, number, priority, policy }) = hook {

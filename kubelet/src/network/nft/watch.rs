@@ -1,4 +1,4 @@
-//! Notifies when any program changed packet rules, without details.
+//! Notifies if any program has changed packet rules, without details.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,24 +12,25 @@ use tokio::time::{Instant, sleep_until};
 use super::Error;
 use super::socket::connect;
 
-/// `NFNLGRP_NFTABLES`, counted from one, as a bit.
+/// The multicast group `NFNLGRP_NFTABLES`, counted from one, as a bit.
 const GROUP: u32 = 1 << (7 - 1);
 
-/// Shortest time between two notifications, because programs such as Docker make many changes in a row.
+/// Shortest time between two notifications. Programs such as Docker make many changes in a row.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Receives changes of the network namespace in which the thread was at the start.
 pub struct Watch {
     socket: AsyncFd<OwnedFd>,
-    /// No notification before this time.
+    /// The earliest time of the next notification.
     next: Instant,
 }
 
 impl Watch {
-    /// Subscribes to changes. The caller checks the rules once afterwards, because earlier changes are not reported.
+    /// Subscribes to changes. Afterwards the caller must check the rules once, because earlier changes are not
+    /// reported.
     ///
     /// # Errors
-    /// The kernel has no nf_tables, or the process lacks permission.
+    /// If the kernel has no nf_tables, or the process lacks permission.
     pub fn new() -> Result<Self, Error> {
         let doing = "watch packet rules";
         let socket = connect(GROUP, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
@@ -46,7 +47,7 @@ impl Watch {
         Ok(Self { socket, next: Instant::now() })
     }
 
-    /// Waits until rules were changed, by another program or by this process. After its own change, the process finds
+    /// Waits until another program or this process has changed rules. After its own change, the process finds
     /// nothing to repair. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
@@ -63,7 +64,7 @@ impl Watch {
     }
 }
 
-/// Reads all pending messages. Returns whether there were any; an overflow of the socket buffer counts too.
+/// Reads all pending messages. Returns whether there were any. An overflow of the socket buffer counts as one.
 fn drain(socket: &OwnedFd) -> bool {
     let mut received = false;
     // The content is not used, so it may be truncated.

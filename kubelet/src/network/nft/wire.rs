@@ -1,34 +1,34 @@
-//! Netlink encoding of messages and attributes. Pure.
+//! Encodes and decodes netlink messages and attributes. Pure.
 //!
-//! Headers are in host byte order; numbers in attributes of nf_tables are big-endian (linux/netfilter/nf_tables.h).
+//! Headers are in host byte order. Numbers in attributes of nf_tables are big-endian (linux/netfilter/nf_tables.h).
 
-/// `NLM_F_REQUEST` (linux/netlink.h, as the other flags).
+/// The flag `NLM_F_REQUEST` (linux/netlink.h, as the other flags).
 pub const REQUEST: u16 = 0x1;
-/// `NLM_F_ACK`: the kernel acknowledges the message.
+/// The flag `NLM_F_ACK`: the kernel acknowledges the message.
 pub const ACK: u16 = 0x4;
-/// `NLM_F_DUMP`: requests all objects. In answers, [`INTERRUPTED`] reuses one of its bits.
+/// The flags `NLM_F_DUMP`: request all objects. In answers, one of these bits means [`INTERRUPTED`].
 pub const DUMP: u16 = 0x300;
-/// `NLM_F_CREATE`: creates a missing object.
+/// The flag `NLM_F_CREATE`: create a missing object.
 pub const CREATE: u16 = 0x400;
-/// `NLM_F_APPEND`: appends to the list.
+/// The flag `NLM_F_APPEND`: append to the list.
 pub const APPEND: u16 = 0x800;
-/// `NLM_F_DUMP_INTR`, in answers: the objects changed during the dump.
+/// The flag `NLM_F_DUMP_INTR` in answers: the objects changed during the dump.
 pub const INTERRUPTED: u16 = 0x10;
 
-/// `NLMSG_ERROR`: the answer to one message, an errno or 0.
+/// The type `NLMSG_ERROR`: the answer to one message, an errno or 0.
 pub const ERROR: u16 = 2;
-/// `NLMSG_DONE`: the end of a dump.
+/// The type `NLMSG_DONE`: the end of a dump.
 pub const DONE: u16 = 3;
-/// `NFNL_MSG_BATCH_BEGIN`: begins an atomic batch (linux/netfilter/nfnetlink.h).
+/// The type `NFNL_MSG_BATCH_BEGIN`: the start of an atomic batch (linux/netfilter/nfnetlink.h).
 pub const BATCH_BEGIN: u16 = 0x10;
-/// `NFNL_MSG_BATCH_END`.
+/// The type `NFNL_MSG_BATCH_END`: the end of an atomic batch.
 pub const BATCH_END: u16 = 0x11;
 
-/// The nf_tables subsystem, the upper byte of its message types.
+/// The nf_tables subsystem, which is the upper byte of its message types.
 pub const NF_TABLES: u16 = 10;
 
 const HEADER: usize = 16;
-/// Family, version and resource ID, which begin each netfilter message.
+/// Length of the header of a netfilter message: family, version and resource ID.
 const NETFILTER_HEADER: usize = 4;
 const ATTRIBUTE_HEADER: usize = 4;
 const NESTED: u16 = 0x8000;
@@ -40,7 +40,7 @@ const KIND: u16 = 0x3fff;
 pub struct Attributes(Vec<u8>);
 
 impl Attributes {
-    /// An empty sequence.
+    /// Creates an empty sequence.
     pub fn new() -> Self {
         Self::default()
     }
@@ -81,7 +81,7 @@ impl Attributes {
         self.nested_bytes(kind, &value.0)
     }
 
-    /// Adds nested attributes as they were received.
+    /// Adds nested attributes in the form in which they were received.
     #[must_use]
     pub fn nested_bytes(self, kind: u16, value: &[u8]) -> Self {
         self.bytes(kind | NESTED, value)
@@ -161,12 +161,12 @@ impl Message {
     }
 }
 
-/// Encodes an atomic batch whose messages have consecutive sequence numbers from `first` on.
+/// Encodes an atomic batch. Its messages have consecutive sequence numbers from `first` on.
 ///
-/// The kernel rejects the batch if the rules have another generation than `generation`. It answers rejected messages,
-/// and the last one on success.
+/// The kernel rejects the batch if the rules have a generation other than `generation`. It answers each rejected
+/// message; on success, it answers the last message.
 pub fn batch(messages: &[Message], generation: u32, first: u32) -> Vec<u8> {
-    /// `NFNL_BATCH_GENID`.
+    /// The attribute `NFNL_BATCH_GENID`.
     const GENERATION: u16 = 1;
     let fence = |kind, attributes| Message { kind, flags: 0, family: 0, subsystem: NF_TABLES, attributes };
     let mut bytes = Vec::new();
@@ -193,7 +193,7 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// The errno of an answer or of the end of a dump; 0 if there is none.
+    /// The errno in an answer or at the end of a dump; 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self.kind {
             ERROR | DONE => array(self.body, 0).map_or(0, |bytes| i32::from_ne_bytes(bytes).saturating_neg()),

@@ -1,4 +1,4 @@
-//! Linux capabilities that a local engine lacks and so cannot grant.
+//! Finds the Linux capabilities that a local engine lacks, so that it cannot grant them.
 
 use super::Docker;
 
@@ -47,7 +47,8 @@ const ALL: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// Capabilities missing from the bounding set of the engine's process; `None` if the engine is not local.
+/// The capabilities that are missing from the bounding set of the engine's process. `None` if the engine is not
+/// local.
 pub(super) async fn lacking(docker: &Docker) -> Option<Vec<&'static str>> {
     let pid = docker.transport.engine_pid().await?;
     let status = tokio::fs::read_to_string(format!("/proc/{pid}/status")).await.ok()?;

@@ -16,17 +16,18 @@ use crate::observed;
 use crate::runtime::spec::{ContainerSpec, HostPort, Identity, Mount, Network, SandboxSpec, Security};
 use crate::runtime::{Error, Inspected, Labels, Refusal, labels};
 
-/// `oom_score_adj` of a sandbox, so that the kernel kills it last; the same as in stock Kubernetes.
+/// `oom_score_adj` of a sandbox, as in stock Kubernetes. The kernel kills a sandbox last.
 const SANDBOX_OOM_SCORE_ADJ: i64 = -998;
 
-/// cgroup v1 CPU shares of a sandbox: the minimum, because it only waits.
+/// cgroup v1 CPU shares of a sandbox. They are the minimum, because a sandbox only waits.
 const SANDBOX_CPU_SHARES: i64 = 2;
 
-/// How long creation is retried while the engine reports a name conflict without showing a container. That happens while a
-/// container of a killed kubelet is still being created or removed.
+/// How long creation is retried while the engine reports a name conflict without showing a container. That happens
+/// while a container of a killed kubelet is still being created or removed.
 const NAME_CONFLICT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Interval of these retries. The engine sends no event, and resolves the conflict within some tens of milliseconds.
+/// Interval between these retries. The engine sends no event, and resolves the conflict within some tens of
+/// milliseconds.
 const NAME_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) async fn sandbox(docker: &Docker, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
@@ -52,8 +53,8 @@ fn mislabelled(identity: &Identity) -> Error {
     Error::refused("create the container", message)
 }
 
-/// Creates a container under the identity's name. An existing one is returned if it has the same identity, and replaced
-/// otherwise.
+/// Creates a container under the name of the identity. An existing one is returned if it has the same identity,
+/// otherwise replaced.
 async fn create_or_adopt(
     docker: &Docker,
     identity: &Identity,
@@ -79,8 +80,8 @@ async fn create_or_adopt(
     }
 }
 
-/// Creates a container under a name reserved for this node, replacing an existing one, even one that is still being created for
-/// a killed kubelet.
+/// Creates a container under a name that is reserved for this node. It replaces an existing container, even one
+/// that the engine is still creating for a killed kubelet.
 pub(super) async fn create_replacing(
     docker: &Docker,
     name: &str,
@@ -98,7 +99,7 @@ pub(super) async fn create_replacing(
     }
 }
 
-/// Whether an existing container has the wanted identity; `None` if it belongs to another node.
+/// Whether an existing container has the wanted identity. `None` if it belongs to another node.
 fn same(docker: &Docker, identity: &Identity, found: &ContainerInspectResponse) -> Option<bool> {
     let all = found.config.as_ref()?.labels.as_ref()?;
     if all.get(labels::NODE) != Some(&docker.node) {
@@ -112,7 +113,7 @@ fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Refused { cause: Refusal::Conflict, .. })
 }
 
-/// Creates a container and returns its id. Loads the built-in pause image if the engine lacks it.
+/// Creates a container and returns its id. Loads the built-in pause image if the engine does not have it.
 pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
     let _turn = docker.creates.acquire().await;
     match create_once(docker, name, body).await {
@@ -227,7 +228,7 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
     }
 }
 
-/// UTS namespace mode: the host's with host network.
+/// The mode of the UTS namespace. With host network, it is that of the host.
 fn uts(host: bool) -> Option<String> {
     host.then(|| "host".to_owned())
 }
@@ -243,7 +244,7 @@ fn container_labels(spec: &ContainerSpec) -> Labels {
     all
 }
 
-/// All labels; identity labels are added last, so that no label of the pod or image overrides them.
+/// All labels. Identity labels are added last, so that no label of the pod or image overrides them.
 fn all_labels(node: &str, identity: &Identity, more: Labels) -> HashMap<String, String> {
     let mut all: HashMap<String, String> = more.into_iter().collect();
     let mut put = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
@@ -267,7 +268,7 @@ fn log_config(settings: &Settings) -> HostConfigLogConfig {
     }
 }
 
-/// A bind mount. `Mounts` is used, because with `Binds` the engine creates a missing source as root.
+/// A bind mount. It uses `Mounts`, because with `Binds` the engine creates a missing source as root.
 fn mount(mount: &Mount) -> EngineMount {
     use MountBindOptionsPropagationEnum as Propagation;
     let propagation = match mount.propagation.as_str() {
@@ -304,14 +305,15 @@ fn ports(ports: &[HostPort]) -> (Vec<String>, Bindings) {
     (exposed, bindings)
 }
 
-/// Splits off `systempaths=unconfined`, which Docker's API expresses as two empty lists.
+/// Removes `systempaths=unconfined` from the options, and returns it as the two empty lists by which Docker's API
+/// expresses it.
 fn security_options(options: &[String]) -> (Vec<String>, Option<Vec<String>>, Option<Vec<String>>) {
     let rest: Vec<_> = options.iter().filter(|option| *option != "systempaths=unconfined").cloned().collect();
     let open = (rest.len() < options.len()).then(Vec::new);
     (rest, open.clone(), open)
 }
 
-/// `None` for an empty value, which the API reads as the default of image or engine.
+/// Returns `None` for an empty value, which the API reads as the default of image or engine.
 fn filled<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }

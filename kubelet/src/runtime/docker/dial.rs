@@ -1,7 +1,7 @@
 //! Connects to a port on the loopback interface of a pod, for port forwarding.
 //!
-//! The engine has no API for that. For a local engine, a dedicated thread enters the network namespace of the sandbox and
-//! connects; the socket stays in that namespace.
+//! The engine has no API for that. For a local engine, a dedicated thread enters the network namespace of the
+//! sandbox and connects. The socket stays in that namespace.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use crate::observed::PodUid;
 use crate::runtime::netns::Namespace;
 use crate::runtime::{Duplex, Error, labels};
 
-/// Stack size of the thread, which calls few functions.
+/// Stack size of the thread. It is small, because the thread calls few functions.
 const STACK_BYTES: usize = 256 * 1024;
 
 const OPERATION: &str = "connect to a port of the pod";
@@ -67,7 +67,7 @@ async fn sandbox(docker: &Docker, pod: &PodUid) -> Result<Option<String>, Error>
     Ok(found.into_iter().find_map(|sandbox| sandbox.id))
 }
 
-/// Connects from the network namespace of that process. The thread cannot leave the namespace afterwards.
+/// Connects from the network namespace of a process. The thread cannot leave the namespace afterwards.
 fn connect(pid: u32, container: &str, port: u16) -> io::Result<TcpStream> {
     let network = Namespace::of(pid)?;
     // The pid is valid only if its cgroup names the container. Otherwise the engine is remote or in another pid namespace.

@@ -1,4 +1,4 @@
-//! Limits concurrent dials per node and per pod, so that a pod with unresponsive ports does not block other pods.
+//! Limits concurrent dials per node and per pod. A pod with unresponsive ports then does not block other pods.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,21 +8,22 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::observed::PodUid;
 
-/// Threads that dial at once. A dial is immediate if the port is open, and takes up to [`DIAL_TIMEOUT`] if packets are dropped.
+/// Maximum number of threads that dial at once. A dial is immediate if the port is open, and takes up to
+/// [`DIAL_TIMEOUT`] if packets are dropped.
 const MAX_DIALS: usize = 32;
-/// Threads that dial ports of one pod; a pod with open ports needs no more.
+/// Maximum number of threads that dial ports of one pod. A pod with open ports needs no more.
 const MAX_DIALS_PER_POD: usize = 4;
-/// Timeout for getting a permit, and for a local port to accept the connection.
+/// How long a dial waits for a permit, and for a local port to accept the connection.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Semaphores for dials.
+/// The semaphores that limit dials.
 pub(super) struct DialLimits {
     all: Arc<Semaphore>,
-    /// Entries of pods that hold or wait for a permit.
+    /// Entries of the pods that have or wait for a permit.
     pods: Mutex<HashMap<PodUid, Weak<Semaphore>>>,
 }
 
-/// A permit to dial, returned when dropped.
+/// A permit to dial. It is returned when it is dropped.
 pub(super) struct DialPermit {
     _of_all: OwnedSemaphorePermit,
     _of_pod: OwnedSemaphorePermit,
@@ -35,10 +36,10 @@ impl Default for DialLimits {
 }
 
 impl DialLimits {
-    /// Waits for a permit for that pod, at most [`DIAL_TIMEOUT`].
+    /// Waits for a permit for the pod, at most for [`DIAL_TIMEOUT`].
     ///
     /// # Errors
-    /// Names the limit that is reached, as text for users.
+    /// The limit that is reached, as text for users.
     pub(super) async fn take(&self, pod: &PodUid) -> Result<DialPermit, String> {
         let due = tokio::time::Instant::now() + DIAL_TIMEOUT;
         let turn = async |of: Arc<Semaphore>| {

@@ -7,13 +7,14 @@ use bollard::errors::Error as Engine;
 
 use crate::runtime::{Error, Refusal};
 
-/// Timeout of queries. A healthy engine answers in milliseconds; a busy one with hundreds of containers took seconds.
+/// Timeout of queries. A healthy engine answers in milliseconds; a busy one with hundreds of containers took
+/// seconds.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Timeout of operations such as create, start and remove, which queue inside a loaded engine.
 pub(super) const WORK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs a request with a timeout and classifies its error; `what` names the container or image.
+/// Runs a request with a timeout, and classifies its error. `what` names the container or image.
 pub(super) async fn with_timeout<T>(
     limit: Duration,
     operation: &'static str,
@@ -57,8 +58,8 @@ pub(super) fn classify_status(operation: &'static str, what: &str, status: u16, 
     }
 }
 
-/// Texts of causes that the engine reports without a status of their own: runc's, and those of registries. The first match
-/// decides.
+/// Texts by which causes are recognized if the engine reports no status of its own for them. They come from runc
+/// and from registries. The first match decides.
 const CAUSES: [(&str, Refusal); 11] = [
     ("oom_score_adj", Refusal::OomScore),
     ("can't get final child's PID from pipe", Refusal::ChildDied),
@@ -73,7 +74,7 @@ const CAUSES: [(&str, Refusal); 11] = [
     ("toomanyrequests", Refusal::AccessDenied),
 ];
 
-/// The cause of a rejection by its text. Nothing else in the kubelet reads messages of the engine.
+/// The cause of a rejection, found by its text. No other code of the kubelet reads messages of the engine.
 fn cause(message: &str) -> Refusal {
     let message = message.to_lowercase();
     let found = CAUSES.iter().find(|(text, _)| message.contains(&text.to_lowercase()));
@@ -87,7 +88,7 @@ fn engine_is_down(message: &str) -> bool {
         || message.contains("ttrpc: closed")
 }
 
-/// The message without prefixes of intermediate layers.
+/// The message without the prefixes that intermediate layers add.
 pub(super) fn clean(message: &str) -> String {
     const LAYERS: [&str; 6] = [
         "Error response from daemon: ",

@@ -1,4 +1,4 @@
-//! Subscribes to the engine's event stream and reduces it to "inspect this container".
+//! Subscribes to the engine's event stream, and converts each event to "inspect this container".
 
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -12,8 +12,8 @@ use super::stream::{self, lines};
 use crate::observed::PodUid;
 use crate::runtime::{Error, Event, labels};
 
-/// Actions that change a container without a request of the kubelet. The filter excludes exec and health-check events, which
-/// can be thousands per second. Creations are excluded because the creator knows of them.
+/// Actions that change a container without a request of the kubelet. Exec and health-check events are excluded,
+/// because there can be thousands per second. Creations are excluded because the kubelet knows its own.
 const ACTIONS: [&str; 6] = ["start", "die", "oom", "pause", "unpause", "destroy"];
 
 #[derive(Deserialize)]

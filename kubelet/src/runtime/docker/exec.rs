@@ -15,7 +15,7 @@ use super::errors::{QUERY_TIMEOUT, timed_out, with_timeout};
 use super::{Docker, inspect, stream};
 use crate::runtime::{Error, ExecOutput, ExecRequest, ExecSession};
 
-/// Operation name in errors.
+/// Name of the operation in errors.
 const START: &str = "start the command";
 
 pub(super) async fn run(
@@ -43,8 +43,8 @@ pub(super) async fn run(
     Ok(ExecOutput { exit_code, output })
 }
 
-/// Kills a command that exceeded its timeout, which Docker has no API for. Otherwise each hung probe would leave a process
-/// behind. Works for local engines only.
+/// Kills a command that exceeded its timeout. Docker has no API for that, and otherwise each hung probe would leave
+/// a process. Works for local engines only.
 async fn kill(docker: &Docker, container: &str, session: &str) {
     let Ok(client) = docker.client().await else { return };
     let inspect_raw =
@@ -113,7 +113,7 @@ fn joined(id: String, pipe: stream::Pipe, terminal: bool, operation: &'static st
     }
 }
 
-/// Standard input of a process. Dropping it closes the input; the output continues.
+/// Standard input of a process. Dropping it closes the input, and the output continues.
 struct Input(WriteHalf<stream::Pipe>);
 
 impl AsyncWrite for Input {

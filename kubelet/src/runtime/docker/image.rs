@@ -14,7 +14,8 @@ use super::Docker;
 use super::errors::{QUERY_TIMEOUT, classify, timed_out, with_timeout};
 use crate::runtime::{Credentials, Error, Image, PullStep};
 
-/// A pull without progress for this long is aborted. Verifying a layer of some GiB takes minutes without progress messages.
+/// How long a pull may make no progress before it is aborted. The verification of a layer of some GiB takes minutes
+/// without progress messages.
 const PULL_STANDSTILL: Duration = Duration::from_secs(300);
 
 pub(super) async fn image(docker: &Docker, name: &str) -> Result<Option<Image>, Error> {
@@ -61,7 +62,7 @@ pub(super) async fn pull(
     Ok(steps.boxed())
 }
 
-/// Adds the tag `latest`; without a tag, the engine would pull all tags.
+/// Adds the tag `latest` to a name without a tag, because the engine would otherwise pull all tags.
 fn with_tag(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
@@ -89,8 +90,8 @@ fn docker_credentials(credentials: &Credentials) -> DockerCredentials {
     }
 }
 
-/// Converts the credential header to URL-safe base64. bollard uses the standard alphabet, and dockerd silently ignores what it
-/// cannot decode.
+/// Converts the header with credentials to URL-safe base64. bollard uses the standard alphabet, and dockerd
+/// silently ignores text that it cannot decode.
 pub(super) fn url_safe_credentials(mut request: BollardRequest) -> BollardRequest {
     if let Some(value) = request.headers_mut().get_mut("X-Registry-Auth") {
         let safe: Vec<u8> = value

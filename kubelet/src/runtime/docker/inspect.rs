@@ -81,7 +81,7 @@ pub(super) async fn inspect_raw(docker: &Docker, id: &str) -> Result<ContainerIn
     .await
 }
 
-/// Converts an inspection, and adds the termination message of an exited container.
+/// Converts the response to an inspection, and adds the termination message of an exited container.
 pub(super) async fn seen(
     docker: &Docker,
     id: &str,
@@ -97,7 +97,7 @@ pub(super) async fn seen(
     Ok(seen)
 }
 
-/// Converts an inspection; `None` if the container does not belong to this node.
+/// Converts the response to an inspection. `None` if the container does not belong to this node.
 pub(super) fn convert(node: &str, found: ContainerInspectResponse) -> Option<Inspected> {
     let id = found.id?;
     let config = found.config.unwrap_or_default();
@@ -143,7 +143,7 @@ pub(super) fn convert(node: &str, found: ContainerInspectResponse) -> Option<Ins
     Some(Inspected::Container(identity, container))
 }
 
-/// The labels that later inspections need: the kubelet's own, without identity and image labels.
+/// The labels that later inspections need. They are the kubelet's own, without identity and image labels.
 fn notes(all: HashMap<String, String>) -> BTreeMap<String, String> {
     all.into_iter().filter(|(key, _)| key.starts_with("io.coracle.")).collect()
 }
@@ -161,7 +161,7 @@ pub(super) fn identity(all: &HashMap<String, String>) -> Option<Identity> {
     })
 }
 
-/// Docker's error for a container that joins the namespaces of a stopped one, from `container_operations.go`.
+/// Docker's error for a container that joins the namespaces of a stopped one; from `container_operations.go`.
 const SANDBOX_DOWN: &str = "of a non running container";
 
 /// Converts Docker's container state.
@@ -199,14 +199,14 @@ fn state(found: ContainerState, created_at: Timestamp) -> State {
     }
 }
 
-/// Parses an RFC 3339 time; Docker writes the year 1 for "never".
+/// Parses an RFC 3339 time. Docker writes the year 1 for "never".
 fn time(text: Option<&str>) -> Option<Timestamp> {
     let time: Timestamp = text?.parse().ok()?;
     (time > Timestamp::UNIX_EPOCH).then_some(time)
 }
 
-/// The termination message: the content of its file, or the log tail if the file is empty, the container failed and its policy
-/// asks for it.
+/// The termination message: the content of its file. If the file is empty, the container failed and its policy asks
+/// for it, the message is the end of the log.
 async fn message(
     docker: &Docker,
     id: &str,
@@ -227,7 +227,7 @@ async fn message(
     Ok(None)
 }
 
-/// The last bytes of a file, limited as in the stock kubelet.
+/// Reads the end of a file, up to the limit of the stock kubelet.
 async fn read_end(path: &str) -> std::io::Result<Vec<u8>> {
     let mut file = tokio::fs::File::open(path).await?;
     let start = file.metadata().await?.len().saturating_sub(TERMINATION_MESSAGE_BYTES);

@@ -10,7 +10,7 @@ use super::errors::{WORK_TIMEOUT, is_gone, with_timeout};
 use super::{Docker, create, inspect, omitted};
 use crate::runtime::{Error, Refusal, Started, labels};
 
-/// Attempts to start a container: each feature that the engine may refuse costs one at most.
+/// Maximum number of attempts to start a container. Each feature that the engine may refuse costs at most one.
 const TRIES: usize = 4;
 
 pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
@@ -41,8 +41,8 @@ pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
     Ok(Started { seen: inspect::seen(docker, &id, found).await?, omitted })
 }
 
-/// Recreates a container under the same name without the feature that the engine refused; `None` if the refusal has another
-/// cause.
+/// Recreates a container under the same name, without the feature that the engine refused. `None` if the refusal
+/// has another cause.
 async fn recreate_without(docker: &Docker, id: &str, cause: Refusal) -> Result<Option<String>, Error> {
     let found = inspect::inspect_raw(docker, id).await?;
     let Some(part) = omitted::refused_part(cause, found.host_config.as_ref()) else { return Ok(None) };
@@ -66,7 +66,7 @@ pub(super) async fn signal(docker: &Docker, id: &str, signal: &str) -> Result<()
     }
 }
 
-/// Delay before waiting again if the engine ended the wait early.
+/// Delay before the next wait if the engine ended a wait early.
 const WAIT_AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) async fn wait(docker: &Docker, id: &str, at_most: Duration) -> Result<bool, Error> {

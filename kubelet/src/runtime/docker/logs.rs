@@ -9,7 +9,7 @@ use super::{Docker, inspect, stream};
 use crate::observed::Timestamp;
 use crate::runtime::{Error, LogOptions, Stream};
 
-/// Limits of the log tail that replaces a missing termination message, as in the Kubernetes API.
+/// Limits for the end of the log that replaces a missing termination message, as in the Kubernetes API.
 const LAST_LINES: u64 = 80;
 const LAST_BYTES: usize = 2048;
 
@@ -39,7 +39,7 @@ pub(super) async fn logs(
     Ok(stream::output(stream::get(docker, "read the log", id, &path).await?, terminal))
 }
 
-/// The tail of a container's log; `None` if it is empty or the container is gone.
+/// The end of a container's log; `None` if it is empty or the container is gone.
 pub(super) async fn log_tail(docker: &Docker, id: &str) -> Result<Option<String>, Error> {
     let options = LogOptions { tail: Some(LAST_LINES), ..LogOptions::default() };
     let read = async {

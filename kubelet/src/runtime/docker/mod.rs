@@ -1,7 +1,7 @@
 //! Runtime implementation for the Docker engine.
 //!
-//! Requests are sent through bollard. Connections ([`transport`]) and streams (events, logs, exec) are our own, because the
-//! kubelet must know when a stream starts and needs its raw bytes.
+//! Requests are sent through bollard. The kubelet implements connections ([`transport`]) and streams (events, logs,
+//! exec) itself, because it must know when a stream starts and needs its raw bytes.
 
 mod capabilities;
 mod create;
@@ -41,33 +41,36 @@ pub use pause::pause_image;
 pub use transport::InvalidEndpoint;
 use transport::{Endpoint, Transport};
 
-/// Parallel starts. Starting is CPU-bound (runc, network hook): on two cores, 2, 4, 8 and 16 in parallel gave 4.6, 5.1, 5.1 and
-/// 5.5 pods per second.
+/// Maximum number of starts in parallel. Starting is CPU-bound (runc, network hook): on two cores, 2, 4, 8 and 16
+/// in parallel gave 4.6, 5.1, 5.1 and 5.5 pods per second.
 const STARTS_AT_ONCE: usize = 4;
 
-/// Parallel creations; further ones would only queue inside the engine, each with a connection of about 20 KiB.
+/// Maximum number of creations in parallel. More would only wait in the engine, each with a connection of about 20
+/// KiB.
 const CREATES_AT_ONCE: usize = 4;
 
-/// Timeout of bollard, in seconds. It does not cover bodies; our timeouts are shorter and apply first.
+/// Timeout of bollard in seconds. It does not cover bodies. The timeouts of the kubelet are shorter and apply
+/// first.
 const BOLLARD_LIMIT_SECONDS: u64 = 600;
 
 /// Log settings of containers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Size at which a log file is rotated.
+    /// Size in bytes at which a log file is rotated.
     pub log_max_bytes: u64,
-    /// Log files kept per container.
+    /// Maximum number of log files per container.
     pub log_max_files: u32,
 }
 
 impl Default for Settings {
-    /// 10 MiB and 5 files, the defaults of `containerLogMaxSize` and `containerLogMaxFiles` in KubeletConfiguration.
+    /// The defaults of `containerLogMaxSize` and `containerLogMaxFiles` in KubeletConfiguration: 10 MiB and 5
+    /// files.
     fn default() -> Self {
         Self { log_max_bytes: 10 * 1024 * 1024, log_max_files: 5 }
     }
 }
 
-/// A Docker engine, used on behalf of one node.
+/// A Docker engine that one node uses.
 pub struct Docker {
     client: bollard::Docker,
     transport: Arc<Transport>,
@@ -82,11 +85,11 @@ pub struct Docker {
 }
 
 impl Docker {
-    /// Creates a client of the engine at `unix://PATH` or `tcp://HOST:PORT`. No request is sent yet: an unavailable engine is
-    /// an error of the first request.
+    /// Creates a client of the engine at `unix://PATH` or `tcp://HOST:PORT`. It sends no request yet, so an
+    /// unavailable engine is an error of the first request.
     ///
     /// # Errors
-    /// The endpoint is invalid.
+    /// If the endpoint is invalid.
     pub fn connect(endpoint: &str, node: &str, settings: Settings) -> Result<Self, InvalidEndpoint> {
         let transport = Arc::new(Transport::new(Endpoint::parse(endpoint)?));
         let sender = transport.clone();
@@ -127,7 +130,7 @@ impl Docker {
         Ok(&self.client)
     }
 
-    /// The label filter for containers of this node, part of every query.
+    /// The label filter for containers of this node. It is part of every query.
     fn node_filter(&self) -> HashMap<String, Vec<String>> {
         HashMap::from([("label".to_owned(), vec![format!("{}={}", labels::NODE, self.node)])])
     }

@@ -1,4 +1,4 @@
-//! Removes a refused feature from a container's configuration, except for the parts that the engine grants.
+//! Removes a refused feature from a container's configuration, but keeps the parts that the engine grants.
 
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig};
 
@@ -9,9 +9,9 @@ use crate::runtime::{OmittedParts, Refusal, labels};
 pub(super) enum Part {
     /// A negative `oom_score_adj`, which needs CAP_SYS_RESOURCE.
     OomScore,
-    /// `privileged`.
+    /// Privileged mode.
     Privileged,
-    /// Capabilities beyond the default.
+    /// Capabilities beyond the default ones.
     Capabilities,
 }
 
@@ -35,8 +35,8 @@ pub(super) fn requests(host: Option<&HostConfig>, part: Part) -> bool {
     }
 }
 
-/// Removes a feature and records that in a label for later inspections. `lacking` are capabilities that the engine lacks; other
-/// capabilities of the set are kept.
+/// Removes a feature, and records that in a label for later inspections. `lacking` are the capabilities that the
+/// engine lacks. Other capabilities of the set stay.
 pub(super) fn leave_out(body: &mut ContainerCreateBody, part: Part, lacking: &[&str]) {
     let Some(host) = &mut body.host_config else { return };
     let what = match part {
@@ -74,7 +74,7 @@ fn nearly_privileged(host: &mut HostConfig, lacking: &[&str]) {
     }
 }
 
-/// Removes the capabilities that cannot be granted, or all if that is unknown; returns the removed ones.
+/// Removes the capabilities that cannot be granted, or all if these are unknown. Returns the removed ones.
 fn without_capabilities(host: &mut HostConfig, lacking: &[&str]) -> Vec<String> {
     let asked = host.cap_add.take().unwrap_or_default();
     let bare = |cap: &str| cap.to_uppercase().trim_start_matches("CAP_").to_owned();

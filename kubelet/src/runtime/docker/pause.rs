@@ -1,4 +1,4 @@
-//! The built-in pause image, embedded in the binary so that sandboxes need no registry.
+//! The built-in pause image. The binary contains it, so that sandboxes need no registry.
 
 use std::io;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use crate::runtime::Error;
 /// The executable, from `kubelet/pause/pause.c`.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pause"));
 
-/// An image archive for `docker load`; every build produces the same bytes and the same image id.
+/// An image archive for `docker load`. Every build produces the same bytes and the same image id.
 struct Archive {
     name: String,
     tar: Bytes,

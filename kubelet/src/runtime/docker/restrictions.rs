@@ -1,4 +1,4 @@
-//! Detects features that this engine refuses, such as a rootless or hardened engine.
+//! Detects features that an engine refuses, such as a rootless or hardened engine.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use crate::runtime::{Error, Refusal, labels};
 #[derive(Default)]
 pub(super) struct Restrictions {
     tested: OnceCell<()>,
-    /// Held during the test, because the test container has a fixed name.
+    /// Locked during the test, because the test container has a fixed name.
     testing: Mutex<()>,
-    /// The test container exists at the moment.
+    /// True while the test container exists.
     is_testing: AtomicBool,
     no_negative_oom_score: AtomicBool,
     no_privileged: AtomicBool,
@@ -29,8 +29,8 @@ pub(super) struct Restrictions {
 impl Restrictions {
     /// Removes features that the engine is known to refuse from a container, and records them in its labels.
     ///
-    /// A sandbox must not be refused when it starts, because containers that join it may exist by then. So the engine is tested
-    /// with a container of our own before the first sandbox is created.
+    /// The engine must not refuse a sandbox when it starts, because containers that join it may already exist.
+    /// Therefore the kubelet tests the engine with a container of its own before it creates the first sandbox.
     pub(super) async fn adapt(&self, docker: &Docker, body: &mut ContainerCreateBody) -> Result<(), Error> {
         if requests(body.host_config.as_ref(), Part::OomScore) {
             self.tested.get_or_try_init(|| self.test_scores(docker)).await?;
@@ -45,8 +45,8 @@ impl Restrictions {
         Ok(())
     }
 
-    /// Remembers a refusal for later containers. The engine may refuse one capability and grant another, so capabilities are
-    /// tried each time.
+    /// Records a refusal for later containers. The engine may refuse one capability and grant another, so
+    /// capabilities are tried each time.
     pub(super) fn learn(&self, refused: Part) {
         match refused {
             Part::OomScore => self.no_negative_oom_score.store(true, Ordering::Relaxed),
@@ -88,7 +88,7 @@ impl Restrictions {
     /// Whether the engine refuses a negative score but starts the same container without one.
     ///
     /// # Errors
-    /// The engine starts neither container, so the result is unknown.
+    /// If the engine starts neither container, so that the result is unknown.
     pub(super) async fn refuses_scores(&self, docker: &Docker) -> Result<bool, Error> {
         let _one_at_a_time = self.testing.lock().await;
         self.is_testing.store(true, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Restrictions {
     }
 }
 
-/// Starts and removes a test container with that host configuration.
+/// Starts and removes a test container with this host configuration.
 async fn probe(docker: &Docker, host: HostConfig) -> Result<(), Error> {
     // With the node label alone, the container belongs to this node but to no pod.
     let labels = HashMap::from([(labels::NODE.to_owned(), docker.node.clone())]);

@@ -14,7 +14,7 @@ use super::errors::{QUERY_TIMEOUT, classify, classify_status, timed_out};
 use super::transport::Body;
 use crate::runtime::{Error, Stream};
 
-/// Read buffer size and the longest accepted JSON line, in bytes.
+/// Size of the read buffer, and maximum length of a JSON line, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
 const LONGEST_LINE_BYTES: usize = 1024 * 1024;
 
@@ -101,7 +101,7 @@ fn refusal(body: &[u8]) -> String {
     }
 }
 
-/// Splits a body into lines without line ends; an unterminated last line is dropped.
+/// Splits a body into lines without line ends. A last line without a line end is dropped.
 pub(super) fn lines(
     body: Chunks,
     operation: &'static str,
@@ -140,8 +140,8 @@ pub(super) fn chunks(read: ReadHalf<Pipe>, operation: &'static str) -> Chunks {
     .boxed()
 }
 
-/// The output of a process: raw with a terminal, otherwise in frames of an eight-byte header and a payload. Payloads are
-/// forwarded as they arrive, so that a large one is not buffered.
+/// The output of a process. With a terminal it is raw, otherwise in frames of an eight-byte header and a payload.
+/// Payloads are forwarded as they arrive, so that a large one is not buffered.
 pub(super) fn output(chunks: Chunks, terminal: bool) -> BoxStream<'static, Result<(Stream, Bytes), Error>> {
     if terminal {
         return chunks.map(|chunk| chunk.map(|chunk| (Stream::Stdout, chunk))).boxed();

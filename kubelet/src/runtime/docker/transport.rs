@@ -1,4 +1,4 @@
-//! HTTP connections to the engine over a Unix socket or TCP, with reuse.
+//! HTTP connections to the engine over a Unix socket or TCP. Connections are used for several requests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Idle connections kept. The kubelet has only a handful of requests in parallel, and each connection costs both sides a few
-/// KiB.
+/// Maximum number of idle connections that stay open. The kubelet has only a handful of requests in parallel, and
+/// each connection costs both sides a few KiB.
 const KEPT_CONNECTIONS: usize = 8;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send>>;
@@ -30,7 +30,7 @@ pub(super) type Body = Either<Full<Bytes>, StreamBody<Chunks>>;
 pub(super) enum Endpoint {
     /// Path of a Unix socket.
     Unix(PathBuf),
-    /// `host:port`, plain HTTP.
+    /// The address `host:port`, for plain HTTP.
     Tcp(String),
 }
 
@@ -87,7 +87,7 @@ impl Transport {
         Self { host: endpoint.host(), endpoint, kept: Mutex::default() }
     }
 
-    /// Sends a request; returns when the response head has arrived.
+    /// Sends a request. Returns when the head of the response has arrived.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
@@ -118,7 +118,7 @@ impl Transport {
         UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
     }
 
-    /// The request with a relative URI and a `Host` header.
+    /// Returns the request with a relative URI and a `Host` header.
     fn relative(&self, mut request: Request<Body>) -> Result<Request<Body>, bollard::errors::Error> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse::<Uri>()?;
@@ -155,7 +155,7 @@ impl Transport {
     }
 }
 
-/// Adds a remedy to a permission error: the socket belongs to root and a group.
+/// Adds a remedy to a permission error: the socket belongs to root and to a group.
 fn explained(error: io::Error, socket: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;

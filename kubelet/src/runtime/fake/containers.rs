@@ -1,4 +1,4 @@
-//! Containers of the fake engine: their records and simulated execution.
+//! Containers of the fake engine: their records and their simulated execution.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Record {
 }
 
 impl Fake {
-    /// Accesses the container with that id on this node.
+    /// Calls `use_it` with the container of this id on this node.
     pub(super) fn with<T>(&self, id: &str, use_it: impl FnOnce(&mut Record) -> T) -> Result<T, Error> {
         let mut containers = self.engine.containers();
         match containers.get_mut(id).filter(|record| record.node == self.node) {
@@ -108,7 +108,7 @@ impl Fake {
         }
     }
 
-    /// Creates a container, or returns the existing one of that name if it has the same identity.
+    /// Creates a container. If one of the same name and identity exists, returns that.
     pub(super) fn make(&self, identity: &Identity, kind: Kind) -> Inspected {
         let name = identity.engine_name();
         let here = self

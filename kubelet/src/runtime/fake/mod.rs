@@ -1,8 +1,8 @@
-//! A container engine in memory, for tests and for nodes without an engine. It passes the same contract tests as Docker, and
-//! fails on request.
+//! A container engine in memory, for tests and for nodes without an engine. It passes the same contract tests as
+//! Docker, and fails on request.
 //!
-//! A container with the command `sh -c SCRIPT` runs that script as far as [`program`] understands it; any other runs until it
-//! is stopped. Times follow tokio's clock, which tests can pause.
+//! A container with the command `sh -c SCRIPT` runs the script as far as [`program`] understands it. Any other
+//! command runs until it is stopped. Times follow the clock of tokio, which tests can pause.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
@@ -24,15 +24,15 @@ use crate::observed::Timestamp;
 use containers::Record;
 use images::ImageStore;
 
-/// Images that exist from the start.
+/// The images that exist from the start.
 const SANDBOX_IMAGE: &str = "coracle/pause:fake";
 pub const IMAGE: &str = "coracle/busybox:1";
-/// How long a hung inspection takes to fail, the same as the Docker timeout.
+/// How long a hung inspection takes to fail; the same as the timeout for Docker.
 pub const HANG: Duration = Duration::from_secs(15);
-/// Capacity of the event channel, which is allocated up front.
+/// Capacity of the event channel, which is allocated at the start.
 const EVENTS: usize = 256;
 
-/// The fake engine, used on behalf of one node.
+/// The fake engine that one node uses.
 #[derive(Clone)]
 pub struct Fake {
     engine: Arc<Engine>,
@@ -46,7 +46,7 @@ struct Engine {
     containers: Mutex<BTreeMap<String, Record>>,
     images: Mutex<ImageStore>,
     faults: Mutex<Faults>,
-    /// Recorded calls; `None` for a long-running engine.
+    /// The recorded calls; `None` for an engine that runs long.
     asked: Option<Mutex<Vec<String>>>,
     events: broadcast::Sender<(String, Event)>,
     /// False while the engine is unavailable.
@@ -62,12 +62,12 @@ struct Faults {
 }
 
 impl Fake {
-    /// An engine with the images of the contract tests.
+    /// Creates an engine with the images of the contract tests.
     pub fn new(node: &str) -> Self {
         Self::of(node, "2026-01-01T00:00:00Z".parse().unwrap(), Some(Mutex::default()))
     }
 
-    /// An engine for a long-running node: it uses real timestamps and records no calls.
+    /// Creates an engine for a node that runs long. It uses real timestamps and records no calls.
     pub fn long_running(node: &str) -> Self {
         Self::of(node, Timestamp::now(), None)
     }
@@ -86,7 +86,7 @@ impl Fake {
         Self { engine: Arc::new(engine), node: node.to_owned() }
     }
 
-    /// The same engine on behalf of another node.
+    /// Returns the same engine for another node.
     pub fn neighbour(&self, node: &str) -> Self {
         Self { engine: self.engine.clone(), node: node.to_owned() }
     }
@@ -101,7 +101,7 @@ impl Fake {
         }
     }
 
-    /// Makes the engine unavailable or available. Containers keep running; streams end.
+    /// Makes the engine available or unavailable. Containers keep running, and streams end.
     pub fn set_up(&self, up: bool) {
         self.engine.up.send_replace(up);
     }
@@ -116,12 +116,12 @@ impl Fake {
         };
     }
 
-    /// Makes the next call of a method (`"start"`, `"inspect"`, ...) fail; several errors are queued.
+    /// Makes the next call of a method (`"start"`, `"inspect"`, ...) fail. Several errors are queued.
     pub fn fail_next(&self, method: &'static str, error: Error) {
         self.engine.faults.lock().unwrap().next.entry(method).or_default().push(error);
     }
 
-    /// Recorded calls with their subject, such as `"inspect abc"`.
+    /// The recorded calls with their subject, such as `"inspect abc"`.
     pub fn asked(&self) -> Vec<String> {
         self.engine.asked.iter().flat_map(|asked| asked.lock().unwrap().clone()).collect()
     }
@@ -131,7 +131,7 @@ impl Fake {
         self.engine.end(id, code, false);
     }
 
-    /// Removes a container as an external client would; without an event if `silently`.
+    /// Removes a container as an external client would. With `silently`, there is no event.
     pub fn vanish(&self, id: &str, silently: bool) {
         self.engine.take(id, silently);
     }
@@ -147,7 +147,7 @@ impl Fake {
         self.engine.images.lock().unwrap().publish(name, user);
     }
 
-    /// Pulls so far, as `name` or `name as user`.
+    /// The pulls that were requested, as `name` or `name as user`.
     pub fn pulls(&self) -> Vec<String> {
         self.engine.images.lock().unwrap().pulls.clone()
     }
@@ -158,7 +158,7 @@ impl Engine {
         self.containers.lock().unwrap()
     }
 
-    /// The timestamp that corresponds to tokio's clock.
+    /// The timestamp that corresponds to the clock of tokio.
     fn now(&self) -> Timestamp {
         self.first + self.began.elapsed()
     }
@@ -182,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Called at the start of each method: records the call and returns a queued error.
+    /// Records the call and returns a queued error. Each method calls it at its start.
     fn enter(&self, method: &'static str, what: &str) -> Result<(), Error> {
         self.note(|| format!("{method} {what}").trim_end().to_owned());
         if !*self.up.borrow() {

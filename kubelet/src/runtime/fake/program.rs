@@ -14,7 +14,7 @@ pub(super) enum Step {
     Exit(i32),
 }
 
-/// Reaction to SIGTERM.
+/// The reaction to SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnTerm {
     /// Exit with this code.
@@ -31,7 +31,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The program of a command; `Err` if there is no such command.
+    /// Parses the program of a command; `Err` if there is no such command.
     pub fn of(command: &[String]) -> Result<Self, String> {
         match command {
             [shell, flag, script] if shell == "sh" && flag == "-c" => Ok(Self::script(script)),

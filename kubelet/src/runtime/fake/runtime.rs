@@ -149,8 +149,8 @@ impl Runtime for Fake {
         Ok(ExecOutput { exit_code, output })
     }
 
-    /// `exit 3` ends at once with that code, `count` reports in [`Fake::asked`] how many bytes of input it got, any other
-    /// command acts as `cat`.
+    /// Runs one of three kinds of commands. `exit 3` ends at once with this code. `count` reports in
+    /// [`Fake::asked`] how many bytes of input it got. Any other command acts as `cat`.
     async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
         self.engine.enter("exec_start", id)?;
         self.with(id, |_| ())?;
@@ -208,7 +208,7 @@ impl Runtime for Fake {
         self.with(id, |_| ())
     }
 
-    /// Only two ports are open: 7 echoes its input, 8 sends nothing and never closes.
+    /// Connects to one of the two open ports. Port 7 echoes its input. Port 8 sends nothing and never closes.
     async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
         self.engine.enter("dial", pod.as_str())?;
         let has_network = |record: &Record| {

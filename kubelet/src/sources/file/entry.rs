@@ -1,4 +1,4 @@
-//! Detects changes of a manifest file and reads it.
+//! Detects changes of a manifest file, and reads it.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ impl Stamp {
         }
     }
 
-    /// Whether both are the same file content; a rename changes only ctime.
+    /// Whether both are the same content of the same file. A rename changes only ctime.
     pub fn is_same_content(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
@@ -46,15 +46,15 @@ impl Stamp {
 
 /// What a manifest path refers to.
 pub(super) enum Entry {
-    /// Nothing, or a dangling symlink.
+    /// Nothing, or a symlink whose target does not exist.
     Absent,
     /// A regular file.
     File(Stamp),
-    /// Not readable as a manifest.
+    /// An entry that cannot be read as a manifest.
     Refused(Problem),
 }
 
-/// Checks the path without opening it, because opening a device can have side effects.
+/// Checks the path without opening it, because it can have side effects to open a device.
 pub(super) fn stat(path: &Path) -> Entry {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Entry::File(Stamp::of(&metadata)),
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
     }
 }
 
-/// Checks and reads the path; `None` if nothing is there.
+/// Checks and reads the path; `None` if it does not exist.
 pub(super) fn once(path: &Path) -> Option<Text> {
     match stat(path) {
         Entry::Absent => None,
@@ -87,7 +87,7 @@ pub(super) fn once(path: &Path) -> Option<Text> {
     }
 }
 
-/// The bytes, or an error if they exceed the size limit.
+/// Returns the bytes, or an error if they exceed the size limit.
 pub(super) fn bounded(bytes: Vec<u8>) -> Text {
     if bytes.len() > MAX_MANIFEST_BYTES { Err(Box::new(too_long(bytes.len() as u64))) } else { Ok(bytes) }
 }

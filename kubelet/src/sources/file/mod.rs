@@ -1,4 +1,4 @@
-//! Static pod source for a directory or file, re-read when it changes.
+//! Static pod source for a directory or file. It is read again when it changes.
 
 mod entry;
 mod owners;
@@ -25,7 +25,7 @@ use crate::disk;
 use crate::file_watch::FileWatcher;
 use crate::observed::Timestamp;
 
-/// Longest delay of a scan during a burst of events.
+/// How long a burst of events can delay a scan at most.
 const MAX_BURST: Duration = Duration::from_millis(50);
 
 /// Settings of the file source.
@@ -35,7 +35,7 @@ pub struct Settings {
     pub path: PathBuf,
     /// The node's name.
     pub node: String,
-    /// Interval of scans without events, for file systems that send none.
+    /// Interval between scans without events, for file systems that send none.
     pub every: Duration,
     /// The kubelet's root directory.
     pub root_dir: PathBuf,
@@ -70,7 +70,7 @@ async fn follow(settings: Settings, mut watcher: FileWatcher, snapshots: mpsc::S
     }
 }
 
-/// Creates a scanner with the saved manifests, and starts watching everything it will read.
+/// Creates a scanner with the saved manifests, and starts to watch everything that it will read.
 async fn start(settings: &Settings, watcher: &mut FileWatcher) -> Scanner {
     let Settings { path, node, root_dir, .. } = settings.clone();
     let started = disk::run(move || {
@@ -91,10 +91,10 @@ async fn save(scanner: Scanner, unsaved: Vec<PathBuf>) -> Scanner {
     saved.await
 }
 
-/// Content of a manifest, or why it is not read.
+/// Content of a manifest, or the reason why it is not read.
 pub type Text = Result<Vec<u8>, Box<Problem>>;
 
-/// Content of a path.
+/// The manifests that a path contains.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// Manifests of a directory in order of precedence, or the single file.
@@ -108,7 +108,7 @@ pub struct Contents {
 /// Reads a path once.
 ///
 /// # Errors
-/// The path itself cannot be read.
+/// If the path itself cannot be read.
 pub fn read(path: &Path) -> io::Result<Contents> {
     if !fs::metadata(path)?.is_dir() {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Decides which file owns an object that several files define: the current owner keeps it.
+//! Decides which file owns an object that several files define: the current owner keeps the object.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,10 +8,11 @@ use api::problem::ObjectName;
 
 use crate::sources::manifest::Named;
 
-/// Owning file by object.
+/// The owning file of each object.
 pub(super) type Owners = BTreeMap<Arc<ObjectName>, Arc<str>>;
 
-/// The owner of each object: the previous owner while it still defines the object, otherwise the first file that does.
+/// The owner of each object. It is the previous owner while that still defines the object, otherwise the first file
+/// that does.
 pub(super) fn resolve<'a>(
     before: &Owners,
     files: impl Iterator<Item = (&'a Arc<str>, &'a [Named])>,

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::scan::ChangedFiles;
 use crate::file_watch::Event;
 
-/// Wait after a file was written, so that files written together are read together.
+/// How long to wait after a file was written, so that files written together are read together.
 const SETTLE_TIME: Duration = Duration::from_millis(2);
-/// Wait after a removal: editors move a file away before they write its replacement.
+/// How long to wait after a removal. Editors move a file away before they write its replacement.
 const SETTLE_TIME_REMOVED: Duration = Duration::from_millis(10);
-/// Wait after a directory was removed: a replacement may follow.
+/// How long to wait after a directory was removed, because a replacement may follow.
 const SETTLE_TIME_DIRECTORY_REMOVED: Duration = Duration::from_millis(100);
-/// A file that was not written to for this long is read even though it was not closed.
+/// How long a file may stay open without a write before it is read nevertheless.
 const UNFINISHED: Duration = Duration::from_secs(30);
 
 /// Events since the last scan.
@@ -28,7 +28,7 @@ pub(super) struct PendingEvents {
 }
 
 impl PendingEvents {
-    /// Adds events; returns how long to wait for more before the next scan, or `None` if no scan is needed.
+    /// Adds events. Returns how long to wait for more before the next scan, or `None` if no scan is needed.
     pub fn note(&mut self, events: Vec<Event>, now: Instant) -> Option<Duration> {
         let mut settle_time = None;
         for event in events {
@@ -63,7 +63,7 @@ impl PendingEvents {
         settle_time
     }
 
-    /// The changed files for the next scan.
+    /// Returns the changed files for the next scan, and removes them.
     pub fn take(&mut self, now: Instant) -> ChangedFiles {
         let is_fresh = |_: &PathBuf, since: &mut Instant| now.duration_since(*since) < UNFINISHED;
         self.writing.retain(is_fresh);

@@ -21,8 +21,8 @@ use crate::sources::identity::problem;
 use crate::sources::last_good::LastGood;
 use crate::sources::manifest::{self, Known, Manifest, Named};
 
-/// Grace period before the pods of a removed file end. Tools that remove and rewrite a file take well below a second, and a
-/// terminated pod loses its emptyDirs.
+/// Grace period before the pods of a removed file end. Tools that remove and rewrite a file take well below a
+/// second. A terminated pod would lose its emptyDirs.
 pub(super) const VANISHED_FILE_GRACE: Duration = Duration::from_secs(2);
 
 /// The path of a source and the state of its manifests.
@@ -41,7 +41,7 @@ pub(super) struct Scanner {
     sent: Option<Arc<Snapshot>>,
 }
 
-/// A listed manifest: its path below the source's path, and the resolved path.
+/// A manifest in the list of the path: its path below the source's path, and the resolved path.
 struct Listed {
     path: PathBuf,
     real: PathBuf,
@@ -50,21 +50,22 @@ struct Listed {
 /// State of one manifest file.
 struct File {
     origin: Arc<str>,
-    /// Stamp of the version that was read; `None` if it must be read again.
+    /// Stamp of the version that was read. `None` if it must be read again.
     stamp: Option<Stamp>,
     manifest: Manifest,
-    /// Time at which a scan first found it missing; its objects stay for [`VANISHED_FILE_GRACE`].
+    /// When a scan first found the file missing. Its objects stay for [`VANISHED_FILE_GRACE`].
     gone_since: Option<Instant>,
 }
 
-/// What events say about files, beyond what a scan can detect.
+/// What events say about files, in addition to what a scan can detect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChangedFiles {
-    /// Files being written. They are read after they are closed, because half a manifest may be valid.
+    /// Files that are being written. They are read after they are closed, because half a manifest may be valid.
     pub being_written: BTreeSet<PathBuf>,
-    /// Files just created; an empty one is probably about to be written.
+    /// Files that were just created. An empty one is probably about to be written.
     pub created: BTreeSet<PathBuf>,
-    /// Files written, regardless of their stamp: two writes may have the same timestamp.
+    /// Files that were written. They are read regardless of their stamp, because two writes may have the same
+    /// timestamp.
     pub written: BTreeSet<PathBuf>,
 }
 
@@ -76,12 +77,12 @@ pub(super) struct Scan {
     pub watch_set: WatchSet,
     /// Manifests whose saved version is outdated, for [`Scanner::save`].
     pub unsaved: Vec<PathBuf>,
-    /// Time of the next scan, if a removed file is in its grace period.
+    /// When the next scan is due, if a removed file is in its grace period.
     pub next: Option<Instant>,
 }
 
 impl Scanner {
-    /// A scanner with the saved versions of all manifests.
+    /// Creates a scanner with the saved versions of all manifests.
     pub fn new(path: &Path, node: &str, root_dir: &Path) -> Self {
         let place = manifest::ManifestContext { node: node.to_owned(), source: SourceKind::File };
         let store = LastGood::new(root_dir, SourceKind::File);
@@ -113,7 +114,7 @@ impl Scanner {
         watch_set
     }
 
-    /// Scans the path; `clock` is the monotonic time of `now`.
+    /// Scans the path. `clock` is the monotonic time of `now`.
     pub fn scan(&mut self, changed_files: &ChangedFiles, now: Timestamp, clock: Instant) -> Scan {
         let mut scan =
             Scan { snapshot: None, watch_set: WatchSet::default(), unsaved: Vec::new(), next: None };
@@ -194,14 +195,14 @@ impl Scanner {
         Ok(manifests)
     }
 
-    /// The path does not exist. For a single file, that removes its pods; a missing directory may be an unmounted disk, so it
-    /// is an error and its pods stay.
+    /// The result for a path that does not exist. A missing file removes its pods. A missing directory may be an
+    /// unmounted disk, so it is an error and its pods stay.
     fn nothing(&self) -> io::Result<Vec<Listed>> {
         let was_directory = self.files.keys().any(|path| *path != self.path);
         if was_directory { Err(io::ErrorKind::NotFound.into()) } else { Ok(Vec::new()) }
     }
 
-    /// Reads changed manifests; returns those whose objects changed.
+    /// Reads changed manifests. Returns those whose objects changed.
     fn read_all(
         &mut self,
         listed: Vec<Listed>,
@@ -246,8 +247,8 @@ impl Scanner {
         changed
     }
 
-    /// Keeps removed files until their grace period ends, except for objects that other files define; returns the files with
-    /// fewer objects.
+    /// Keeps removed files until their grace period ends, except for objects that other files define. Returns the
+    /// files with fewer objects.
     fn keep_gone(&mut self, gone: Vec<(PathBuf, File)>, clock: Instant) -> Vec<PathBuf> {
         let there = self.files.values().flat_map(|file| &file.manifest.objects);
         let there: BTreeSet<Arc<ObjectName>> = there.map(|named| named.name.clone()).collect();
@@ -268,7 +269,8 @@ impl Scanner {
         changed
     }
 
-    /// The manifest with the stamp of what was read; `None` if the file does not exist.
+    /// Reads a manifest, and returns it with the stamp of the version that was read. `None` if the file does not
+    /// exist.
     fn read(
         &self,
         path: &Path,
@@ -288,7 +290,7 @@ impl Scanner {
         })
     }
 
-    /// Updates the owners of objects; returns the files that own more objects than before.
+    /// Updates the owners of objects. Returns the files that own more objects than before.
     fn resolve_owners(&mut self) -> Vec<PathBuf> {
         let files = self.files.values().map(|file| (&file.origin, &file.manifest.objects[..]));
         let now = owners::resolve(&self.owners, files);
@@ -350,7 +352,7 @@ impl File {
     }
 }
 
-/// Whether a manifest must be read, or the problem that prevents it; `None` if it is unchanged.
+/// Whether a manifest must be read, or the problem that prevents that. `None` if it is unchanged.
 fn to_be_read(
     listed: &Listed,
     old: Option<Stamp>,
@@ -368,8 +370,8 @@ fn to_be_read(
     }
 }
 
-/// Manifests of renamed files by their new path, so that the last good version stays in use if the new file has an error. A
-/// rename keeps inode, size and mtime.
+/// Manifests of renamed files by their new path. The last good version therefore stays in use if the new file has
+/// an error. A rename keeps inode, size and mtime.
 fn renamed_files(listed: &[Listed], before: &BTreeMap<PathBuf, File>) -> BTreeMap<PathBuf, Manifest> {
     let new = listed.iter().filter(|listed| !before.contains_key(&listed.path));
     let new: Vec<(&PathBuf, Stamp)> = new

@@ -1,4 +1,4 @@
-//! Skipped entries of a manifest directory: names without a manifest extension, and dangling symlinks.
+//! Skipped entries of a manifest directory: names without a manifest extension, and symlinks without a target.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,18 +12,18 @@ use super::scan::is_manifest;
 pub struct SkippedEntry {
     /// Path below the source's path.
     pub path: PathBuf,
-    /// Reason for skipping it.
+    /// Reason why the entry is skipped.
     pub why: Why,
 }
 
-/// Reason for skipping an entry.
+/// Reason why an entry is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// Its name has no manifest extension.
     Ending,
-    /// It is a directory; directories are not read recursively.
+    /// It is a directory. Directories are not read recursively.
     Directory,
-    /// It is a dangling symlink.
+    /// It is a symlink whose target does not exist.
     Dangling,
 }
 
@@ -49,7 +49,8 @@ impl fmt::Display for SkippedEntry {
     }
 }
 
-/// Why an entry is skipped; `None` for manifests and for temporary files of editors and mounted ConfigMaps.
+/// The reason why an entry is skipped. `None` for manifests, and for temporary files of editors and mounted
+/// ConfigMaps.
 pub(super) fn of(name: &OsStr, path: &Path) -> Option<SkippedEntry> {
     if is_left_over(name) {
         return None;
@@ -67,8 +68,8 @@ pub(super) fn of(name: &OsStr, path: &Path) -> Option<SkippedEntry> {
     }
 }
 
-/// Hidden files (`.web.yaml.swp`, `..data` of a ConfigMap volume), backups (`web.yaml~`, `web.yaml.bak`) and emacs locks
-/// (`#web.yaml#`), which editors create on each save.
+/// Whether the name is that of a temporary file. These are hidden files (`.web.yaml.swp`, `..data` of a ConfigMap
+/// volume), backups (`web.yaml~`, `web.yaml.bak`) and emacs locks (`#web.yaml#`). Editors create them on each save.
 fn is_left_over(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b".") || name.starts_with(b"#") || name.ends_with(b"~") || name.ends_with(b".bak")

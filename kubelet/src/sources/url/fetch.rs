@@ -14,7 +14,7 @@ use reqwest::{Response, StatusCode, Url, redirect};
 
 use super::trouble;
 
-/// Timeout of a request; the stock kubelet's.
+/// Timeout of a request, as in the stock kubelet.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of redirects.
 const REDIRECT_LIMIT: usize = 10;
@@ -22,10 +22,10 @@ const REDIRECT_LIMIT: usize = 10;
 /// Header names and values.
 pub type Headers = Vec<(String, String)>;
 
-/// Response to a request.
+/// The response to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Not modified since the last response.
+    /// The content has not changed since the last response.
     Unchanged,
     /// New content.
     New(Vec<u8>),
@@ -42,7 +42,7 @@ impl Client {
     /// Creates a client.
     ///
     /// # Errors
-    /// The URL or a header is invalid.
+    /// If the URL or a header is invalid.
     pub fn new(url: &str, headers: &Headers) -> Result<Self, Box<Problem>> {
         let remedy = "write http:// or https://, a host and a path";
         let parsed =
@@ -77,7 +77,7 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// Any response except 304 and 200 with a body.
+    /// For any response except 304, and 200 with a body.
     pub async fn fetch(&mut self) -> Result<Answer, Box<Problem>> {
         let answer = self.fetch_once().await;
         if answer.is_err() {
@@ -126,7 +126,7 @@ impl Client {
     }
 }
 
-/// The request headers for the next conditional request.
+/// The headers that make the next request conditional.
 fn validators(response: &Response) -> HeaderMap {
     let mut validators = HeaderMap::new();
     for (given, sent) in [(ETAG, IF_NONE_MATCH), (LAST_MODIFIED, IF_MODIFIED_SINCE)] {
@@ -137,7 +137,7 @@ fn validators(response: &Response) -> HeaderMap {
     validators
 }
 
-/// TLS configuration with the system's CAs; falls back to the Mozilla CAs, for images without any.
+/// TLS configuration with the CAs of the system. In images without any, it uses the Mozilla CAs.
 fn tls() -> Result<rustls::ClientConfig, Box<Problem>> {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -164,7 +164,7 @@ pub(super) fn without_password(url: &str) -> String {
     }
 }
 
-/// An error with all its distinct causes.
+/// Formats an error with all its distinct causes.
 fn causes(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

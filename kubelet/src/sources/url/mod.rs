@@ -1,4 +1,4 @@
-//! Static pod source for a URL, polled; the last good content stays in use while requests fail.
+//! Static pod source for a URL, which is polled. The last good content stays in use while requests fail.
 
 mod fetch;
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
 /// Reads a URL once.
 ///
 /// # Errors
-/// Any response except 200 with a body.
+/// For any response except 200 with a body.
 pub async fn read(url: &str, headers: &Headers) -> Result<Vec<u8>, Box<Problem>> {
     match Client::new(url, headers)?.fetch().await? {
         Answer::New(bytes) => Ok(bytes),
@@ -99,7 +99,7 @@ impl Served {
         }
     }
 
-    /// Processes a response; returns the snapshot if it differs from the previous one.
+    /// Processes a response. Returns the snapshot if it differs from the previous one.
     fn take(&mut self, answer: Result<Answer, Box<Problem>>, now: Timestamp) -> Option<Arc<Snapshot>> {
         let new = match answer {
             Ok(Answer::Unchanged) => None,

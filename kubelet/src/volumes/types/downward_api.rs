@@ -26,7 +26,7 @@ impl VolumeType for DownwardApiVolume<'_> {
     }
 }
 
-/// One line per file.
+/// Describes the files, one line each.
 pub(super) fn items(items: Option<&[DownwardAPIVolumeFile]>) -> impl Iterator<Item = Line> {
     items.unwrap_or_default().iter().map(|item| {
         let field = item.field_ref.as_ref().map(|field| field.field_path.as_str());

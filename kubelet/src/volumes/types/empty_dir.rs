@@ -50,7 +50,7 @@ impl VolumeType for EmptyDirVolume<'_> {
         Ok(Setup::Custom(Box::new(EmptyDir { mode, group, memory })))
     }
 
-    /// The kernel limits volumes in memory.
+    /// The size limit to measure. There is none for volumes in memory, because the kernel limits these.
     fn size_limit(&self) -> Option<SizeLimit> {
         let bytes = self.limit_bytes().filter(|_| self.medium().is_empty())?;
         Some(SizeLimit { bytes, text: self.0.size_limit.as_ref()?.0.clone() })
@@ -66,14 +66,14 @@ impl VolumeType for EmptyDirVolume<'_> {
     }
 }
 
-/// Size of a memory volume: at most the pod's total memory limit, or the node's memory.
+/// Size of a volume in memory. It is at most the pod's total memory limit, or the memory of the node.
 fn memory_size(wanted: &VolumeInput<'_>, limit: Option<u64>) -> Option<u64> {
     let of_pod = wanted.pod.spec.as_ref().and_then(memory_of_all);
     let most = of_pod.or(u64::try_from(wanted.facts.memory_bytes).ok().filter(|&bytes| bytes > 0));
     limit.into_iter().chain(most).min()
 }
 
-/// Total memory limit of the pod's containers; `None` if one has none.
+/// Total memory limit of the pod's containers; `None` if one of them has none.
 fn memory_of_all(spec: &PodSpec) -> Option<u64> {
     let limited = |c: &Container| {
         let limits = c.resources.as_ref().and_then(|r| r.limits.as_ref());
@@ -87,7 +87,7 @@ fn memory_of_all(spec: &PodSpec) -> Option<u64> {
 }
 
 impl Create for EmptyDir {
-    /// Mode and group are set once; afterwards the pod may change them.
+    /// Creates the directory. Mode and group are set once, because the pod may change them later.
     fn create(&self, path: &Path) -> Result<bool, String> {
         self.make(path).map_err(|error| error.to_string())
     }

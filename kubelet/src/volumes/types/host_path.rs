@@ -44,10 +44,10 @@ impl VolumeType for HostPathVolume<'_> {
 }
 
 impl Create for HostPath {
-    /// Checks the path, and creates it if its type allows.
+    /// Checks the path, and creates it if its type allows that.
     ///
     /// # Errors
-    /// The text matches the stock kubelet's.
+    /// The text of the stock kubelet.
     fn create(&self, path: &Path) -> Result<bool, String> {
         let found = match std::fs::metadata(path) {
             Ok(found) => Some(found.file_type()),

@@ -1,4 +1,5 @@
-//! The volume types: one file in this directory, and one line in [`TYPES`]. docs/contributing/volume-type.md adds one.
+//! The volume types: one file in this directory, and one line in [`TYPES`] each. docs/contributing/volume-type.md
+//! shows how to add one.
 
 mod config_map;
 mod downward_api;
@@ -14,16 +15,16 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 use super::VolumeInput;
 use super::content::Files;
 
-/// A registered type.
+/// A volume type in the registry.
 struct Registered {
-    /// Field of the Volume. It is `yes` in docs/pod-support.md, and all other types are refused there.
+    /// The field of the Volume. docs/pod-support.md has `yes` for it, and refuses all other types.
     field: &'static str,
     location: Location,
     /// Returns the source if its field is set.
     of: for<'a> fn(&'a Volume) -> Option<Box<dyn VolumeType + 'a>>,
 }
 
-/// One line per type.
+/// The registry, one line per type.
 const TYPES: &[Registered] = &[
     Registered { field: "emptyDir", location: Location::Scratch("empty-dir"), of: empty_dir::of },
     Registered { field: "hostPath", location: Location::Host(host_path::path), of: host_path::of },
@@ -38,10 +39,10 @@ pub trait VolumeType {
     /// Plans the volume without disk access. `group` is the pod's `fsGroup`.
     ///
     /// # Errors
-    /// The source is invalid.
+    /// If the source is invalid.
     fn plan(&self, input: &VolumeInput<'_>, group: Option<u32>) -> Result<Setup, String>;
 
-    /// The `sizeLimit` of a volume whose disk usage the kubelet measures. The pod is evicted beyond it.
+    /// The `sizeLimit` of a volume whose disk usage the kubelet measures. A pod that exceeds it is evicted.
     fn size_limit(&self) -> Option<SizeLimit> {
         None
     }
@@ -58,20 +59,20 @@ pub trait VolumeType {
 /// Where a volume is on this node.
 #[derive(Clone, Copy, Debug)]
 pub enum Location {
-    /// `volumes/kubernetes.io~<plugin>/<name>` in the pod's directory, for data of the pod. A pod that starts again gets an empty
-    /// one.
+    /// The directory `volumes/kubernetes.io~<plugin>/<name>` of the pod, for data of the pod. A pod that starts
+    /// again gets an empty one.
     Scratch(&'static str),
-    /// The same, for files that only the kubelet writes and refreshes. Containers mount it read-only.
+    /// The same directory, for files that only the kubelet writes and refreshes. Containers mount it read-only.
     Files(&'static str),
-    /// A path of the host, which outlives the pod.
+    /// A path of the host. It continues to exist after the pod.
     Host(fn(&Volume) -> PathBuf),
 }
 
 /// How to create a volume.
 pub enum Setup {
-    /// By own code.
+    /// By code of the volume type.
     Custom(Box<dyn Create + Send>),
-    /// By writing these files, or the reason why they are not available. Secret files are in memory.
+    /// By writing these files. Secret files are in memory. If the files are not available, the reason.
     Files {
         content: Result<Files, String>,
         /// Whether the files must not be on disk.
@@ -81,15 +82,15 @@ pub enum Setup {
 
 /// Creates a volume.
 pub trait Create {
-    /// Creates the volume at its path if it does not exist; `Ok(true)` if it should be in memory but is on disk, because the
-    /// process has no permission to mount.
+    /// Creates the volume at its path if it does not exist. `Ok(true)` means that it is on disk although it should
+    /// be in memory, because the process may not mount.
     ///
     /// # Errors
     /// What failed, for the event.
     fn create(&self, path: &Path) -> Result<bool, String>;
 }
 
-/// A size limit, as bytes and as written.
+/// A size limit, both in bytes and as the manifest writes it.
 pub struct SizeLimit {
     /// The limit in bytes.
     pub bytes: u64,
@@ -135,12 +136,12 @@ pub enum Line {
     Item(String),
 }
 
-/// The source of a volume; `None` if its type is not supported.
+/// The source of a volume. `None` if its type is not supported.
 pub fn of(volume: &Volume) -> Option<Box<dyn VolumeType + '_>> {
     TYPES.iter().find_map(|registered| (registered.of)(volume))
 }
 
-/// The location of a volume; `None` if its type is not supported.
+/// The location of a volume. `None` if its type is not supported.
 pub(super) fn location(volume: &Volume) -> Option<Location> {
     TYPES.iter().find(|registered| (registered.of)(volume).is_some()).map(|registered| registered.location)
 }
@@ -168,7 +169,7 @@ pub(super) fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
 
-/// The reference to a required object; none if it is optional.
+/// The reference to an object. `None` if the object is optional.
 fn required<'a>(
     path: impl Into<String>,
     kind: ReferenceKind,
@@ -178,7 +179,7 @@ fn required<'a>(
     (optional != Some(true)).then(|| Reference { path: path.into(), kind, name })
 }
 
-/// The line about an optional object.
+/// The line that says whether the object is optional.
 fn optional(optional: Option<bool>) -> Line {
     Line::Field("Optional", optional.unwrap_or_default().to_string())
 }

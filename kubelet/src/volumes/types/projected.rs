@@ -7,7 +7,7 @@ use super::{
 };
 use crate::volumes::content::Content;
 
-/// Default lifetime of a token.
+/// Default lifetime of a token in seconds.
 const TOKEN_SECONDS: i64 = 3600;
 
 pub(super) fn of(volume: &Volume) -> Option<Box<dyn VolumeType + '_>> {

@@ -120,7 +120,7 @@ impl<'a> Conflicts<'a> {
         kept
     }
 
-    /// Why a node does not get a pod CIDR.
+    /// The reason why a node does not get a pod CIDR.
     fn refusal(&self, member: &Member, range: IpNet) -> Option<String> {
         let Member { name, is_older, .. } = member;
         let node = self.input.node;

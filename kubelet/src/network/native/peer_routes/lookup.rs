@@ -31,7 +31,7 @@ const UNREACHABLE: [Errno; 6] = [
 pub(super) struct Lookup {
     /// How each address is reached.
     pub reachability: BTreeMap<IpAddr, Reachability>,
-    /// Names of the nodes that are on this machine.
+    /// The names of the nodes that run on this machine.
     pub local_nodes: BTreeSet<String>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn look_up(netlink: &mut Netlink, others: &[Member]) -> io::Result<Lo
     Ok(lookup)
 }
 
-/// The kernel's route to an address, or why there is none.
+/// The kernel's route to an address, or the reason why there is none.
 pub(super) fn route_to(netlink: &mut Netlink, to: IpAddr) -> io::Result<Result<RouteLookup, String>> {
     let answered = netlink.one(messages::route_lookup(to), |message| match message {
         Message::NewRoute(route) => Some(messages::read_route_lookup(&route)),
@@ -99,8 +99,8 @@ fn reachability_of(
     })
 }
 
-/// The MTU of a link, and whether it resolves neighbours. A link without neighbour resolution, such as a point-to-point
-/// tunnel, does not carry packets for pod addresses.
+/// The MTU of a link, and whether it resolves neighbours. A link that does not, such as a point-to-point tunnel,
+/// cannot carry packets for pod addresses.
 fn link_properties(netlink: &mut Netlink, index: u32) -> io::Result<(u32, bool)> {
     let found = netlink.one(links::get_by_index(index), |message| match message {
         Message::NewLink(link) => {

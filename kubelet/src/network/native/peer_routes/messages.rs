@@ -16,21 +16,21 @@ use super::plan::Mac;
 use crate::network::native::links::{family, link, route_address};
 use crate::network::nft::Family;
 
-/// The route protocol number of our routes, unused in rtnetlink.h and in iproute2's `rt_protos`.
+/// The protocol number of routes that kubelets create. Neither rtnetlink.h nor `rt_protos` of iproute2 uses it.
 pub(in crate::network::native) const ROUTE_PROTOCOL: u8 = 67;
 /// The VXLAN network identifier, 24 bits, the same on all nodes.
 pub(super) const VNI: u32 = 0x00c0_ac1e;
 /// The UDP port of VXLAN (RFC 7348).
 pub(super) const VXLAN_PORT: u16 = 4789;
 
-/// A route as the kernel has it.
+/// A route as it is installed in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InstalledRoute {
     /// The next hop.
     pub via: IpAddr,
-    /// The index of its link.
+    /// The index of the route's link.
     pub link: u32,
-    /// Whether the next hop is on the link although no address of the link says so.
+    /// Whether the next hop is on the link, although no address of the link is in its network.
     pub is_onlink: bool,
 }
 
@@ -42,7 +42,7 @@ fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// A route to a pod CIDR. `metric` is unique to the node, so that only its own routes are replaced.
+/// Creates a route to a pod CIDR. `metric` is unique to the node, so that only its own routes are replaced.
 pub(super) fn route(range: IpNet, installed: &InstalledRoute, metric: u32) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
@@ -73,7 +73,7 @@ pub(in crate::network::native) fn our_routes(of: Family) -> Message {
     Message::GetRoute(message)
 }
 
-/// The route of a message, if the node with that metric created it.
+/// Reads a route, if the node with this metric created it.
 pub(super) fn read_route(message: &RouteMessage, metric: u32) -> Option<(IpNet, InstalledRoute)> {
     let header = &message.header;
     if header.protocol != RouteProtocol::Other(ROUTE_PROTOCOL) || header.table != RouteHeader::RT_TABLE_MAIN {
@@ -121,7 +121,7 @@ pub(super) struct RouteLookup {
     pub from: Option<IpAddr>,
 }
 
-/// The answer of a route lookup; `None` if the route rejects packets.
+/// Reads the answer of a route lookup; `None` if the route rejects packets.
 pub(super) fn read_route_lookup(message: &RouteMessage) -> Option<RouteLookup> {
     let is_local = message.header.kind == RouteType::Local;
     if !is_local && message.header.kind != RouteType::Unicast {
@@ -163,12 +163,12 @@ pub(super) fn set_mac_and_mtu(index: u32, mac: Mac, mtu: u32) -> Message {
     Message::SetLink(message)
 }
 
-/// A link seen as a VXLAN device.
+/// The properties of a link as a VXLAN device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Device {
     /// The MAC address.
     pub mac: Vec<u8>,
-    /// Whether it has our VNI and port, with learning off.
+    /// Whether the device has the VNI and port that kubelets use, with learning off.
     pub is_compatible: bool,
     /// The UDP port, if the link is a VXLAN device.
     pub port: Option<u16>,
@@ -200,7 +200,7 @@ pub(super) fn read_device(message: &LinkMessage) -> Device {
     device
 }
 
-/// A neighbour entry: the MAC address of an address inside the VXLAN.
+/// Creates a neighbour entry: the MAC address of an address inside the VXLAN.
 pub(super) fn neighbour(index: u32, ip: IpAddr, mac: Mac) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
     message.header.family = family(ip);
@@ -213,7 +213,7 @@ pub(super) fn neighbour(index: u32, ip: IpAddr, mac: Mac) -> NeighbourMessage {
     message
 }
 
-/// An FDB entry: the underlay address of a MAC address.
+/// Creates an FDB entry: the underlay address of a MAC address.
 pub(super) fn forwarding(index: u32, mac: Mac, at: IpAddr) -> NeighbourMessage {
     let mut message = neighbour(index, at, mac);
     message.header.family = AddressFamily::Bridge;
@@ -235,7 +235,7 @@ pub(super) fn all_forwarding() -> Message {
     Message::GetNeighbour(message)
 }
 
-/// The address and MAC address of a permanent neighbour or FDB entry of that link.
+/// Reads the address and MAC address of a permanent neighbour or FDB entry of a link.
 pub(super) fn read_neighbour(message: Message, index: u32) -> Option<(IpAddr, Mac)> {
     let Message::NewNeighbour(message) = message else { return None };
     if message.header.ifindex != index || message.header.state != NeighbourState::Permanent {

@@ -1,8 +1,8 @@
 //! Routes to the pods of peer nodes: one route per pod CIDR, through a VXLAN if a router is between the nodes.
 //!
-//! [`plan`] and [`conflicts`] decide, [`lookup`] asks the kernel how peers are reached, [`vxlan`] and [`routes`] apply
-//! the plan. The kubelet changes only its own routes, identified by protocol number and metric, and its own links,
-//! identified by name.
+//! [`plan`] and [`conflicts`] decide, [`lookup`] queries the kernel how peers are reached, [`vxlan`] and [`routes`]
+//! apply the plan. The kubelet changes only its own routes, identified by protocol number and metric, and its own
+//! links, identified by name.
 
 mod conflicts;
 mod lookup;
@@ -26,7 +26,7 @@ use super::netlink::Netlink;
 use crate::network::members::Member;
 use crate::network::nft::Family;
 
-/// Base of our metrics, high so that other routes take precedence.
+/// Base of the metrics that kubelets use. It is high, so that other routes take precedence.
 const FIRST_METRIC: u32 = 1 << 24;
 
 /// The routes of one node to its peers, in the network namespace of the calling thread.
@@ -53,12 +53,12 @@ pub struct SyncResult {
     pub repaired: Vec<String>,
     /// Warnings, one sentence each.
     pub warnings: BTreeSet<String>,
-    /// The error to retry after.
+    /// The error after which the caller retries.
     pub failed: Option<String>,
 }
 
 impl PeerRoutes {
-    /// The routes of the node of that name. Changes nothing yet.
+    /// Describes the routes of a node. It changes nothing yet.
     pub fn new(node: &str) -> Self {
         let digest = Sha256::digest(node);
         let [a, b, c] = [digest[0], digest[1], digest[2]];
@@ -79,8 +79,8 @@ impl PeerRoutes {
         self.servers = servers;
     }
 
-    /// Syncs the routes to the peers, sorted by age, from a node with the CIDRs `current`. `first` gets the pod CIDRs
-    /// of the peers before any route to them exists. Blocks for some ten microseconds per node.
+    /// Syncs the routes to the peers, which are sorted by age, from a node with the CIDRs `current`. `first` gets
+    /// the pod CIDRs of the peers before any route to them exists. Blocks for some ten microseconds per node.
     pub fn sync(&mut self, current: &[IpNet], others: &[Member], first: impl FnOnce(&[IpNet])) -> SyncResult {
         let mut result = SyncResult::default();
         if let Err(error) = self.try_sync(current, others, first, &mut result) {
@@ -92,7 +92,7 @@ impl PeerRoutes {
     /// Removes all routes and VXLAN devices.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel rejects a change.
     pub fn remove(&mut self) -> io::Result<()> {
         match self.sync(&[], &[], |_| {}).failed {
             Some(why) => Err(io::Error::other(why)),
@@ -105,17 +105,17 @@ impl PeerRoutes {
         self.egress_links.contains(&index) || self.is_vxlan_name(name)
     }
 
-    /// Whether the link with that index is one of the VXLAN devices.
+    /// Whether the link with this index is one of the VXLAN devices.
     pub(super) fn is_vxlan_link(&self, index: u32) -> bool {
         self.vxlan_links.contains(&index)
     }
 
-    /// Whether the name is that of one of the VXLAN devices.
+    /// Whether this name is that of one of the VXLAN devices.
     pub(super) fn is_vxlan_name(&self, name: &str) -> bool {
         self.vxlan_names.values().any(|own| own == name)
     }
 
-    /// Whether the name is that of the node's bridge or of one of its VXLAN devices.
+    /// Whether this name is that of the node's bridge or of one of its VXLAN devices.
     pub(super) fn is_of_node(&self, name: &str) -> bool {
         self.is_vxlan_name(name) || name == Bridge::name_of(&self.node)
     }

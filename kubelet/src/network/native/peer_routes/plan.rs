@@ -1,7 +1,7 @@
 //! Plans the routes and VXLAN devices for peer nodes, from the cluster membership and the kernel's routes. Pure.
 //!
-//! On one network segment a route is enough. If a router is in between, which has no routes to pods, packets go through
-//! a VXLAN.
+//! On one network segment a route is enough. If a router without routes to pods is in between, packets go through a
+//! VXLAN.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -45,11 +45,11 @@ pub(super) struct Path {
 pub(super) struct PlanInput<'a> {
     /// The name of this node.
     pub node: &'a str,
-    /// Its pod CIDRs, the primary one first.
+    /// The node's pod CIDRs, the primary one first.
     pub current: &'a [IpNet],
     /// The peer nodes, the oldest first.
     pub others: &'a [Member],
-    /// How their addresses are reached.
+    /// How the addresses of the peers are reached.
     pub reachability: &'a BTreeMap<IpAddr, Reachability>,
     /// The addresses of the API servers.
     pub servers: &'a [IpAddr],
@@ -75,14 +75,14 @@ pub(super) struct Plan {
 /// The next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
-    /// The node itself, on that link.
+    /// The peer itself, through a link.
     Direct {
-        /// The node's address.
+        /// The address of the peer.
         via: IpAddr,
-        /// The link index.
+        /// The index of the link.
         link: u32,
     },
-    /// The node's VXLAN device.
+    /// The VXLAN device of the peer.
     Vxlan {
         underlay: Family,
         /// The device's address inside the VXLAN.
@@ -105,7 +105,7 @@ pub(super) struct VxlanConfig {
     pub forwarding: BTreeMap<Mac, IpAddr>,
 }
 
-/// Overhead of VXLAN in bytes: inner Ethernet, VXLAN, UDP and outer IP headers.
+/// The overhead of VXLAN in bytes: inner Ethernet, VXLAN, UDP and outer IP headers.
 fn overhead(underlay: Family) -> u32 {
     match underlay {
         Family::V4 => 14 + 8 + 8 + 20,
@@ -116,7 +116,8 @@ fn overhead(underlay: Family) -> u32 {
 /// MTU in bytes if no link defines one.
 const MTU: u32 = 1500;
 
-/// The MAC address of a node's VXLAN device, derived from its first pod CIDR so that every node can compute it.
+/// The MAC address of a node's VXLAN device. It is derived from the node's first pod CIDR, so that every node can
+/// compute it.
 pub(super) fn mac(first: &IpNet) -> Mac {
     let digest = Sha256::digest(first.trunc().to_string());
     // A locally administered unicast address.

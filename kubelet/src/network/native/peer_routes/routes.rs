@@ -17,7 +17,7 @@ use crate::network::nft::Family;
 /// Routes by pod CIDR.
 pub(super) type Routes = BTreeMap<IpNet, InstalledRoute>;
 
-/// The installed routes of the node with that metric.
+/// The installed routes of the node with this metric.
 pub(super) fn installed(metric: u32) -> io::Result<Routes> {
     let mut netlink = Netlink::strict()?;
     let mut installed = Routes::new();
@@ -82,7 +82,7 @@ pub(super) fn remove(
     }
 }
 
-/// Whether the kernel uses that route for the pod CIDR.
+/// Whether the kernel uses the route for the pod CIDR.
 pub(super) fn is_effective(netlink: &mut Netlink, range: IpNet, route: &InstalledRoute) -> io::Result<bool> {
     let answer = lookup::route_to(netlink, range.network())?;
     Ok(answer.is_ok_and(|answer| answer.link == route.link && answer.gateway == Some(route.via)))

@@ -68,7 +68,7 @@ impl VxlanDevice<'_> {
         Ok((link.index, is_new))
     }
 
-    /// Removes entries that the configuration lacks.
+    /// Removes the entries that the configuration lacks.
     pub fn prune(&self, netlink: &mut Netlink, config: &VxlanConfig, index: u32) -> io::Result<()> {
         for address in netlink.addresses(index)?.difference(&addresses(config)) {
             ignore_missing(netlink.change(links::without_address(index, *address), 0))?;
@@ -112,7 +112,7 @@ impl VxlanDevice<'_> {
         Ok(link)
     }
 
-    /// Adds the name of the device that holds the UDP port, if that caused the error.
+    /// Adds the name of the device that uses the UDP port, if that caused the error.
     fn port_conflict(&self, netlink: &mut Netlink, error: io::Error) -> io::Error {
         if !is(&error, Errno::EXIST) && !is(&error, Errno::ADDRINUSE) {
             return io::Error::new(error.kind(), format!("cannot create the tunnel {}: {error}", self.name));
