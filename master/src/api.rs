@@ -24,11 +24,11 @@ pub struct Served {
     pub auth: Arc<Auth>,
     /// The registry of all resources.
     pub objects: Arc<Registry>,
-    /// What runs beside the requests.
+    /// The tasks that run beside the requests.
     pub tasks: Tasks,
 }
 
-/// Opens the registry on a store and creates the objects that every cluster has.
+/// Opens the registry on a store, and creates the objects that every cluster has.
 ///
 /// Service account tokens are signed with `key` (PKCS #8) for the issuer.
 ///

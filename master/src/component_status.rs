@@ -1,4 +1,5 @@
-//! The virtual resource `componentstatuses`: the health of store, controllers and scheduler, determined per request.
+//! The virtual resource `componentstatuses`: the health of store, controllers and scheduler, determined for each
+//! request.
 //!
 //! The stock server probes local health ports. Here the leader may run on any machine, so its lease is read.
 
@@ -41,7 +42,7 @@ pub struct ComponentStatuses {
 }
 
 impl ComponentStatuses {
-    /// Reads leases from the cache, and checks the store with `answers`.
+    /// Creates the resource. It reads leases from the cache, and `answers` checks the store.
     pub fn new<F>(objects: WatchCache, answers: impl Fn() -> F + Send + Sync + 'static) -> Arc<Self>
     where
         F: Future<Output = Result<(), String>> + Send + 'static,

@@ -21,18 +21,19 @@ const PKI: &str = "pki";
 const ADDRESS: &str = "advertised-address";
 /// File with the id of this master.
 const ID: &str = "id";
-/// Kubeconfig of the cluster administrator.
+/// File name of the administrator's kubeconfig.
 const ADMIN: &str = "admin.kubeconfig";
-/// User and group in it.
+/// User in that kubeconfig.
 const ADMIN_USER: &str = "kubernetes-admin";
+/// Group in that kubeconfig.
 const ADMIN_GROUP: &str = "system:masters";
-/// Kubeconfig with which the kubelet on this machine joins.
+/// File name of the kubeconfig with which the kubelet on this machine joins.
 const BOOTSTRAP: &str = "bootstrap.kubeconfig";
 
 /// Errors of the data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another master holds the lock.
+    /// Another master has locked the directory.
     #[error("another master is running on {0}: stop it, or use another --data-dir")]
     Taken(PathBuf),
     /// No master has run on the directory yet, or the file is damaged.
@@ -53,18 +54,18 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Whether new nodes may join; if not, there is no bootstrap kubeconfig.
+    /// Whether new nodes may join. If not, there is no bootstrap kubeconfig.
     lets_in: bool,
 }
 
-/// Holds the lock until it is dropped.
+/// The lock on a data directory, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl DataDir {
-    /// The directory at this path.
+    /// Describes the data directory at this path.
     pub fn at(path: &Path) -> Self {
         Self { path: path.to_owned(), lets_in: true }
     }
@@ -95,10 +96,11 @@ impl DataDir {
         self.path.join(LOCK).exists()
     }
 
-    /// Creates the directory if necessary and locks it. Blocks until a master that is stopping has released the lock.
+    /// Creates the directory if necessary, and locks it. Blocks until a master that is stopping has released the
+    /// lock.
     ///
     /// # Errors
-    /// If another master holds the lock, or the directory cannot be written.
+    /// If another master has the lock, or the directory cannot be written.
     pub fn take(&self) -> Result<Lock, Error> {
         files::private_directory(&self.path)?;
         let path = self.path.join(LOCK);
@@ -149,10 +151,10 @@ impl DataDir {
         Ok(())
     }
 
-    /// A random id of this master, created once and kept across restarts.
+    /// The random id of this master. It is created once and stays the same across restarts.
     ///
-    /// If the file is damaged, a new id is created. Then leases of the previous run must expire before this master can
-    /// take them.
+    /// If the file is damaged, a new id is created. Then the leases of the previous run must expire before this
+    /// master can take them.
     pub fn id(&self) -> String {
         let path = self.path.join(ID);
         let read = files::read(&path).map(|bytes| {
@@ -175,7 +177,7 @@ impl DataDir {
         id
     }
 
-    /// Creates `admin.kubeconfig` and `bootstrap.kubeconfig` unless they are still valid, and returns the names of the
+    /// Creates `admin.kubeconfig` and `bootstrap.kubeconfig` unless they are still valid. Returns the names of the
     /// new files.
     ///
     /// If no nodes may join, the bootstrap kubeconfig is removed.
@@ -226,7 +228,7 @@ impl DataDir {
         Ok(true)
     }
 
-    /// A kubeconfig with a new client certificate for a user.
+    /// Creates a kubeconfig with a new client certificate for a user.
     ///
     /// # Errors
     /// If no master has run here yet, or its files cannot be used.
@@ -238,7 +240,7 @@ impl DataDir {
         kubeconfig(&pki, format!("https://{}", self.advertised()?), user, groups, now)
     }
 
-    /// The join string: `https://HOST:PORT#sha256:<hash of the root's public key>`.
+    /// The join string, `https://HOST:PORT#sha256:<hash of the root's public key>`.
     ///
     /// # Errors
     /// As [`Self::kubeconfig`].
@@ -247,7 +249,7 @@ impl DataDir {
         Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
     }
 
-    /// The file for `master discovery` on a host with these names.
+    /// Creates the file for `master discovery` on a host with these names.
     ///
     /// # Errors
     /// As [`Self::kubeconfig`].

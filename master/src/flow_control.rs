@@ -1,8 +1,8 @@
-//! Keeps the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a stock
-//! server does.
+//! Maintains the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a
+//! stock server does.
 //!
-//! The objects describe a stock server. The limits of this server are fixed (`apiserver::bounds`) and do not follow
-//! them.
+//! The objects describe a stock server. The limits of this server are fixed (`apiserver::flowcontrol`), and do not
+//! depend on them.
 
 mod objects;
 
@@ -22,12 +22,14 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 static FLOW_SCHEMA: Kind = Kind::of(GROUP, "FlowSchema", "flowschemas", false);
 static PRIORITY_LEVEL: Kind =
     Kind::of(GROUP, "PriorityLevelConfiguration", "prioritylevelconfigurations", false);
-/// The annotation by which an administrator takes over a suggested object: `false` keeps its spec as it is.
+/// The annotation by which an administrator takes over a suggested object. With `false`, the server does not change
+/// its spec.
 const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
-/// Between two passes, so that two servers of different versions do not overwrite each other without end.
+/// Pause between two reconciliations, so that two servers of different versions do not overwrite each other without
+/// end.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The write that brings an object to what it has to be.
+/// The write that an object needs.
 #[derive(Debug, PartialEq)]
 enum Step {
     Nothing,
@@ -35,7 +37,7 @@ enum Step {
     Update(Json),
 }
 
-/// Keeps the objects until the registry is gone or this master stops.
+/// Maintains the objects until the registry is gone or this master stops.
 pub async fn keep(registry: Weak<Registry>, client: Client, mut stopped: watch::Receiver<bool>) {
     let client = client.as_master();
     loop {
@@ -86,7 +88,8 @@ async fn reconcile(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// A mandatory object always has the stock spec; a suggested one unless an administrator has taken it over.
+/// Plans the write of an object. A mandatory object always has the stock spec. A suggested one does unless an
+/// administrator has taken it over.
 fn plan(found: Option<&Json>, object: &Object) -> Step {
     let Some(found) = found else { return Step::Create(object.json()) };
     let annotation = found

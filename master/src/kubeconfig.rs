@@ -9,9 +9,9 @@ use crate::pki::Credentials;
 /// The contents of a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubeconfig {
-    /// `https://HOST:PORT`.
+    /// URL of the server, `https://HOST:PORT`.
     pub server: String,
-    /// CA bundle (PEM).
+    /// CA bundle in PEM.
     pub authority: String,
     /// Name of the user entry. The server uses the name in the certificate.
     pub user: String,
@@ -20,7 +20,7 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Renders the file.
+    /// Formats the file.
     pub fn text(&self) -> String {
         let user = quoted(&self.user);
         let context = quoted(&format!("{}@coracle", self.user));
@@ -37,7 +37,7 @@ impl Kubeconfig {
         )
     }
 
-    /// Parses a file that [`Self::text`] rendered; `None` for other contents.
+    /// Parses a file that [`Self::text`] formatted. `None` for other contents.
     pub fn read(text: &str) -> Option<Self> {
         let file: Value = serde_yaml::from_str(text).ok()?;
         let decode = |value: &Value| String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok();
@@ -55,7 +55,7 @@ impl Kubeconfig {
     }
 }
 
-/// Quotes a string: JSON strings are valid YAML.
+/// Quotes a string. JSON strings are valid YAML.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

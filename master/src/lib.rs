@@ -1,6 +1,6 @@
 //! The control plane (`master`): creates the cluster's certificates and serves the Kubernetes API over TLS.
 //!
-//! ARCHITECTURE.md at the top of the project describes the modules.
+//! ARCHITECTURE.md in the top-level directory describes its modules.
 
 pub mod admission;
 pub mod api;

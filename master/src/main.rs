@@ -2,8 +2,8 @@
 
 use tikv_jemallocator::Jemalloc;
 
-/// Each write frees trees of small allocations on several threads, which takes a third of the CPU time with the C
-/// library's allocator. `.cargo/config.toml` makes jemalloc return unused memory.
+/// The allocator. Each write frees trees of small allocations on several threads. With the C library's allocator,
+/// that takes a third of the CPU time. `.cargo/config.toml` makes jemalloc return unused memory.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

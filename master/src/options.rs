@@ -19,10 +19,11 @@ pub const SECURE_PORT: u16 = 6443;
 pub const SERVICES: ServiceRange =
     ServiceRange { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
 
-/// Default pod CIDR, as for flannel and kubeadm. Nodes without a cluster use it too.
+/// Default pod CIDR, as in flannel and kubeadm. Nodes without a cluster use it too.
 pub const PODS: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16));
-/// Default prefix lengths of node pod CIDRs; the stock controller manager's.
+/// Default prefix length of a node's IPv4 pod CIDR, as in the stock controller manager.
 const PIECE_V4: u8 = 24;
+/// Default prefix length of a node's IPv6 pod CIDR, as in the stock controller manager.
 const PIECE_V6: u8 = 64;
 
 /// The options of `master run`.
@@ -32,7 +33,7 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// Listen address of the API server.
     pub address: SocketAddr,
-    /// Address for nodes and kubeconfigs; detected if it is `None`.
+    /// Address for nodes and kubeconfigs. `None` to detect it.
     pub advertise_address: Option<IpAddr>,
     /// Additional names and addresses of the serving certificate.
     pub tls_san: Vec<String>,
@@ -77,27 +78,28 @@ pub struct AdmissionPlugins {
     pub disabled: Vec<String>,
 }
 
-/// Type of a node address.
+/// The type of a node address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressType {
-    /// `Hostname`.
+    /// The type `Hostname`.
     Hostname,
-    /// `InternalDNS`.
+    /// The type `InternalDNS`.
     InternalDns,
-    /// `InternalIP`.
+    /// The type `InternalIP`.
     InternalIp,
-    /// `ExternalDNS`.
+    /// The type `ExternalDNS`.
     ExternalDns,
-    /// `ExternalIP`.
+    /// The type `ExternalIP`.
     ExternalIp,
 }
 
 impl AddressType {
-    /// All types, in the stock API server's default order.
+    /// All types, in the default order of the stock API server.
     pub const PREFERRED: [Self; 5] =
         [Self::Hostname, Self::InternalDns, Self::InternalIp, Self::ExternalDns, Self::ExternalIp];
 
-    /// Default order: kubeadm's, followed by the other types. A node's host name usually does not resolve elsewhere.
+    /// The default order: that of kubeadm, followed by the other types. The host name of a node usually does not
+    /// resolve on other machines.
     pub const USUAL: [Self; 5] =
         [Self::InternalIp, Self::ExternalIp, Self::Hostname, Self::InternalDns, Self::ExternalDns];
 
@@ -123,10 +125,10 @@ pub struct Approval {
     pub webhook: Option<PathBuf>,
 }
 
-/// Who approves the CSRs of new nodes.
+/// How the CSRs of new nodes are approved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalPolicy {
-    /// All are denied.
+    /// All CSRs are denied.
     AlwaysReject,
     /// Administrators decide.
     #[default]
@@ -145,7 +147,7 @@ pub enum ApprovalPolicy {
 pub enum Allowed {
     /// CSRs from this network (address and prefix length).
     Network(IpAddr, u8),
-    /// Nodes with this name; `*` matches any characters.
+    /// Nodes with this name. `*` matches any characters.
     Name(String),
 }
 
@@ -154,18 +156,18 @@ pub enum Allowed {
 pub struct NodeLifecycle {
     /// Time without heartbeats after which a node is marked as unreachable.
     pub grace: Duration,
-    /// Interval between two evicted nodes of a zone; `None` disables evictions.
+    /// Interval between the evictions of two nodes of a zone. `None` disables evictions.
     pub eviction_pace: Option<Duration>,
 }
 
-/// The stock defaults: 50 s, and one node every 10 s.
+/// The stock defaults: 50 s, and the pods of one node every 10 s.
 impl Default for NodeLifecycle {
     fn default() -> Self {
         Self { grace: Duration::from_secs(50), eviction_pace: Some(Duration::from_secs(10)) }
     }
 }
 
-/// Which nodes may register, and are trusted to run pods.
+/// Which nodes may register and are trusted to run pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAdmission {
     /// The criterion.
@@ -177,12 +179,12 @@ pub struct NodeAdmission {
 /// Criterion for node registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeMode {
-    /// A valid node certificate.
+    /// The node needs a valid node certificate.
     #[default]
     Open,
-    /// Also an address in the allowlist.
+    /// The node also needs an address in the allowlist.
     Allowlist,
-    /// Also a registered public key.
+    /// The node also needs a registered public key.
     Certificate,
 }
 
@@ -206,7 +208,7 @@ pub struct ServiceRange {
 }
 
 impl ServiceRange {
-    /// The first address, of the `kubernetes` service.
+    /// The first address, which the Service `kubernetes` has.
     pub fn first(&self) -> IpAddr {
         self.nth(1)
     }
@@ -242,7 +244,7 @@ pub struct PodAddresses {
 }
 
 impl PodAddresses {
-    /// The ranges to allocate from.
+    /// The cluster CIDRs from which pod CIDRs are allocated.
     pub fn given(&self) -> Vec<ClusterCidr> {
         let ranges = self.ranges.iter().filter(|_| self.are_given);
         ranges
@@ -266,7 +268,7 @@ impl Default for PodAddresses {
     }
 }
 
-/// In CIDR notation: `10.96.0.0/12`.
+/// Formats the range in CIDR notation, such as `10.96.0.0/12`.
 impl fmt::Display for ServiceRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.nth(0), self.bits)
@@ -296,14 +298,14 @@ pub struct Etcd {
     pub key: Option<PathBuf>,
 }
 
-/// Selection of controllers.
+/// The controllers that run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Controllers {
     #[default]
     All,
     None,
     Only(Vec<String>),
-    /// All except these.
+    /// All except the listed ones.
     Without(Vec<String>),
 }
 

@@ -1,7 +1,9 @@
-//! Store ownership: the first master records in the store which root CA and service-account key its objects belong to.
+//! Store ownership. The first master records in the store to which root CA and service-account key its objects
+//! belong.
 //!
-//! Masters with different keys would overwrite each other's objects, and tokens and certificates of one would fail at
-//! the other. So a shared store rejects a master with other keys. In a store of its own, a master only logs a warning.
+//! Masters with different keys would overwrite each other's objects. Tokens and certificates of one would fail at
+//! the other. Therefore a shared store rejects a master with other keys. In a store of its own, a master only logs
+//! a warning.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,7 @@ use apiserver::storage::{self, Entry, Expected, Outcome, Store, Transaction};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The key of the record, beside the served objects.
+/// The key of the record. It is not in the range of served objects.
 pub(crate) const KEY: &str = "/coracle/authority";
 /// Prefix of object keys.
 const OBJECTS: &str = "/registry/";
@@ -39,7 +41,7 @@ pub enum Kept {
     Shared,
 }
 
-/// Why a master may not use a store.
+/// The reason why a master may not use a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store belongs to masters with other keys.
@@ -59,12 +61,12 @@ pub enum Error {
     Store(#[from] storage::Error),
 }
 
-/// The decision about a store.
+/// The decision whether a master may use a store.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// The store belongs to this master.
     Own,
-    /// Record this master as the owner.
+    /// The store has no owner. Record this master.
     Note,
     /// Record this master, and warn that credentials became invalid.
     NoteAndWarn(&'static str),
@@ -73,7 +75,7 @@ enum Verdict {
 }
 
 /// Claims the store for this master. `made` is true if the root CA or the service-account key was just created.
-/// Returns false if the record could not be written; the caller retries.
+/// Returns false if the record could not be written, so that the caller retries.
 ///
 /// # Errors
 /// If the store belongs to other masters, or cannot be read.
@@ -109,7 +111,7 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
     }
 }
 
-/// Judges a record; `is_late` is true if keys were created for existing objects.
+/// Judges a record. `is_late` is true if keys were created although the store already had objects.
 fn judge(noted: Option<&Mark>, own: &Mark, kept: Kept, is_late: bool) -> Verdict {
     match (noted, kept) {
         (Some(noted), _) if is_of(noted, own) => Verdict::Own,

@@ -1,5 +1,5 @@
-//! The API server identity lease in `kube-system` (`APIServerIdentity` in the stock server). Expired leases of other
-//! servers are deleted.
+//! The API server identity lease in `kube-system` (`APIServerIdentity` in the stock server). The master also
+//! deletes expired leases of other servers.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::controllers::{ActAs as _, Client, DeleteOptions, Error, Json, Kind};
 use crate::objects::{self, Lease};
 
 const NAMESPACE: &str = "kube-system";
-/// The label of such a lease, and its value.
+/// The label of such a lease, with its value.
 const LABEL: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
 const HOST_NAME_LABEL: &str = "kubernetes.io/hostname";
 /// Lease duration in seconds; the stock value.
 const LASTS_SECONDS: i64 = 3600;
-/// Renewal interval: it allows six failed renewals and rarely writes to an idle store.
+/// Interval between renewals. It allows six failed renewals, and rarely writes to an idle store.
 const RENEW: Duration = Duration::from_secs(600);
 /// Pause after an error.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Renews the lease of this server until shutdown. The lease then expires.
+/// Renews the lease of this server until shutdown. Afterwards the lease expires.
 pub async fn keep(client: Client, own: String, mut stopped: watch::Receiver<bool>) {
     let client = client.as_master();
     let name = name(&own);
@@ -42,7 +42,7 @@ pub async fn keep(client: Client, own: String, mut stopped: watch::Receiver<bool
     }
 }
 
-/// The lease name, which is stable across restarts.
+/// The lease name. It stays the same across restarts.
 fn name(own: &str) -> String {
     let digest = Sha256::digest(own);
     format!("apiserver-{}", hex::encode(&digest[..16]))
@@ -95,7 +95,7 @@ fn renewed(mut found: Json, own: &str, now: Timestamp) -> Json {
     found
 }
 
-/// Whether this is the lease of an API server and has expired. One that was never renewed does not expire.
+/// Whether this is the lease of an API server and has expired. A lease that was never renewed does not expire.
 fn is_expired(lease: &Lease, now: Timestamp) -> bool {
     let (Some(renewed), Some(lasts)) = (lease.spec.renew_time, lease.spec.lease_duration_seconds) else {
         return false;

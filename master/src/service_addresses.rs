@@ -1,5 +1,5 @@
-//! The IPAddress controller: keeps one IPAddress object per cluster IP. The Services decide which addresses are
-//! allocated (`admission::service_ips`); the objects only show it.
+//! The IPAddress controller: maintains one IPAddress object per cluster IP. The Services determine which addresses
+//! are allocated (`admission::service_ips`), and the objects only show that.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,14 +19,14 @@ use crate::objects::{self, ObjectMeta};
 
 const SERVICES: &str = "services";
 const IP_ADDRESS: Kind = Kind::of("networking.k8s.io", "IPAddress", "ipaddresses", false);
-/// The labels of an address that a server allocated, and the value of the second.
+/// The label with the IP family of an address that a server allocated.
 const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
-/// Between two passes: changes within it are carried out together.
+/// Pause between two reconciliations. Changes within it are carried out together.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps the objects until the registry is gone or this master stops.
+/// Maintains the objects until the registry is gone or this master stops.
 pub async fn keep(registry: Weak<Registry>, client: Client, mut stopped: watch::Receiver<bool>) {
     let client = client.as_master();
     loop {
@@ -78,7 +78,7 @@ async fn reconcile(cache: &WatchCache, client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// A write that brings the addresses closer to the Services.
+/// A write to an IPAddress object.
 #[derive(Debug, PartialEq)]
 enum Step {
     Create(Value),
@@ -86,7 +86,8 @@ enum Step {
     Delete { name: String, uid: String },
 }
 
-/// Addresses that users created, and those of no Service, stay unless this server allocated them.
+/// Plans the writes. Addresses that users created stay, and so do those of no Service unless this server allocated
+/// them.
 fn plan(services: &[Service], addresses: &[Json]) -> Vec<Step> {
     let mut wanted: BTreeMap<IpAddr, ParentReference> = BTreeMap::new();
     for Service { metadata, spec } in services {
@@ -139,7 +140,7 @@ struct IpAddressSpec {
     parent_ref: ParentReference,
 }
 
-/// The object that uses an address. The core group is empty or left out.
+/// The object that uses an address. The core group is empty or missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 struct ParentReference {

@@ -13,18 +13,18 @@ use crate::options::{self, Options, Storage};
 
 /// Directory of the embedded store in the data directory.
 pub const DIRECTORY: &str = "store";
-/// Marker file: the store was created. After deleting it, the master starts with an empty store.
+/// Marker file that shows that the store was created. If it is deleted, the master starts with an empty store.
 const MARKER: &str = "store.created";
 
-/// How long a starting master waits for etcd, whose other members may not be running yet. It is less than the startup
-/// probe in `manifests/ha/master.yaml` allows.
+/// How long a starting master waits for etcd, because other members may not be running yet. It is less than the
+/// startup probe in `manifests/ha/master.yaml` allows.
 const COMES_WITHIN: Duration = Duration::from_secs(100);
 
-/// Opens the store. `is_first_start` says that the master has just created its keys.
+/// Opens the store. `is_first_start` is true if the master has just created its keys.
 ///
 /// # Errors
-/// If the store is locked, damaged, missing, newer than this master, or unreachable. The message names the store and
-/// the remedy.
+/// If the store is locked, damaged, missing, newer than this master, or unreachable. The message names the store
+/// and the remedy.
 pub async fn open(
     options: &Options,
     certificates: &Certificates,
@@ -56,8 +56,8 @@ pub async fn open(
     }
 }
 
-/// Fails if the store has vanished. With an empty store, nodes would delete their pods, and old certificates would be
-/// valid for a new cluster.
+/// Fails if the store has vanished. With an empty store, nodes would delete their pods, and old certificates would
+/// be valid for a new cluster.
 fn check_present(data_dir: &Path, is_first_start: bool) -> anyhow::Result<()> {
     let (file, marker) = (data_dir.join(DIRECTORY).join(embedded::FILE), data_dir.join(MARKER));
     let exists = |path: &Path| path.try_exists().with_context(|| path.display().to_string());

@@ -1,9 +1,9 @@
 //! The ConfigMaps that a stock API server publishes in `kube-system`.
 //!
 //! `extension-apiserver-authentication`: stock components and extension API servers authenticate their clients with
-//! it. It holds the client CA bundle and the request headers of a front proxy. This master proxies to no extension API
-//! server. It publishes a front-proxy CA because components refuse to start without one. The CA's key is discarded, so
-//! no front-proxy certificate exists.
+//! it. It contains the client CA bundle and the request headers of a front proxy. This master forwards requests to
+//! no extension API server. It publishes a front-proxy CA because components refuse to start without one. The key
+//! of that CA is discarded, so no front-proxy certificate exists.
 //!
 //! `kube-apiserver-legacy-service-account-token-tracking`: the day since which the server records the use of token
 //! Secrets.
@@ -29,7 +29,7 @@ const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const SINCE: &str = "since";
 const CLIENT_CA: &str = "client-ca-file";
 const PROXY_CA: &str = "requestheader-client-ca-file";
-/// Headers and names that kubeadm configures, each a JSON list as text.
+/// Headers and names that kubeadm configures. Each value is a JSON list as text.
 const HEADERS: [(&str, &str); 5] = [
     ("requestheader-allowed-names", "[\"front-proxy-client\"]"),
     ("requestheader-extra-headers-prefix", "[\"X-Remote-Extra-\"]"),
@@ -37,11 +37,11 @@ const HEADERS: [(&str, &str); 5] = [
     ("requestheader-uid-headers", "[\"X-Remote-Uid\"]"),
     ("requestheader-username-headers", "[\"X-Remote-User\"]"),
 ];
-/// Pause between passes, so that masters that switch the CA at different times do not overwrite each other
+/// Pause between reconciliations, so that masters that switch the CA at different times do not overwrite each other
 /// continuously.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps the ConfigMaps until the registry is gone or this master stops.
+/// Maintains the ConfigMaps until the registry is gone or this master stops.
 pub async fn keep(
     registry: Weak<Registry>,
     client: Client,
@@ -113,7 +113,7 @@ async fn write(client: &Client, step: Step) -> Result<(), Error> {
     }
 }
 
-/// The write that brings a ConfigMap to what it has to be.
+/// The write that a ConfigMap needs.
 #[derive(Debug, PartialEq)]
 enum Step {
     Nothing,
@@ -121,7 +121,8 @@ enum Step {
     Update(Json),
 }
 
-/// Unknown keys are removed, since the ConfigMap decides what components trust.
+/// Plans the write of the authentication ConfigMap. Unknown keys are removed, because the ConfigMap determines what
+/// components trust.
 fn plan(found: Option<&Json>, client_ca: &str, proxy_ca: &str) -> Step {
     let mut data = json!({CLIENT_CA: client_ca, PROXY_CA: proxy_ca});
     for (key, value) in HEADERS {
@@ -130,7 +131,7 @@ fn plan(found: Option<&Json>, client_ca: &str, proxy_ca: &str) -> Step {
     with_data(found, AUTHENTICATION, data)
 }
 
-/// A valid day stays as it is.
+/// Plans the write of the tracking ConfigMap. A valid day stays unchanged.
 fn plan_tracking(found: Option<&Json>, now: Timestamp) -> Step {
     let since = found.and_then(|found| found.get("data")?.get(SINCE)?.as_str());
     let valid = since.filter(|since| since.parse::<Date>().is_ok());
@@ -152,8 +153,8 @@ fn with_data(found: Option<&Json>, name: &str, data: Value) -> Step {
     Step::Update(wanted)
 }
 
-/// The published front-proxy CA, if this cluster signed it and it does not expire soon. It is kept across restarts and
-/// shared by all masters.
+/// The published front-proxy CA, if this cluster signed it and it does not expire soon. All masters share it, also
+/// across restarts.
 fn usable_proxy_ca(found: &Json, pki: &Pki, now: Timestamp) -> Option<String> {
     let text = found.get("data")?.get(PROXY_CA)?.as_str()?;
     pki.is_front_proxy_ca(text, now).then(|| text.to_owned())

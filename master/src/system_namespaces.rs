@@ -1,4 +1,4 @@
-//! The system namespace controller: creates the namespaces that every cluster has, and re-creates deleted ones.
+//! The system namespace controller: creates the namespaces that every cluster has, and creates deleted ones again.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub async fn ensure(registry: &Registry) -> Result<(), Status> {
     Ok(())
 }
 
-/// Re-creates deleted system namespaces until the registry is dropped.
+/// Creates deleted system namespaces again, until the registry is dropped.
 pub async fn keep(registry: Weak<Registry>) {
     let Some(cache) = registry.upgrade().map(|registry| registry.cache().clone()) else { return };
     loop {

@@ -51,7 +51,7 @@ use crate::{
     apiservices, flow_control, scheduler, server_lease, service_addresses, store, system_config_maps,
 };
 
-/// A key without a value, read to check that the store responds.
+/// A key without a value. It is read to check that the store responds.
 const HEALTH_KEY: &str = "/registry/health";
 
 /// Runs a master until SIGTERM or SIGINT.
@@ -129,11 +129,11 @@ struct Prepared {
     webhook: Option<Webhook>,
     etcd_certificates: Certificates,
     scheduling: scheduler::Config,
-    /// Files of the PKI that did not exist before.
+    /// Files of the PKI that this start created.
     created: Vec<&'static str>,
     pki: Pki,
     names: Names,
-    /// PKCS #8.
+    /// The service-account key (PKCS #8).
     service_account_key: Vec<u8>,
     serving: ServingConfig,
     advertised: SocketAddr,
@@ -143,7 +143,7 @@ struct Prepared {
     _lock: Lock,
 }
 
-/// The serving certificate, and the TLS settings that follow it.
+/// The serving certificate, and the TLS settings that contain it.
 struct ServingConfig {
     chain: Vec<CertificateDer<'static>>,
     sender: watch::Sender<Arc<tls::Config>>,
@@ -240,7 +240,7 @@ async fn open_api(
     Ok(served)
 }
 
-/// All paths of the server, without limits.
+/// Creates the router of all paths of the server, without limits.
 fn router(
     options: &Options,
     served: &Served,
@@ -283,7 +283,7 @@ fn health_checks(storage: Storage, store: &Arc<dyn Store>, stopped: &watch::Rece
         .ready_when(check, move || keeps(persists.clone()))
 }
 
-/// Adds the limits and metrics, which do not apply to requests of internal components.
+/// Adds limits and metrics. They do not apply to requests of internal components.
 fn limited(router: Router, metrics: Arc<Metrics>) -> Router {
     let router = flowcontrol::limit_in_flight(router, flowcontrol::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
@@ -291,12 +291,12 @@ fn limited(router: Router, metrics: Arc<Metrics>) -> Router {
     with_websockets(router)
 }
 
-/// What the components share.
+/// The parameters that the components share.
 struct Starting {
     objects: Weak<Registry>,
     catalog: Catalog,
     client: Client,
-    /// Holder identity in leases.
+    /// Holder identity of this master in leases.
     identity: String,
     trusted: watch::Receiver<Arc<Pki>>,
     stopped: watch::Receiver<bool>,
@@ -375,7 +375,7 @@ async fn answers(store: Arc<dyn Store>) -> Result<(), String> {
     store.get(HEALTH_KEY).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Checks that the store persists writes and has space. [`answers`] reports a store that does not respond.
+/// Checks that the store persists writes and has space. If the store does not respond, [`answers`] reports that.
 async fn keeps(store: Arc<dyn Store>) -> Result<(), String> {
     match store.check_health().await {
         Err(

@@ -1,5 +1,5 @@
-//! The AlwaysPullImages plugin: every start of a container pulls its image, so that a pod needs the pull secret of an
-//! image that is already on the node.
+//! The AlwaysPullImages plugin: each start of a container pulls its image. A pod therefore needs the pull secret
+//! even if the image is already on the node.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn images(pod: &Json) -> BTreeSet<&str> {
     containers.filter_map(|container| Some(text(container.as_object()?, "image"))).collect()
 }
 
-/// True for a new pod, and for an update that adds an image: other updates must keep the immutable policy.
+/// True for a new pod, and for an update that adds an image. Other updates must keep the immutable policy.
 fn is_concerned(attempt: &AdmissionRequest<'_>) -> bool {
     let adds_image = || attempt.old.is_none_or(|old| !images(&attempt.object).is_subset(&images(old)));
     is_new_pod(attempt) || (is_edited_pod(attempt) && adds_image())

@@ -1,8 +1,8 @@
 //! Limits on CertificateSigningRequests: number and bytes per class of requester, and the content of anonymous
 //! requests.
 //!
-//! Anonymous requesters, nodes and all other users have separate limits, so that a flood by one class leaves the others'
-//! capacity untouched: nodes can always renew their certificates.
+//! Anonymous requesters, nodes and all other users have separate limits. A flood by one class therefore does not
+//! affect the others, and nodes can always renew their certificates.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,22 +20,26 @@ use crate::pki::{Request, Signer, node};
 
 /// The resource in the store.
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
-/// Pending requests for one node or of one user: one for each of a node's two certificates, and some for interrupted retries.
+/// Limit for pending requests of one node or user. It allows one for each of a node's two certificates, and some
+/// for interrupted retries.
 const PENDING_PER_SUBJECT: usize = 10;
-/// Requests of one class: two for each of 5,000 nodes.
+/// Limit for requests of one class: two for each of 5,000 nodes.
 const REQUESTS_PER_CLASS: usize = 10_000;
-/// Stored bytes of the requests of one class: 10,000 requests with RSA keys take about 3 KB each.
+/// Limit for the stored bytes of one class. 10,000 requests with RSA keys take about 3 KB each.
 const BYTES_PER_CLASS: usize = 32 << 20;
-/// Stored requests of one node, decided ones included: the cleaner keeps these for an hour, and longer with a finalizer.
-/// A node renews two certificates, and retries a few times.
+/// Limit for stored requests of one node, including decided ones. The cleaner keeps these for an hour, and longer
+/// with a finalizer. A node renews two certificates, and retries a few times.
 const STORED_PER_NODE: Used = Used { requests: 100, bytes: 100 * OBJECT_BYTES };
-/// Stored requests of one other user, decided ones included: one bootstrap token may join 5,000 nodes within an hour.
+/// Limit for stored requests of one other user, including decided ones. One bootstrap token may join 5,000 nodes
+/// within an hour.
 const STORED_PER_USER: Used = Used { requests: REQUESTS_PER_CLASS, bytes: BYTES_PER_CLASS };
-/// Largest `spec.request` of an anonymous client, decoded. A request with 256 names and an RSA key takes less than 12 KB.
+/// Maximum size of `spec.request` of an anonymous client, decoded. A request with 256 names and an RSA key takes
+/// less than 12 KB.
 const ANONYMOUS_REQUEST_BYTES: usize = 16 << 10;
-/// Largest stored request of an anonymous client or a node, with `metadata.managedFields`: 16 KiB in base64, and 10 KiB for the rest.
+/// Maximum size of a stored request of an anonymous client or a node, with `metadata.managedFields`. It allows 16
+/// KiB in base64, and 10 KiB for the rest.
 const OBJECT_BYTES: usize = 32 << 10;
-/// Metadata that an anonymous client may not set: it is stored without limit, or delays deletion.
+/// Metadata that an anonymous client may not set, because its size is not limited or it delays deletion.
 const RESERVED_METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
 /// The admission plugin that enforces the limits.
@@ -44,7 +48,7 @@ pub struct CsrLimits {
     usage: Mutex<Usage>,
 }
 
-/// The usage of all stored requests, updated from the cache before each decision.
+/// The usage of all stored requests. It is updated from the cache before each decision.
 #[derive(Debug)]
 struct Usage {
     cache: WatchCache,
@@ -59,12 +63,12 @@ struct Usage {
 /// Classes of requesters, each with its own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Class {
-    /// Clients without credentials. All their requests count: a policy may decide as fast as they are sent, and the cleaner
-    /// keeps decided requests for an hour.
+    /// Clients without credentials. All their requests count, even decided ones. A policy may decide as fast as
+    /// requests arrive, and the cleaner keeps decided requests for an hour.
     Anonymous,
     /// Nodes that have a certificate. Their pending requests count.
     Node,
-    /// Everyone else, such as users of bootstrap tokens. Their pending requests count.
+    /// All other users, such as users of bootstrap tokens. Their pending requests count.
     Other,
 }
 
@@ -75,7 +79,7 @@ struct Requester {
     subject: String,
 }
 
-/// The usage of one stored request.
+/// What one stored request counts for.
 #[derive(Debug)]
 struct Counts {
     requester: Requester,
@@ -84,7 +88,7 @@ struct Counts {
     bytes: usize,
 }
 
-/// The usage of one class or user.
+/// The number and the bytes of requests of one class or user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Used {
     requests: usize,
@@ -92,7 +96,7 @@ struct Used {
 }
 
 impl CsrLimits {
-    /// Counts the requests in `cache`.
+    /// Creates the plugin, which counts the requests in `cache`.
     pub fn new(cache: WatchCache) -> Self {
         let (requests, pending, used, stored) = <_>::default();
         Self { usage: Mutex::new(Usage { cache, watcher: None, requests, pending, used, stored }) }
@@ -172,7 +176,7 @@ impl Usage {
         }
     }
 
-    /// The limit that one more request would exceed, if any.
+    /// The limit that one more request would exceed, if there is one.
     fn exceeded(&self, requester: &Requester, user: &str, bytes: usize) -> Option<String> {
         let stored = self.stored.get(user).copied().unwrap_or_default();
         let most = match requester.class {
@@ -206,7 +210,7 @@ impl Usage {
 }
 
 impl Counts {
-    /// Whether the request counts for its class: a pending one, or any of an anonymous client.
+    /// Whether the request counts for its class. Pending requests do, and all requests of anonymous clients.
     fn counts_for_class(&self) -> bool {
         self.is_pending || self.requester.class == Class::Anonymous
     }
@@ -265,7 +269,7 @@ fn read(request: &Json) -> Result<Request, String> {
     Request::read(&decoded(request)?)
 }
 
-/// Rejects anonymous requests for anything but a node's client certificate, and metadata other than a name.
+/// Rejects anonymous requests for anything but a node's client certificate, and any metadata except a name.
 fn check_anonymous(request: &Json, read: &Result<Request, String>) -> Result<(), String> {
     let metadata = request.get("metadata").and_then(Value::as_object);
     let has = |field: &&&str| metadata.is_some_and(|metadata| metadata.contains_key(**field));
@@ -292,7 +296,7 @@ fn check_anonymous(request: &Json, read: &Result<Request, String>) -> Result<(),
     Signer::NodeClient.check(read.as_ref().map_err(Clone::clone)?, &usages).map(drop)
 }
 
-/// Bytes of the object as it would be stored; `managed_fields` is its encoded `metadata.managedFields`.
+/// Size of the object in bytes as it would be stored. `managed_fields` is its encoded `metadata.managedFields`.
 fn stored_bytes(object: &Json, managed_fields: &[u8]) -> usize {
     serde_json::to_vec(object).map_or(0, |json| json.len()) + managed_fields.len()
 }

@@ -23,20 +23,20 @@ pub struct DefaultStorageClass {
 }
 
 impl DefaultStorageClass {
-    /// Reads StorageClasses from this lister.
+    /// Creates the plugin, which reads StorageClasses from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
 }
 
-/// Whether the claim has no class; an empty name means none on purpose.
+/// Whether the claim has no class. An empty name means that it wants none.
 fn is_open(claim: &Json) -> bool {
     let Spec { spec } = objects::read::<Spec<PersistentVolumeClaimSpec>>(claim);
     let AnnotatedObject { metadata } = objects::read(claim);
     spec.storage_class_name.is_none() && !metadata.annotations.contains_key(OLD_CLASS)
 }
 
-/// The default class; the newest if several are marked.
+/// The default class. If several are marked, it is the newest.
 fn default_class(classes: &[AnnotatedObject]) -> Option<&str> {
     let classes = classes.iter().map(|class| &class.metadata);
     let default =

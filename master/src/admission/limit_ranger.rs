@@ -27,7 +27,7 @@ pub struct LimitRanger {
 }
 
 impl LimitRanger {
-    /// Reads LimitRanges from this lister.
+    /// Creates the plugin, which reads LimitRanges from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
@@ -38,13 +38,13 @@ impl LimitRanger {
     }
 }
 
-/// The items of a LimitRange for this type.
+/// The items of a LimitRange for a type.
 fn items<'a>(range: &'a LimitRange, kind: &'a str) -> impl Iterator<Item = &'a LimitRangeItem> {
     range.spec.limits.iter().filter(move |item| &*item.r#type == kind)
 }
 
-/// Applies defaults to the containers that are not in `known`. An annotation of a new pod lists them; it stays
-/// unchanged when containers are added later.
+/// Applies defaults to the containers that are not in `known`. An annotation of a new pod lists the defaults. It
+/// stays unchanged when containers are added later.
 fn apply_defaults(pod: &mut Json, range: &LimitRange, known: &BTreeSet<String>) {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     for item in items(range, "Container") {

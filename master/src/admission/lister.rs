@@ -1,4 +1,4 @@
-//! The lister of admission plugins: reads objects from the watch cache, and waits until they appear.
+//! The lister of admission plugins. It reads objects from the watch cache, and can wait until they appear.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ impl std::fmt::Debug for Lister {
 }
 
 impl Lister {
-    /// A lister of this registry.
+    /// Creates a lister of a registry.
     pub fn new(registry: Arc<Registry>) -> Self {
         Self { registry }
     }
 
-    /// Gets one object; `namespace` is empty for cluster-scoped objects.
+    /// Gets one object. `namespace` is empty for cluster-scoped objects.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Json> {
         self.registry.cache().get(resource, namespace, name).map(|object| object.decode())
     }

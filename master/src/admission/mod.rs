@@ -1,6 +1,7 @@
-//! The admission plugins of the master: their registry, and one file for each plugin that is not part of `apiserver`.
+//! The admission plugins of the master: their registry, and one file for each plugin that is not part of
+//! `apiserver`.
 //!
-//! Each plugin decides on JSON objects by pure functions; [`Lister`] reads other objects from the watch cache.
+//! Each plugin decides on JSON objects by pure functions. [`Lister`] reads other objects from the watch cache.
 
 mod always_pull_images;
 mod csr_limits;
@@ -51,7 +52,7 @@ pub struct AdmissionConfig {
     pub scheduling_gates: Vec<String>,
     /// The service CIDRs.
     pub service_ranges: Vec<ServiceRange>,
-    /// The cluster CIDRs, primary first; empty if this master does not allocate pod CIDRs.
+    /// The cluster CIDRs, primary first. They are empty if this master does not allocate pod CIDRs.
     pub pod_ranges: Vec<ClusterCidr>,
     /// How nodes register.
     pub nodes: NodeAdmission,
@@ -60,15 +61,15 @@ pub struct AdmissionConfig {
 /// When a plugin is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Always: the API depends on it, so it has no name for users.
+    /// The plugin is always active, because the API depends on it. It has no name for users.
     Always,
-    /// Unless `--disable-admission-plugins` names it.
+    /// The plugin is active unless `--disable-admission-plugins` names it.
     Default,
-    /// Only if `--enable-admission-plugins` names it.
+    /// The plugin is active only if `--enable-admission-plugins` names it.
     OnRequest,
 }
 
-/// What plugins are built from.
+/// The parts of the master from which plugins are built.
 struct Parts<'a> {
     registry: &'a Arc<Registry>,
     auth: &'a Arc<Auth>,
@@ -187,7 +188,7 @@ impl Plugin {
     }
 }
 
-/// Names that `--enable-admission-plugins` and `--disable-admission-plugins` take, in execution order.
+/// Names that `--enable-admission-plugins` and `--disable-admission-plugins` accept, in execution order.
 pub fn plugin_names() -> Vec<&'static str> {
     let mut names = Vec::new();
     for plugin in PLUGINS.iter().filter(|plugin| plugin.active != Use::Always) {

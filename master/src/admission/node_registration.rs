@@ -1,5 +1,5 @@
-//! The node registration plugin: records identity and address of new Nodes, protects these annotations, and keeps pods
-//! off untrusted nodes.
+//! The node registration plugin. It records the identity and address of new Nodes, protects these annotations, and
+//! keeps pods off untrusted nodes.
 
 use api::strategy::{Cause, Json};
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
@@ -22,12 +22,13 @@ pub struct NodeRegistration {
 }
 
 impl NodeRegistration {
-    /// Applies this registration mode; reads Nodes from the lister.
+    /// Creates the plugin with this registration mode. It reads Nodes from the lister.
     pub fn new(lister: Lister, admission: NodeAdmission) -> Self {
         Self { lister, admission }
     }
 
-    /// Handles the creation of a Node: by the node itself, or by another user, whose annotations are kept.
+    /// Handles the creation of a Node by the node itself or by another user. It keeps the annotations of the other
+    /// user.
     fn register(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if let Some(node) = node_of(attempt.user) {
             trust::admit(&self.admission, attempt.user.peer).map_err(|why| forbidden(attempt, &why))?;

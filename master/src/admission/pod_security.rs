@@ -1,5 +1,5 @@
-//! The PodSecurity plugin: validates the Pod Security labels of namespaces. An invalid level would otherwise be taken
-//! for protection.
+//! The PodSecurity plugin validates the Pod Security labels of namespaces. An administrator could otherwise believe
+//! that an invalid level protects the namespace.
 
 use api::strategy::{Cause, Json};
 use apiserver::Status;
@@ -12,7 +12,7 @@ const PREFIX: &str = "pod-security.kubernetes.io";
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
-/// The validating part of the stock plugin `PodSecurity`.
+/// The part of the stock plugin `PodSecurity` that validates labels.
 #[derive(Clone, Copy, Debug)]
 pub struct PodSecurity;
 

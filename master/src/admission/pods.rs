@@ -19,14 +19,14 @@ pub fn is_edited_pod(attempt: &AdmissionRequest<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Update && attempt.subresource.is_none()
 }
 
-/// Whether the request may increase a pod's resources.
+/// Whether the request may increase the resources of a pod.
 pub fn may_grow(attempt: &AdmissionRequest<'_>) -> bool {
     attempt.is_of("pods")
         && attempt.operation == Operation::Update
         && matches!(attempt.subresource, Some("resize" | "finalize"))
 }
 
-/// Whether a pod initializer completes a gated pod.
+/// Whether the request is that of a pod initializer, which completes a gated pod.
 pub fn fills_in(attempt: &AdmissionRequest<'_>) -> bool {
     may_grow(attempt) && attempt.subresource == Some("finalize")
 }
@@ -38,12 +38,12 @@ pub fn known_containers(attempt: &AdmissionRequest<'_>) -> BTreeSet<String> {
     all.filter_map(|container| container.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-/// A 403 status for the request; `why` completes the sentence.
+/// A 403 status for the request. `why` completes the sentence.
 pub fn forbidden(attempt: &AdmissionRequest<'_>, why: &str) -> Status {
     Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, why)
 }
 
-/// A nested object, created if it is missing; `None` if it has another type.
+/// A nested object, created if it is missing. `None` if it has another type.
 pub fn field<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
     if value.is_null() {
@@ -67,7 +67,7 @@ pub fn list<'a>(spec: &'a Json, name: &str) -> impl Iterator<Item = &'a Value> {
     spec.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A list field, created if it is missing; `None` if it has another type.
+/// A list field, created if it is missing. `None` if it has another type.
 pub fn list_mut<'a>(spec: &'a mut Json, name: &str) -> Option<&'a mut Vec<Value>> {
     let value = spec.entry(name).or_insert_with(|| Value::Array(Vec::new()));
     if value.is_null() {

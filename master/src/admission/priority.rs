@@ -1,4 +1,4 @@
-//! The Priority plugin: resolves a pod's PriorityClass, and rejects pods that set another priority.
+//! The Priority plugin: finds the PriorityClass of a pod, and rejects pods that set another priority.
 
 use api::strategy::Json;
 use apiserver::Status;
@@ -51,7 +51,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Reads PriorityClasses from this lister.
+    /// Creates the plugin, which reads PriorityClasses from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
@@ -96,7 +96,7 @@ fn names_class(attempt: &AdmissionRequest<'_>) -> bool {
         && !class(&attempt.object).is_empty()
 }
 
-/// The default class; the one with the lowest value if several exist.
+/// The default class. If several exist, it is the one with the lowest value.
 fn default_class(classes: Vec<Json>) -> Option<Json> {
     let is_default = |class: &Json| class.get("globalDefault") == Some(&Value::Bool(true));
     let value = |class: &Json| class.get("value").and_then(Value::as_i64).unwrap_or(0);

@@ -20,13 +20,13 @@ pub struct RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// Reads RuntimeClasses from this lister.
+    /// Creates the plugin, which reads RuntimeClasses from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
 }
 
-/// The fields of a RuntimeClass that are applied to pods, as JSON where the pod gets them unchanged.
+/// The fields of a RuntimeClass that are applied to pods. Fields that the pod gets unchanged are JSON.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Class {

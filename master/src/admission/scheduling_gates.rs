@@ -1,8 +1,8 @@
-//! The scheduling gates plugin: new pods get a gate for each configured pod initializer, which completes the pod and
-//! removes its gate in order.
+//! The scheduling gates plugin. New pods get a gate for each configured pod initializer. The initializer completes
+//! the pod and removes its gate, one after the other.
 //!
-//! The initializer of the first gate may complete missing fields (`pods/finalize`) and removes the gate. RBAC grants
-//! this by the verb `finalize` on `schedulinggates`, a virtual resource, by gate name.
+//! The initializer of the first gate may set missing fields (`pods/finalize`) and remove the gate. RBAC grants this
+//! by gate name, with the verb `finalize` on the virtual resource `schedulinggates`.
 
 mod images;
 mod turn;
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 
 use super::pods::{field, forbidden, is_new_pod, list, list_mut, spec, text};
 
-/// Groups that may create pods without gates: administrators, and nodes for mirror pods. No service account may, since
-/// controllers create pods from templates of other users.
+/// Group whose members may create pods without gates. Nodes may do so too, for mirror pods. Service accounts may
+/// not, because controllers create pods from templates of other users.
 const ADMINISTRATORS: &str = "system:masters";
 const NODES: &str = "system:nodes";
-/// The namespace whose pods get no gates: pod initializers themselves may run there.
+/// The namespace whose pods get no gates, because pod initializers themselves may run there.
 const EXEMPT: &str = "kube-system";
 /// The virtual resource and the verb that RBAC rules grant.
 const GATES_RESOURCE: &str = "schedulinggates";
@@ -39,7 +39,7 @@ pub struct SchedulingGates {
 }
 
 impl SchedulingGates {
-    /// Adds these gates in order; `auth` decides who may act for a gate.
+    /// Creates the plugin, which adds these gates in order. `auth` decides who may act for a gate.
     pub fn new(names: Vec<String>, auth: Arc<Auth>) -> Self {
         Self { names, auth }
     }

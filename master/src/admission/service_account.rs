@@ -20,15 +20,15 @@ use super::pods::{
 const ACCOUNTS: &str = "serviceaccounts";
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
-/// Maximum wait for the default account of a new namespace.
+/// How long a pod waits for the default account of a new namespace.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The mount path of the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Prefix of the volume name; five characters follow.
+/// Prefix of the volume name. Five characters follow.
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// Token lifetime in seconds; the stock value, which marks tokens that admission requested.
+/// Token lifetime in seconds. The stock value marks tokens that admission requested.
 const TOKEN_SECONDS: u32 = 3607;
-/// The alphabet of generated names; the stock server's.
+/// The alphabet of generated names, as in the stock server.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The stock plugin `ServiceAccount`.
@@ -38,7 +38,7 @@ pub struct ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Reads ServiceAccounts from this lister.
+    /// Creates the plugin, which reads ServiceAccounts from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
@@ -53,7 +53,7 @@ fn account_of(pod: &Json) -> &str {
         .unwrap_or(DEFAULT)
 }
 
-/// Applies an account to a pod; `suffix` completes the volume name.
+/// Applies an account to a pod. `suffix` completes the name of the volume.
 fn apply(pod: &mut Json, account: &Json, suffix: &str) {
     let name = account_of(pod).to_owned();
     let Some(spec) = field(pod, "spec") else { return };
@@ -89,8 +89,8 @@ fn mount(spec: &mut Json, suffix: &str) {
     }
 }
 
-/// Mounts a volume into all containers without a mount at the token path, except for those in `known`; returns whether
-/// it mounted any.
+/// Mounts a volume into all containers without a mount at the token path, except for those in `known`. Returns
+/// whether it mounted any.
 fn mount_at(spec: &mut Json, volume: &str, known: &BTreeSet<String>) -> bool {
     let mut is_mounted = false;
     for containers in CONTAINERS {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::pods::{field, list_mut, text};
 
-/// The taint; the node lifecycle controller removes it.
+/// The taint. The node lifecycle controller removes it.
 const TAINT: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";
 

@@ -16,7 +16,7 @@ const WEBHOOKS: [&str; 2] = [
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
 
-/// The plugin that adds the warnings; it rejects nothing.
+/// The plugin that adds the warnings. It rejects nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct UnenforcedWarnings;
 

@@ -23,17 +23,17 @@ const WORKLOADS: [&str; 8] = [
     "replicationcontrollers",
     "statefulsets.apps",
 ];
-/// Maximum age of a renewal: the stock interval is two seconds, and clocks may differ.
+/// Maximum age of a lease renewal. The stock interval is two seconds, and clocks may differ.
 const RENEWED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// The plugin that adds the warning; it rejects nothing.
+/// The plugin that adds the warning. It rejects nothing.
 #[derive(Clone, Debug)]
 pub struct WorkloadWarnings {
     lister: Lister,
 }
 
 impl WorkloadWarnings {
-    /// Reads the controller manager's lease from this lister.
+    /// Creates the plugin, which reads the controller manager's lease from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
@@ -58,7 +58,8 @@ impl Admission for WorkloadWarnings {
     }
 }
 
-/// Whether a stock controller manager holds its lease: the holder is no master of this project, and renews it.
+/// Whether a stock controller manager holds its lease. The holder must renew the lease and must not be a master of
+/// this project.
 fn is_led(lease: &Lease, now: Timestamp) -> bool {
     let holder = &lease.spec.holder_identity;
     !holder.is_empty()

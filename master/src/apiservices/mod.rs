@@ -1,4 +1,4 @@
-//! The APIService controller: keeps one APIService per served group version, as a stock server does.
+//! The APIService controller: maintains one APIService per served group version, as a stock server does.
 
 mod plan;
 #[cfg(test)]
@@ -21,9 +21,9 @@ use crate::controllers::{ActAs as _, Client, DeleteOptions, Error, Json, Kind};
 /// The resource name of APIServices.
 const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 const API_SERVICE: Kind = Kind::of("apiregistration.k8s.io", "APIService", "apiservices", false);
-/// Pause between passes, so that masters that serve different versions do not write continuously.
+/// Pause between reconciliations, so that masters that serve different versions do not write continuously.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum backoff after a failed pass; each pause doubles.
+/// Maximum backoff after a failed reconciliation. Each pause doubles.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Runs until the registry is dropped or shutdown is requested.
@@ -77,7 +77,7 @@ async fn changed(watcher: Option<Watcher>) {
     }
 }
 
-/// Waits for the pause, or forever if it is `None`.
+/// Waits for the pause. If it is `None`, waits forever.
 async fn after(pause: Option<Duration>) {
     match pause {
         Some(pause) => sleep(pause).await,
@@ -104,7 +104,7 @@ fn served(catalog: &Catalog) -> BTreeSet<ServedVersion> {
     served.collect()
 }
 
-/// Applies all steps and returns the last error. `at_start` stays true until all stale objects are deleted.
+/// Applies all steps, and returns the last error. `at_start` stays true until all stale objects are deleted.
 async fn reconcile(
     client: &Client,
     served: &BTreeSet<ServedVersion>,

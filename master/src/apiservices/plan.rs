@@ -1,4 +1,4 @@
-//! Computes the writes that bring the APIServices to the served group versions. Pure.
+//! Computes the writes after which the APIServices match the served group versions. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 const AVAILABLE: &str = "Available";
 /// The served version of the core group.
 const CORE_VERSION: &str = "v1";
-/// Group priorities from the table of the stock server (`cmd/kube-apiserver/app`). Groups that are missing there, such
-/// as `apiregistration.k8s.io`, have no APIService.
+/// Group priorities from the table of the stock server (`cmd/kube-apiserver/app`). Groups that it lacks, such as
+/// `apiregistration.k8s.io`, have no APIService.
 const GROUP_PRIORITIES: [(&str, u32); 20] = [
     ("", 18000),
     ("apps", 17800),
@@ -51,12 +51,12 @@ pub struct ServedVersion {
     /// The group; empty for the core group.
     pub group: String,
     pub version: String,
-    /// Whether it is built in; otherwise a CustomResourceDefinition defines it.
+    /// Whether the group is built in. Otherwise a CustomResourceDefinition defines it.
     pub is_built_in: bool,
 }
 
 impl ServedVersion {
-    /// Group and version priority; `None` if there is no APIService.
+    /// Group and version priority. `None` if the group has no APIService.
     fn priorities(&self) -> Option<(u32, u32)> {
         if !self.is_built_in {
             return Some(CRD_PRIORITIES);
@@ -71,7 +71,7 @@ impl ServedVersion {
     }
 }
 
-/// A write.
+/// A write to an APIService.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Create a missing APIService.
@@ -84,7 +84,7 @@ pub enum Step {
     Delete(String),
 }
 
-/// The writes for all APIServices. Built-in ones that are not served are deleted only at the start: later they may
+/// The writes for all APIServices. Built-in ones that are not served are deleted only at the start. Later they may
 /// belong to a newer master.
 pub fn plan(served: &BTreeSet<ServedVersion>, found: &[Json], at_start: bool, now: Timestamp) -> Vec<Step> {
     let mut there: BTreeMap<&str, &Json> = found.iter().map(|object| (name(object), object)).collect();
@@ -157,7 +157,7 @@ fn name(object: &Json) -> &str {
     name.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The management label; `None` if a user created the object.
+/// The value of the management label. `None` if a user created the object.
 fn managed_by(object: &Json) -> Option<&str> {
     object.get("metadata")?.get("labels")?.get(AUTOMANAGED_LABEL)?.as_str()
 }

@@ -1,9 +1,9 @@
-//! Approval of node certificate requests: a policy admits a machine once; the node then renews its own certificates.
-//! Pure.
+//! Approval of node certificate requests. A policy admits a machine once, and the node then renews its own
+//! certificates. Pure.
 //!
-//! A policy judges requests of new nodes. A policy that admits nodes also admits requests from a master's own machine.
-//! Two rules apply to all policies except `insecure-always-approve`. The name of an existing node is not given to
-//! another machine, and only the node itself gets a serving certificate. Administrators may override both with
+//! A policy judges requests of new nodes. A policy that admits nodes also admits requests from a master's own
+//! machine. Two rules apply to all policies except `insecure-always-approve`. Another machine does not get the name
+//! of an existing node, and only the node itself gets a serving certificate. Administrators may override both with
 //! `kubectl certificate approve`.
 
 mod policies;
@@ -28,13 +28,13 @@ pub struct JoinRequest {
     pub username: String,
     /// The groups of the user.
     pub groups: Vec<String>,
-    /// The address that the request came from, if known.
+    /// The address from which the request came, if it is known.
     pub peer: Option<IpAddr>,
-    /// The names of a serving certificate; `None` for a client certificate.
+    /// The names for a serving certificate. `None` for a client certificate.
     pub serving: Option<Names>,
 }
 
-/// What is known about the node of that name, and about the master.
+/// What the master knows about the node of that name, and about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Whether the Node exists.
@@ -60,7 +60,7 @@ pub enum Verdict {
 
 /// An approval policy.
 pub trait Policy: Send + Sync {
-    /// Judges a request of a machine that is not that node yet.
+    /// Judges a request from a machine that is not that node yet.
     fn evaluate(&self, join: &JoinRequest) -> Verdict;
 
     /// Whether the policy admits new nodes at all.
@@ -87,7 +87,7 @@ pub fn policy(wanted: &Approval) -> Box<dyn Policy> {
 }
 
 impl JoinRequest {
-    /// Parses a request; `None` if it is not for a node certificate, or could not be signed.
+    /// Parses a request. `None` if it is not for a node certificate, or could not be signed.
     pub fn of(
         signer: &str,
         request: &Request,
@@ -106,7 +106,7 @@ impl JoinRequest {
         Some(Self { node, username: username.to_owned(), groups: groups.to_vec(), peer, serving })
     }
 
-    /// Whether the node itself requests, with the certificate that it has.
+    /// Whether the node itself sends the request, with its current certificate.
     pub fn is_own(&self) -> bool {
         node::of_user(&self.username) == Some(self.node.as_str()) && self.is_in(node::GROUP)
     }
@@ -117,7 +117,7 @@ impl JoinRequest {
     }
 }
 
-/// Judges a request by a policy and the common rules.
+/// Judges a request by a policy and the rules for all policies.
 pub fn decide(policy: &dyn Policy, join: &JoinRequest, known: &NodeFacts) -> Verdict {
     match (&join.serving, join.is_own()) {
         (None, true) => Verdict::Approve("the node renews its own certificate".to_owned()),
@@ -130,7 +130,7 @@ pub fn decide(policy: &dyn Policy, join: &JoinRequest, known: &NodeFacts) -> Ver
     }
 }
 
-/// Applies the common rules to a verdict.
+/// Applies the rules for all policies to a verdict.
 pub fn apply_rules(policy: &dyn Policy, verdict: Verdict, join: &JoinRequest, known: &NodeFacts) -> Verdict {
     let node = &join.node;
     match verdict {

@@ -16,7 +16,7 @@ const NODE: &str = "system:bootstrappers:node:";
 /// Maximum length of a message, in characters.
 const LONGEST: usize = 1024;
 
-/// `always-reject`: denies all new nodes.
+/// The policy `always-reject`, which denies all new nodes.
 pub(super) struct AlwaysReject;
 
 impl Policy for AlwaysReject {
@@ -29,7 +29,7 @@ impl Policy for AlwaysReject {
     }
 }
 
-/// `queue`: leaves each request to an administrator.
+/// The policy `queue`, which leaves each request to an administrator.
 pub(super) struct Queue;
 
 impl Policy for Queue {
@@ -38,7 +38,7 @@ impl Policy for Queue {
     }
 }
 
-/// `insecure-always-approve`: admits every machine under any name, for experiments only.
+/// The policy `insecure-always-approve`, which admits every machine under any name. For experiments only.
 pub(super) struct InsecureAlwaysApprove;
 
 impl Policy for InsecureAlwaysApprove {
@@ -53,14 +53,14 @@ impl Policy for InsecureAlwaysApprove {
     }
 }
 
-/// `allowlist`: admits machines by network and node name; if both are listed, both must match.
+/// The policy `allowlist`, which admits machines by network and node name. If both are listed, both must match.
 pub(super) struct Allowlist {
     networks: Vec<(IpAddr, u8)>,
     names: Vec<String>,
 }
 
 impl Allowlist {
-    /// A policy for these entries.
+    /// Creates the policy with these entries.
     pub(super) fn of(listed: &[Allowed]) -> Self {
         let (mut networks, mut names) = (Vec::new(), Vec::new());
         for one in listed {
@@ -99,7 +99,7 @@ impl Policy for Allowlist {
     }
 }
 
-/// Whether a name matches a pattern; `*` matches any characters, including dots.
+/// Whether a name matches a pattern. `*` matches any characters, including dots.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -109,8 +109,9 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// `token`: admits requests with a valid bootstrap token, for any free name or for the names that the token is bound to.
-/// `auth-extra-groups` of the token's Secret binds it: `system:bootstrappers:node:<name>`.
+/// The policy `token`, which admits requests with a valid bootstrap token. The token is for any free name, or for
+/// the names to which it is bound. `auth-extra-groups` of the token's Secret binds it:
+/// `system:bootstrappers:node:<name>`.
 pub(super) struct Token;
 
 impl Policy for Token {
@@ -130,7 +131,7 @@ impl Policy for Token {
     }
 }
 
-/// `webhook`: asks the approval webhook.
+/// The policy `webhook`, which asks the approval webhook.
 pub(super) struct Webhook;
 
 impl Policy for Webhook {
@@ -139,7 +140,7 @@ impl Policy for Webhook {
     }
 }
 
-/// The JoinReview; `request` is the base64 request from the object.
+/// The JoinReview for a request. `request` is the CSR of the object in base64.
 pub fn webhook_review(join: &JoinRequest, request: &str) -> Value {
     json!({
         "apiVersion": "bootstrap/v1",
@@ -152,7 +153,7 @@ pub fn webhook_review(join: &JoinRequest, request: &str) -> Value {
     })
 }
 
-/// The verdict in a response; an invalid response leaves the request to administrators.
+/// The verdict in a response. An invalid response leaves the request to administrators.
 pub fn webhook_verdict(answer: &Value) -> Verdict {
     let text = |field: &str| answer.get(field).and_then(Value::as_str).unwrap_or_default();
     let message: String = text("message").chars().take(LONGEST).collect();

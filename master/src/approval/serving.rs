@@ -1,8 +1,8 @@
-//! Which names a node may have in its serving certificate without an administrator: its own name, its status
-//! addresses, and the address of the request.
+//! Decides which names a node may have in its serving certificate without an administrator: its own name, its
+//! status addresses, and the address of the request.
 //!
-//! A node writes its own status, so the status proves nothing about names that others rely on. Names of the master,
-//! except for a node on its machine, and service names need an administrator.
+//! A node writes its own status. The status therefore proves nothing about names on which others rely. An
+//! administrator must approve service names, and names of the master unless the node is on the master's machine.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub(super) fn judge(names: &Names, join: &JoinRequest, known: &NodeFacts) -> Ver
     why.map_or_else(|| Verdict::Approve("the node serves under its own addresses".to_owned()), Verdict::Wait)
 }
 
-/// Why a DNS name needs an administrator; `None` if it is allowed.
+/// The reason why an administrator must approve a DNS name. `None` if it is allowed.
 fn check_dns_name(name: &str, join: &JoinRequest, known: &NodeFacts) -> Option<String> {
     if is_shared_name(name) {
         return Some(format!("{name} is a cluster-wide name, not the name of one machine"));
@@ -43,7 +43,7 @@ fn foreign(name: &str, join: &JoinRequest) -> String {
     )
 }
 
-/// Whether the name belongs to the API, a service, or no single machine.
+/// Whether the name belongs to the API or a service, or to no single machine.
 fn is_shared_name(name: &str) -> bool {
     let mut labels = name.split('.');
     name.starts_with('*')

@@ -1,4 +1,4 @@
-//! The Unix socket of a running master, for its owner only, and the backup endpoint on it.
+//! The Unix socket of a running master with the backup endpoint. Only its owner can access it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -22,21 +22,21 @@ use tokio::sync::Semaphore;
 
 use super::{PATH, REVISION, SOCKET};
 
-/// Chunk size of the response.
+/// Size of a chunk of the response.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Temporary name of the socket. It must not be longer than the final one, because socket paths have a length limit.
 const NEWBORN: &str = ".sock.new";
-/// Temporary file of a backup in progress. The next backup replaces a leftover.
+/// Temporary file of a backup in progress. The next backup replaces a file that is left.
 const COPY: &str = "backup.copy";
 
-/// The socket, which is removed on drop.
+/// The socket. It is removed on drop.
 #[derive(Debug)]
 pub struct Door {
     path: PathBuf,
 }
 
 impl Door {
-    /// Listens in a directory and replaces a stale socket.
+    /// Listens in a directory, and replaces a stale socket.
     ///
     /// # Errors
     /// If the socket cannot be created, for example because its path is too long.
@@ -76,7 +76,8 @@ pub fn router(store: Arc<dyn Store>, directory: &Path) -> Router {
     Router::new().route(PATH, post(answer)).fallback(|| async { Status::no_such_path() })
 }
 
-/// Creates a copy and starts to send it. The file is unlinked before it is sent, so it never outlives the process.
+/// Creates a copy and starts to send it. The file is unlinked before it is sent, so that it disappears with the
+/// process at the latest.
 async fn backup(store: &dyn Store, copy: &Path) -> Result<Response, Error> {
     let failed = |error: io::Error| Error::Failed {
         file: copy.to_owned(),

@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 
 use super::{PATH, REVISION, SOCKET};
 
-/// Upper limit of an error response.
+/// Maximum size of an error response that is read, in bytes.
 const REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Writes a backup of the master on `data_dir` to a new file and returns a summary.

@@ -1,8 +1,8 @@
 //! Backup and restore of the object store.
 //!
-//! A running master sends backups through a socket in its data directory; a restore needs the master to be stopped. A
-//! backup contains all objects and the revision, for either storage backend, but no certificates. `restore` writes it
-//! into an embedded store.
+//! A running master sends backups through a socket in its data directory. For a restore, the master must be
+//! stopped. A backup contains all objects and the revision, for either storage backend, but no certificates.
+//! `restore` writes it into an embedded store.
 
 mod door;
 mod fetch;

@@ -13,10 +13,10 @@ use super::{RELOAD, SOCKET};
 
 /// Reload requests, each with a channel for the result.
 pub type Reloads = mpsc::Receiver<oneshot::Sender<Result<(), String>>>;
-/// Queued requests; further ones wait.
+/// Maximum number of queued requests. Further ones wait.
 const ASKERS: usize = 4;
 
-/// The route `POST /reload`, and the receiver of its requests.
+/// Creates the route `POST /reload`, and the receiver of its requests.
 pub fn reloading() -> (Router, Reloads) {
     let (tell, told) = mpsc::channel(ASKERS);
     let answer = async move || {
@@ -38,7 +38,7 @@ fn refused(why: String) -> Response {
 /// Makes the master on `data_dir` reload its certificates. Returns false if none is running.
 ///
 /// # Errors
-/// If the master cannot reload them; it keeps using the old ones.
+/// If the master cannot reload them. It then keeps using the old ones.
 pub async fn reload(data_dir: &Path) -> anyhow::Result<bool> {
     if tokio::net::UnixStream::connect(data_dir.join(SOCKET)).await.is_err() {
         return Ok(false);

@@ -15,7 +15,7 @@ use crate::store::DIRECTORY;
 /// Temporary directory of the new store.
 const NEW: &str = "store.restored";
 
-/// Restores a backup and returns a summary. An existing store is only moved aside with `replace`.
+/// Restores a backup and returns a summary. With `replace`, an existing store is moved aside.
 ///
 /// # Errors
 /// If a master is running, a store exists, or the backup cannot be read. Nothing is changed then.
@@ -47,7 +47,7 @@ pub fn restore(data_dir: &Path, file: &Path, replace: bool, now: Timestamp) -> a
     Ok(told + &doubt.unwrap_or_default())
 }
 
-/// The last revision of a store, and a message if it is unknown.
+/// The last revision of a store. If it is unknown, a message.
 fn last_revision(store: &Path) -> anyhow::Result<(Revision, Option<String>)> {
     match embedded::revision(store) {
         Ok(revision) => Ok((revision.unwrap_or(0), None)),
@@ -59,7 +59,7 @@ fn last_revision(store: &Path) -> anyhow::Result<(Revision, Option<String>)> {
     }
 }
 
-/// Swaps two directories atomically, so the master is never without a store.
+/// Swaps two directories atomically, so that the master is never without a store.
 fn exchange(new: &Path, old: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE)?)
 }

@@ -1,7 +1,8 @@
 //! The cluster-info file that a discovery host outside the cluster serves.
 //!
-//! The file is the cluster-info document with the fields `servingCertificate` and `servingKey` (PEM), signed by the
-//! cluster's CA for the host's name. It holds no other secret: an attacker who steals it can only serve the document.
+//! The file is the cluster-info document with the fields `servingCertificate` and `servingKey` (PEM). The cluster's
+//! CA signed the certificate for the host's name. The file contains no other secret: an attacker who steals it can
+//! only serve the document.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,7 +21,7 @@ pub struct DiscoveryFile {
     pub info: ClusterInfo,
     /// The serving certificate and key.
     pub serving: Serving,
-    /// SHA-256 of the CA's public key in hex, which join strings pin.
+    /// SHA-256 of the CA's public key in hex. Join strings pin this hash.
     pub hash: String,
     /// When the serving certificate expires.
     pub until: Timestamp,
@@ -38,7 +39,7 @@ impl DiscoveryFile {
     /// Parses the file.
     ///
     /// # Errors
-    /// The problem, worded to follow the file name.
+    /// The problem. Messages show it after the name of the file.
     pub fn read(text: &str, now: Timestamp) -> Result<Self, String> {
         let document: Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
         let info = ClusterInfo::read(&document)?;

@@ -1,6 +1,7 @@
-//! The cluster-info document: what a machine with a join string learns about a cluster before it joins.
+//! The cluster-info document, from which a machine with a join string learns the servers and the CA of a cluster
+//! before it joins.
 //!
-//! It is public. A reader trusts it only if its CA matches the hash in the join string.
+//! The document is public. A reader trusts it only if its CA matches the hash in the join string.
 
 mod discovery;
 
@@ -16,12 +17,12 @@ use serde_json::{Map, Value, json};
 pub use self::discovery::DiscoveryFile;
 use crate::pki::node;
 
-/// The HTTP path.
+/// The HTTP path of the document.
 pub const PATH: &str = "/bootstrap/v1/cluster-info";
 /// API version and kind of the document.
 const API_VERSION: &str = "bootstrap/v1";
 const KIND: &str = "ClusterInfo";
-/// The field that is present during a CA rotation.
+/// The field with the previous root CA. It is present only during a CA rotation.
 const RETIRING: &str = "retiringAuthority";
 /// Namespace and name of the Endpoints that list all masters of a store.
 const MASTERS: (&str, &str) = ("default", "kubernetes");
@@ -29,16 +30,16 @@ const MASTERS: (&str, &str) = ("default", "kubernetes");
 /// The cluster-info document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterInfo {
-    /// The URLs of the masters, `https://HOST:PORT`; clients use the first that responds.
+    /// The URLs of the masters, `https://HOST:PORT`. Clients use the first one that responds.
     pub servers: Vec<String>,
-    /// The root CA certificate, PEM.
+    /// The root CA certificate in PEM.
     pub authority: String,
-    /// The previous root CA certificate, PEM, during a rotation; otherwise empty.
+    /// The previous root CA certificate in PEM during a rotation; otherwise empty.
     pub retiring: String,
 }
 
 impl ClusterInfo {
-    /// The document with the server time, which explains certificate errors caused by a wrong clock.
+    /// The document with the time of the server. The time explains certificate errors that a wrong clock causes.
     pub fn document(&self, now: Timestamp) -> Value {
         let mut document = self.static_fields();
         document.insert("serverTime".to_owned(), api::time::seconds(now).into());
@@ -64,7 +65,7 @@ impl ClusterInfo {
     /// Parses the document.
     ///
     /// # Errors
-    /// The problem, worded to follow the file name.
+    /// The problem. Messages show it after the name of the file.
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
         if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
@@ -95,7 +96,7 @@ pub fn router(info: impl Fn() -> ClusterInfo + Clone + Send + Sync + 'static) ->
     Router::new().route(PATH, get(answer))
 }
 
-/// The URLs of this master and of those that share its store.
+/// The URLs of this master, and of the masters that share its store.
 pub fn servers(cache: &WatchCache, own: SocketAddr) -> Vec<String> {
     let found = cache.get("endpoints", MASTERS.0, MASTERS.1).map(|endpoints| endpoints.decode());
     let others = found.map(|endpoints| addresses(&endpoints)).unwrap_or_default();
@@ -103,7 +104,7 @@ pub fn servers(cache: &WatchCache, own: SocketAddr) -> Vec<String> {
     std::iter::once(own).chain(others).map(|address| format!("https://{address}")).collect()
 }
 
-/// All addresses of an Endpoints object with the port of their subset.
+/// All addresses of an Endpoints object, each with the port of its subset.
 fn addresses(endpoints: &Map<String, Value>) -> Vec<SocketAddr> {
     let list = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned();
     let subsets = endpoints.get("subsets").and_then(Value::as_array).into_iter().flatten();

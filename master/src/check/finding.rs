@@ -16,14 +16,14 @@ pub enum Severity {
 /// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A part of the master: its port, a file in its directory, its clock.
+    /// A part of the master, such as its port, a file in its directory, or its clock.
     Part(String),
     /// An API object. The namespace is empty for cluster-scoped objects.
     Object { kind: &'static str, namespace: String, name: String },
 }
 
 impl Subject {
-    /// The subject for an object.
+    /// Creates the subject for an object.
     pub fn of<Annotations>(kind: &'static str, object: &ObjectMeta<Annotations>) -> Self {
         Self::Object { kind, namespace: object.namespace.to_string(), name: object.name.to_string() }
     }
@@ -52,7 +52,7 @@ pub struct Finding {
     pub subject: Subject,
     /// What is wrong.
     pub what: String,
-    /// Why, if it is known; empty otherwise.
+    /// The cause; empty if it is unknown.
     pub cause: String,
     /// What an administrator can do about it.
     pub remedy: String,
@@ -81,7 +81,7 @@ impl Finding {
     }
 }
 
-/// Upper limit in characters. Causes may contain messages of other components.
+/// Maximum length of a cause in characters. Causes may contain messages of other components.
 const LONGEST_CAUSE: usize = 600;
 
 fn one_line(text: &str) -> String {
@@ -94,7 +94,7 @@ fn one_line(text: &str) -> String {
     line.trim_end_matches(['.', ';', ':']).to_owned()
 }
 
-/// A count with its noun: `1 pod`, `2 pods`.
+/// A count with its noun, such as `1 pod` or `2 pods`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -111,7 +111,7 @@ pub struct Checked {
 /// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order in which an administrator would look.
+    /// The checks, in the order in which an administrator would look.
     pub checks: Vec<Checked>,
 }
 
@@ -142,7 +142,7 @@ impl Report {
         self.checks.iter().filter(|check| check.findings.is_empty()).count()
     }
 
-    /// True if there is no problem.
+    /// True if there is no problem. Warnings do not count.
     pub fn is_healthy(&self) -> bool {
         self.count(Severity::Problem) == 0
     }

@@ -1,7 +1,7 @@
 //! `master check`: diagnostics of a cluster. Each finding has a cause and a remedy.
 //!
-//! It reads the data directory of a local master, connects to the API server of a kubeconfig, and lists objects like
-//! any client. Pure functions turn what was read into findings, one file per subject.
+//! The command reads the data directory of a local master, connects to the API server of a kubeconfig, and lists
+//! objects like any client. Pure functions derive the findings, one file per subject.
 
 mod finding;
 mod here;
@@ -31,13 +31,13 @@ use crate::kubeconfig::Kubeconfig;
 use crate::pki::{self, Validity};
 use crate::server::VERSION;
 
-/// Read limit. A kubeconfig with certificates has about 10 KiB.
+/// Maximum size of a kubeconfig that is read, in bytes. One with certificates has about 10 KiB.
 const MOST_KUBECONFIG_BYTES: u64 = 1 << 20;
 
 /// What to check.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The kubeconfig, if it is not the one in the data directory.
+    /// The kubeconfig. `None` for the one in the data directory.
     pub kubeconfig: Option<PathBuf>,
     /// The data directory of a local master.
     pub data_dir: Option<PathBuf>,
@@ -103,8 +103,8 @@ pub async fn run(target: &Target) -> Report {
     report
 }
 
-/// Nodes that retiring the old root CA would lock out, and nodes for which this is unknown. Empty if no CA rotation is
-/// in progress.
+/// Nodes that lose access if the old root CA is retired, and nodes for which this is unknown. Empty if no CA
+/// rotation is in progress.
 ///
 /// # Errors
 /// Why this cannot be determined, as a sentence.
@@ -149,7 +149,7 @@ fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Op
     }
 }
 
-/// All certificates: in the data directory, the kubeconfig and the server's chain.
+/// All certificates: those in the data directory, in the kubeconfig, and in the server's chain.
 fn certificates_of(
     here: Option<&Here>,
     file: &Path,
@@ -220,7 +220,7 @@ fn way(file: &Path, config: &Kubeconfig, here: Option<&Here>) -> Way {
     }
 }
 
-/// Reports a certificate that is in several files once.
+/// Removes repeated findings for a certificate that is in several files.
 fn each_once(found: impl Iterator<Item = Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for finding in found {

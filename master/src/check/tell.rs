@@ -1,4 +1,4 @@
-//! Renders a report as text, in the format of `kubelet check`, and as JSON. Pure.
+//! Formats a report as text, in the format of `kubelet check`, and as JSON. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, Report, Severity, Subject, counted};
 
-/// Lines per check and severity. A single lost node may affect a thousand pods.
+/// Maximum number of lines per check and severity. A single lost node may affect a thousand pods.
 const MOST_LINES: usize = 20;
 
-/// One line per finding (`SUBJECT: WHAT: CAUSE; REMEDY`), problems first, and a summary.
+/// Formats one line per finding (`SUBJECT: WHAT: CAUSE; REMEDY`), problems first, and a summary.
 pub fn as_text(report: &Report) -> String {
     let mut text = String::new();
     let mut told: BTreeMap<(Severity, &str), usize> = BTreeMap::new();

@@ -15,7 +15,7 @@ pub const FLAGS: &[&str] = &[
     "--node-allowlist",
 ];
 
-/// Policies by name.
+/// The approval policies by name.
 const POLICIES: [(&str, ApprovalPolicy); 6] = [
     ("always-reject", ApprovalPolicy::AlwaysReject),
     ("queue", ApprovalPolicy::Queue),
@@ -44,7 +44,7 @@ pub fn allowed(text: &str) -> Result<Allowed, InvalidValue> {
     }
 }
 
-/// Modes by name.
+/// The node admission modes by name.
 const MODES: [(&str, NodeMode); 3] =
     [("open", NodeMode::Open), ("allowlist", NodeMode::Allowlist), ("certificate", NodeMode::Certificate)];
 
@@ -54,7 +54,7 @@ pub fn mode(text: &str) -> Result<NodeMode, InvalidValue> {
     found.ok_or_else(|| format!("is none of {}", MODES.map(|(name, _)| name).join(", ")))
 }
 
-/// Errors for flags that are missing, belong to another policy or mode, or contradict each other.
+/// The errors for flags that are missing, belong to another policy or mode, or contradict each other.
 pub fn check(approval: &Approval, nodes: &NodeAdmission) -> Vec<String> {
     let listed = (approval.policy == ApprovalPolicy::Allowlist) == approval.allowlist.is_empty();
     let asked = (approval.policy == ApprovalPolicy::Webhook) == approval.webhook.is_none();

@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 use super::args::RunFlags;
 
 const API_VERSION: &str = "config.coracle.io/v1";
-/// The name before version 0.2, which files may keep.
+/// The API version before version 0.2, which is still accepted in files.
 const FORMER_API_VERSION: &str = "master/v1";
 const KIND: &str = "MasterConfiguration";
 
 /// The parsed file.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Its fields as flags.
+    /// The fields of the file as flags.
     pub flags: RunFlags,
-    /// `dataDir`.
+    /// The field `dataDir`.
     pub data_dir: Option<PathBuf>,
     /// Errors, one per line.
     pub mistakes: Vec<String>,
 }
 
-/// The flag that a field sets.
+/// The variable that a field sets.
 enum Slot<'a> {
     One(&'a mut Option<String>),
     Many(&'a mut Vec<String>),
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-/// The field name of a flag: `--secure-port` is `securePort`.
+/// The field name of a flag, such as `securePort` for `--secure-port`.
 pub fn field(flag: &str) -> String {
     let mut words = flag.trim_start_matches('-').split('-');
     let mut name = words.next().unwrap_or_default().to_owned();

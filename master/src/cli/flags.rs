@@ -82,7 +82,7 @@ struct Flags {
     mistakes: Vec<String>,
     /// Flags with invalid values.
     refused: Vec<String>,
-    /// The file that is being parsed; `None` for the command line.
+    /// The file that is being parsed. `None` for the command line.
     file: Option<String>,
 }
 

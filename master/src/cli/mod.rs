@@ -26,9 +26,9 @@ use command::{Command, Failure, Logging, commas, failed};
 
 /// Name and directory flag of this command.
 const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
-/// Worker threads: one per core of a small control plane host.
+/// Number of worker threads of the async runtime; one per core of a small control plane host.
 const THREADS: usize = 2;
-/// Upper limit of threads for blocking file I/O.
+/// Maximum number of threads for blocking file I/O.
 const FILE_THREADS: usize = 16;
 
 /// Runs the command and returns its exit code.
@@ -100,7 +100,7 @@ fn kubeconfig(data_dir: &Path, of: &Kubeconfig) -> anyhow::Result<String> {
     Ok(DataDir::at(data_dir).kubeconfig(&of.user, &of.group, Timestamp::now())?)
 }
 
-/// Writes a text with a private key to a file atomically, if there is one. Returns the text to print.
+/// Writes a text with a private key to `output` atomically. Returns the text to print: empty if it was written.
 fn secret(text: anyhow::Result<String>, output: Option<&Path>) -> anyhow::Result<String> {
     match (text, output) {
         (Ok(text), Some(file)) => {

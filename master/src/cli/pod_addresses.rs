@@ -16,7 +16,7 @@ pub fn range(text: &str) -> Result<IpNet, InvalidValue> {
     api::pod_cidr::reject_special_use(&range).map_or(Ok(range), Err)
 }
 
-/// Errors in the combination of the flags.
+/// The errors in the combination of the flags.
 pub fn check(pods: &PodAddresses) -> Vec<String> {
     let families = |is_v4: bool| pods.ranges.iter().filter(|range| (range.addr().is_ipv4()) == is_v4).count();
     if families(true) > 1 || families(false) > 1 {

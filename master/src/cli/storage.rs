@@ -23,7 +23,7 @@ pub fn file(text: &str) -> Result<Option<PathBuf>, InvalidValue> {
     if text.is_empty() { Err("is no file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
 }
 
-/// Errors in the combination of the flags.
+/// The errors in the combination of the flags.
 pub fn check(options: &Options) -> Vec<String> {
     let etcd = &options.etcd;
     let has_tls = etcd.servers.iter().any(Endpoint::is_tls);

@@ -11,16 +11,16 @@ use crate::controllers::names as controller_names;
 use crate::options::{AddressType, Controllers, ServiceRange};
 use crate::pki::names;
 
-/// Shortest certificate lifetime, for tests of the renewal.
+/// Shortest certificate lifetime. It is short so that tests can check the renewal.
 const SHORTEST_LIFE: Duration = Duration::from_secs(60);
-/// Longest certificate lifetime: that of the CA.
+/// Longest certificate lifetime; that of the CA.
 const LONGEST_LIFE: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
-/// Shortest grace period of nodes, for tests.
+/// Shortest grace period of nodes. It is short for tests.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
-/// Longest grace period of nodes: a day.
+/// Longest grace period of nodes; a day.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Lowest eviction rate above 0, in nodes per second: one node in about three hours.
+/// Lowest eviction rate above 0, in nodes per second. It evicts one node in about three hours.
 const SLOWEST_RATE: f64 = 0.0001;
 /// Highest eviction rate, in nodes per second.
 const FASTEST_RATE: f64 = 1000.0;
@@ -77,7 +77,7 @@ pub fn grace(text: &str) -> Result<Duration, InvalidValue> {
     }
 }
 
-/// Converts a rate per second to the interval between two events; `None` for 0.
+/// Converts a rate per second to the interval between two events. `None` for 0.
 pub fn pace(text: &str) -> Result<Option<Duration>, InvalidValue> {
     let wanted = || "is not a rate, write nodes per second, like 0.1".to_owned();
     let rate: f64 = text.parse().map_err(|_| wanted())?;
@@ -139,7 +139,7 @@ pub fn address_type(text: &str) -> Result<AddressType, InvalidValue> {
     })
 }
 
-/// Parses `*`, `none`, names, or `*` with names to exclude (`-NAME`).
+/// Parses a selection of controllers: `*`, `none`, names, or `*` with names to exclude (`-NAME`).
 pub fn controllers(text: &str) -> Result<Controllers, InvalidValue> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let unknown = words.iter().find(|word| {

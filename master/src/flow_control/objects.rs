@@ -8,9 +8,9 @@ use crate::controllers::Kind;
 /// How a stock server treats one of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its spec cannot be changed.
+    /// The spec of the object cannot be changed.
     Mandatory,
-    /// An administrator may take it over.
+    /// An administrator may take over the object.
     Suggested,
 }
 
@@ -22,11 +22,12 @@ pub(super) struct Object {
     pub spec: Value,
 }
 
-/// A limited priority level: name, shares, lendable percent, and its queues, hand size and queue length, if it has queues.
+/// A limited priority level: name, shares, and lendable percent. If it has queues, also their number, the hand size
+/// and the queue length.
 type Level = (&'static str, u32, u32, Option<[u32; 3]>);
 
-/// A FlowSchema for all requests of its subjects: name, priority level, precedence, distinguisher, users, groups, whether for
-/// the service accounts of `kube-system`.
+/// A FlowSchema for all requests of its subjects: name, priority level, precedence, distinguisher, users, groups,
+/// and whether it applies to the service accounts of `kube-system`.
 struct Flow {
     name: &'static str,
     level: &'static str,
@@ -38,7 +39,7 @@ struct Flow {
     requests: Requests,
 }
 
-/// Which requests a FlowSchema is for.
+/// The requests to which a FlowSchema applies.
 enum Requests {
     All,
     Health,
@@ -119,7 +120,7 @@ const FLOWS: [Flow; 13] = [
     Flow { groups: EVERYBODY, ..flow("catch-all", "catch-all", 10_000, BY_USER) },
 ];
 
-/// All of them, the priority levels before the schemas that name them.
+/// All objects. Priority levels precede the schemas that name them.
 pub(super) fn all() -> Vec<Object> {
     let level = |name, spec| Object { kind: &PRIORITY_LEVEL, name, role: role(name), spec };
     let exempt = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});

@@ -1,7 +1,7 @@
-//! Master leases: each master of a shared store renews a lease there, which lists the API servers.
+//! Master leases: each master that shares a store renews a lease in it. The leases give the list of API servers.
 //!
-//! A lease is stale if it was not renewed for a while, measured by the local clock. Its key holds the master's
-//! address; a new revision means a renewal.
+//! A lease is stale if it was not renewed for a while, measured by the local clock. Its key contains the master's
+//! address, and a new revision means a renewal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,20 +12,20 @@ use apiserver::storage::{self, Expected, Revision, Store, Transaction};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-/// The key prefix of master leases, that of stock servers.
+/// The key prefix of master leases, as in stock servers.
 const PREFIX: &str = "/registry/masterleases/";
-/// Renewal interval, that of stock servers.
+/// Interval between renewals, as in stock servers.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
-/// Lease duration, that of stock servers; it allows one failed renewal.
+/// Duration of a lease, as in stock servers. It allows one failed renewal.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// Resync interval of a single master; changes are watched.
+/// Resync interval of a single master. Changes are watched.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of leases read, far more than masters.
+/// Maximum number of leases that are read; far more than masters.
 const MAX_LEASES: usize = 1000;
 
 /// The masters of a cluster.
 pub enum MasterLeases {
-    /// The store belongs to this master alone.
+    /// No other master uses the store.
     Alone(IpAddr),
     /// Other masters may share the store.
     Shared {
@@ -33,18 +33,18 @@ pub enum MasterLeases {
         own: IpAddr,
         /// The store that holds the leases.
         store: Arc<dyn Store>,
-        /// The leases observed so far.
+        /// The leases as they were observed.
         seen: ObservedLeases,
     },
 }
 
 impl MasterLeases {
-    /// A master in a store that others may share.
+    /// Creates the value for a master whose store others may share.
     pub fn sharing(own: IpAddr, store: Arc<dyn Store>) -> Self {
         Self::Shared { own, store, seen: ObservedLeases::default() }
     }
 
-    /// Renews the own lease, deletes stale ones, and returns the addresses of all masters.
+    /// Renews the master's own lease, deletes stale ones, and returns the addresses of all masters.
     ///
     /// # Errors
     /// If the store does not respond.
@@ -73,7 +73,7 @@ impl MasterLeases {
         }
     }
 
-    /// Deletes the own lease at shutdown; the other masters notice on their next check.
+    /// Deletes the master's own lease at shutdown. The other masters notice that at their next check.
     pub async fn release(self) {
         if let Self::Shared { own, store, .. } = self
             && let Err(error) = store.commit(Transaction::delete(&key(own), Expected::Any)).await

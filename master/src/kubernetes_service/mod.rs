@@ -1,8 +1,8 @@
 //! The kubernetes service controller: maintains the Service `kubernetes` in `default`, its endpoints, and the
 //! ServiceCIDR `kubernetes`.
 //!
-//! The endpoints are the addresses of all masters that share the store. A pass runs when one of the objects changes
-//! and when the master leases are due.
+//! The endpoints are the addresses of all masters that share the store. The controller reconciles when one of the
+//! objects changes, and when the master leases are due.
 
 mod master_leases;
 mod plan;
@@ -23,7 +23,7 @@ use self::plan::{ApiServers, NAME, NAMESPACE, Step};
 use crate::controllers::{ActAs as _, Client, DeleteOptions, Error, Json, Kind};
 use crate::options::{SERVICES, ServiceRange};
 
-/// The watched resources, with their namespace if namespaced.
+/// The watched resources. Namespaced ones have their namespace.
 const WATCHED: [(&str, Option<&str>); 4] = [
     ("services", Some(NAMESPACE)),
     ("endpoints", Some(NAMESPACE)),
@@ -32,13 +32,13 @@ const WATCHED: [(&str, Option<&str>); 4] = [
 ];
 /// The kind `ServiceCIDR`.
 const SERVICE_CIDR: Kind = Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false);
-/// Pause between passes, so that two masters with conflicting flags do not write continuously.
+/// Pause between reconciliations, so that two masters with conflicting flags do not write continuously.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The addresses of the API.
 #[derive(Clone, Debug)]
 pub struct ApiAddress {
-    /// The service CIDRs; the first address of the first one is that of the service.
+    /// The service CIDRs. The service has the first address of the first one.
     pub ranges: Vec<ServiceRange>,
     /// The advertised address of this master.
     pub advertised: SocketAddr,
@@ -121,13 +121,13 @@ async fn changed(watchers: Vec<Watcher>, due: Instant) {
 }
 
 struct ServiceCidrState {
-    /// Whether the first pass is still due.
+    /// Whether the first reconciliation is still due.
     at_start: bool,
     /// Whether a conflict with another master was logged.
     is_warned: bool,
 }
 
-/// Runs one pass over all objects.
+/// Reconciles all objects once.
 async fn reconcile(
     client: &Client,
     address_config: &ApiAddress,
@@ -179,7 +179,7 @@ async fn reconcile_service_cidr(
     Ok(())
 }
 
-/// Applies the plan to one object; false if another client wrote first.
+/// Applies the plan to one object. Returns false if another client has written the object meanwhile.
 async fn apply(
     client: &Client,
     kind: &Kind,

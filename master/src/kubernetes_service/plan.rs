@@ -13,10 +13,11 @@ use crate::controllers::Json;
 pub const NAME: &str = "kubernetes";
 /// The namespace of all except the ServiceCIDR.
 pub const NAMESPACE: &str = "default";
-/// The port of the service and its name.
+/// The port of the service.
 const PORT: u16 = 443;
+/// The name of that port.
 const PORT_NAME: &str = "https";
-/// The condition of a ServiceCIDR in use.
+/// The condition of a ServiceCIDR that is in use.
 const READY: &str = "Ready";
 
 /// The API servers and their service.
@@ -30,7 +31,7 @@ pub struct ApiServers {
     pub masters: BTreeSet<IpAddr>,
 }
 
-/// The write for an object.
+/// The write that an object needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// The object is correct.
@@ -40,12 +41,12 @@ pub enum Step {
     /// Update the object.
     Update(Json),
     UpdateStatus(Json),
-    /// Delete the object, so that the next pass creates it with other immutable fields.
+    /// Delete the object, so that the next reconciliation creates it with other immutable fields.
     Delete,
 }
 
 impl ApiServers {
-    /// The usable server addresses in the family of the service.
+    /// The server addresses that are usable in the family of the service.
     fn addresses(&self) -> Vec<String> {
         let of_family = self.masters.iter().filter(|ip| ip.is_ipv4() == self.service.is_ipv4());
         of_family.filter(|ip| reject_special_ip(**ip).is_none()).map(IpAddr::to_string).collect()
@@ -60,7 +61,7 @@ impl ApiServers {
     }
 }
 
-/// The Service. Its cluster IP is immutable; to change it, an administrator deletes the Service.
+/// Plans the Service. Its cluster IP is immutable. To change it, an administrator deletes the Service.
 pub fn service(found: Option<&Json>, servers: &ApiServers) -> Step {
     let ports = json!([{"name": PORT_NAME, "port": PORT, "protocol": "TCP", "targetPort": servers.port}]);
     let Some(found) = found else {
@@ -87,7 +88,7 @@ pub fn service(found: Option<&Json>, servers: &ApiServers) -> Step {
     })
 }
 
-/// The Endpoints. They are not mirrored, since the slice is written directly.
+/// Plans the Endpoints. They are not mirrored, because the slice is written directly.
 pub fn endpoints(found: Option<&Json>, servers: &ApiServers) -> Step {
     let addresses: Vec<Value> = servers.addresses().iter().map(|ip| json!({"ip": ip})).collect();
     let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
@@ -111,7 +112,7 @@ pub fn endpoints(found: Option<&Json>, servers: &ApiServers) -> Step {
     })
 }
 
-/// The EndpointSlice.
+/// Plans the EndpointSlice.
 pub fn slice(found: Option<&Json>, servers: &ApiServers) -> Step {
     let addresses = servers.addresses();
     let ready = |ip: &String| json!({"addresses": [ip], "conditions": {"ready": true}});
@@ -145,8 +146,8 @@ pub fn has_ranges(found: &Json, ranges: &[String]) -> bool {
     told.collect::<BTreeSet<_>>() == ranges.iter().map(|range| Some(range.as_str())).collect()
 }
 
-/// The ServiceCIDR with condition `Ready`. One with other ranges is replaced only at the start of a master: later it
-/// belongs to another master, which would replace it back.
+/// Plans the ServiceCIDR with the condition `Ready`. One with other ranges is replaced only at the start of a
+/// master. Later it belongs to another master, which would replace it again.
 pub fn ranges(found: Option<&Json>, ranges: &[String], at_start: bool, now: Timestamp) -> Step {
     let Some(found) = found else {
         return Step::Create(json!({

@@ -1,4 +1,4 @@
-//! Metric labels of a request, with bounded cardinality: unknown resources get empty labels.
+//! Metric labels of a request. Their number of values is bounded: unknown resources get empty labels.
 
 use apiserver::catalog::Rows;
 use apiserver::request::{Objects, Target};
@@ -102,7 +102,7 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str, rows: &Rows) ->
     (what, dry_run)
 }
 
-/// Group and resource of a storage key; empty if the resource is not served.
+/// Group and resource of a storage key. They are empty if the resource is not served.
 pub(super) fn of_key(key: &str, rows: &Rows) -> (String, String) {
     let stored = key.trim_start_matches("/registry/").split('/').next().unwrap_or_default();
     if !rows.holds(stored) {

@@ -60,7 +60,7 @@ fn has_lines(response: &Response) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
 }
 
-/// The number of newlines.
+/// Counts the newlines.
 pub(super) fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }

@@ -42,7 +42,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// The resources that may occur in labels.
+    /// The served resources. Only these may occur in labels.
     catalog: Catalog,
     requests: Family<Answered, Counter>,
     durations: Histograms<What>,
@@ -84,7 +84,7 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Registers all metrics.
+    /// Creates and registers all metrics.
     pub fn new(git_version: &'static str, catalog: Catalog) -> Arc<Self> {
         let mut metrics = Self {
             registry: Registry::default(),
@@ -159,7 +159,7 @@ impl Metrics {
     }
 }
 
-/// The route `/metrics`.
+/// The route of `/metrics`.
 pub fn router(metrics: &Arc<Metrics>, objects: &Arc<Objects>) -> Router {
     let (metrics, objects) = (metrics.clone(), objects.clone());
     Router::new().route(
@@ -168,7 +168,7 @@ pub fn router(metrics: &Arc<Metrics>, objects: &Arc<Objects>) -> Router {
     )
 }
 
-/// Increments a gauge until it is dropped.
+/// Increments a gauge, and decrements it on drop.
 #[derive(Debug)]
 struct Counted(Gauge);
 

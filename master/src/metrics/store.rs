@@ -76,7 +76,7 @@ impl Store for Measured {
     }
 }
 
-/// Operation label and key of a transaction.
+/// The operation label and the key of a transaction.
 fn name(transaction: &Transaction) -> (&'static str, Arc<str>) {
     let is_new = transaction.compares.iter().any(|compare| compare.expected == Expected::Absent);
     match transaction.writes.first() {

@@ -1,8 +1,8 @@
 //! Metrics API (`metrics.k8s.io`): resource usage of nodes and pods, for `kubectl top` and autoscalers.
 //!
-//! Kubelets are queried on demand only. `sampler` reads the stats of a node twice if it has no recent sample, and
-//! `summary` computes the usage between two samples. The results are put into a store that lives for one request, so
-//! lists, selectors and tables work as for all other resources.
+//! Kubelets are queried only on demand. If there is no recent sample of a node, `sampler` reads its stats twice.
+//! `summary` computes the usage between two samples. The results are put into a store that exists for one request,
+//! so that lists, selectors and tables work as for all other resources.
 
 mod resources;
 mod sampler;
@@ -35,13 +35,13 @@ use self::summary::{Counts, Json, Window};
 use crate::node_proxy::NodeProxy;
 use crate::server::VERSION;
 
-/// Concurrent requests to kubelets; each is a connection.
+/// Maximum number of concurrent requests to kubelets. Each needs a connection.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
-/// Timeout per kubelet.
+/// Timeout of a request to a kubelet.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Stats endpoint of the kubelet.
+/// Path of the kubelet's stats summary.
 const SUMMARY_PATH: &str = "/stats/summary?only_cpu_and_memory=true";
-/// Ignored query parameters: the snapshot of a request is always returned whole.
+/// Query parameters that are ignored, because the whole snapshot of a request is always returned.
 const PAGING_PARAMETERS: &[&str] = &["limit", "continue", "resourceVersion", "resourceVersionMatch"];
 
 /// Serves the metrics API.
@@ -55,7 +55,7 @@ pub struct MetricsApi {
 }
 
 impl MetricsApi {
-    /// Reads nodes and pods from `objects`, and queries kubelets through `nodes`.
+    /// Creates the API. It reads nodes and pods from `objects`, and queries kubelets through `nodes`.
     pub fn new(nodes: Arc<NodeProxy>, objects: WatchCache) -> Arc<Self> {
         Arc::new(Self {
             nodes,
@@ -79,7 +79,7 @@ impl MetricsApi {
             .with_state(self)
     }
 
-    /// The recent usage of the nodes. Nodes that are unreachable or do not respond are left out.
+    /// The recent usage of the nodes. Nodes that are unreachable or do not respond are missing.
     async fn windows(
         self: &Arc<Self>,
         nodes: BTreeSet<String>,
@@ -111,7 +111,7 @@ impl MetricsApi {
         Some((node, window))
     }
 
-    /// Queries a kubelet, limited by the semaphore.
+    /// Queries a kubelet. A semaphore limits the concurrent queries.
     async fn counts(&self, node: &str, identity: &Identity) -> Result<Counts, String> {
         let _place = self.permits.acquire().await.map_err(|closed| closed.to_string())?;
         let late = |_| Err(format!("no answer within {} s", NODE_TIMEOUT.as_secs()));

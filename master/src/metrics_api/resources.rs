@@ -15,18 +15,18 @@ pub const VERSION: &str = "v1beta1";
 /// Supported verbs.
 const VERBS: &[&str] = &["get", "list"];
 
-/// NodeMetrics and PodMetrics.
+/// The rows of NodeMetrics and PodMetrics.
 pub fn resources() -> Vec<Resource> {
     vec![nodes(), pods()]
 }
 
-/// NodeMetrics.
+/// The row of NodeMetrics.
 pub fn nodes() -> Resource {
     let usage = json!({"type": "object", "additionalProperties": {"type": "string"}, "description": USAGE});
     row("NodeMetrics", "nodes", table::NODE_METRICS, ("usage", usage)).cluster()
 }
 
-/// PodMetrics.
+/// The row of PodMetrics.
 pub fn pods() -> Resource {
     let containers = json!({
         "type": "array",

@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use super::summary::{Counts, Window};
 
-/// A younger result is returned again.
+/// Age up to which a result is returned again.
 const FRESH_FOR: Duration = Duration::from_secs(10);
-/// An older sample is not used as the start of a window.
+/// Age up to which a sample is used as the start of a window.
 const USABLE_FOR: Duration = Duration::from_secs(60);
-/// Time between two samples if there is none yet. Shorter windows give noisy results.
+/// Time between two samples if there is no earlier one. Shorter windows give noisy results.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last result of a node. Concurrent callers wait for the same sample.

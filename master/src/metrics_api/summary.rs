@@ -40,7 +40,7 @@ struct Reference {
 struct StatsEntry {
     #[serde(default, deserialize_with = "null_as_default")]
     name: String,
-    /// The counters restart with it.
+    /// When the node or container started. The counters restart at that time.
     #[serde(default, deserialize_with = "null_as_default")]
     start_time: String,
     #[serde(default, deserialize_with = "null_as_default")]
@@ -61,7 +61,7 @@ struct Memory {
     working_set_bytes: u64,
 }
 
-/// The stock kubelet reports `null` for unknown values.
+/// Reads `null` as the default value. The stock kubelet reports `null` for unknown values.
 fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     value: D,
 ) -> Result<T, D::Error> {
@@ -84,7 +84,7 @@ pub fn node_metrics_object(node: &Json, window: &Window, at_end: Timestamp) -> J
     window.object("NodeMetrics", node, at_end, ("usage", usage))
 }
 
-/// The PodMetrics of a pod; `None` if no container is running.
+/// The PodMetrics of a pod. `None` if no container is running.
 pub fn pod_metrics_object(pod: &Json, window: &Window, at_end: Timestamp) -> Option<Json> {
     let before = window.before.containers(pod).unwrap_or_default();
     let usage = |now: &StatsEntry| window.usage(before.iter().find(|before| before.name == now.name), now);
@@ -94,14 +94,14 @@ pub fn pod_metrics_object(pod: &Json, window: &Window, at_end: Timestamp) -> Opt
         .then(|| window.object("PodMetrics", pod, at_end, ("containers", containers.into())))
 }
 
-/// True if the Ready condition is Unknown: the node sends no heartbeats.
+/// True if the Ready condition is Unknown, because the node sends no heartbeats.
 pub fn is_unreachable(node: &Json) -> bool {
     let conditions = node.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.is_some_and(|ready| ready["status"] == "Unknown")
 }
 
-/// `metadata.name`.
+/// Returns `metadata.name`.
 pub fn name(object: &Json) -> &str {
     metadata(object, "name")
 }

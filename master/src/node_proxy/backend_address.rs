@@ -1,4 +1,4 @@
-//! Host and port of backends, and how they are found for a kubelet. Pure.
+//! Host and port of backends, and how those of a kubelet are found. Pure.
 
 use crate::objects::Node;
 use crate::options::AddressType;
@@ -16,7 +16,7 @@ pub struct BackendAddress {
 }
 
 impl BackendAddress {
-    /// The address of a Node's kubelet, by the first preferred address type that the Node has.
+    /// The address of a Node's kubelet. It has the first preferred address type that the Node has.
     ///
     /// # Errors
     /// If the Node has none of these types, in the words of the stock API server.
@@ -35,7 +35,7 @@ impl BackendAddress {
         Ok(Self { host: found.address.to_string(), port })
     }
 
-    /// `host:port`, with brackets around IPv6 addresses.
+    /// Formats `host:port`, with brackets around IPv6 addresses.
     pub fn authority(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

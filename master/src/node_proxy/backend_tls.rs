@@ -1,4 +1,4 @@
-//! TLS client settings for backends, with a client certificate that is kept in memory and renewed before it expires.
+//! TLS client settings for backends. The client certificate is kept in memory and renewed before it expires.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use super::verify::{NodeCertVerifier, Trust};
 use crate::pki::{self, Credentials, Pki};
 
-/// User and group of the client certificate; the stock API server's.
+/// User of the client certificate, as in the stock API server.
 const USER: &str = "kube-apiserver-kubelet-client";
+/// Group of the client certificate, as in the stock API server.
 const GROUP: &str = "system:masters";
 /// ALPN protocol.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -35,7 +36,7 @@ impl BackendTls {
         Ok(Self { pki_updates, current })
     }
 
-    /// TLS settings for a kubelet.
+    /// The TLS settings for a kubelet.
     ///
     /// # Errors
     /// If the certificates of this master are unusable.
@@ -50,7 +51,7 @@ impl BackendTls {
             .map(http1_only)
     }
 
-    /// TLS settings for a pod or service: no client certificate, and no verification.
+    /// The TLS settings for a pod or service. They have no client certificate and no verification.
     ///
     /// # Errors
     /// If the certificates of this master are unusable.
@@ -59,7 +60,7 @@ impl BackendTls {
         Ok(http1_only(client_config_builder(&pki, "", Trust::SkipVerify)?.with_no_client_auth()))
     }
 
-    /// The client certificate. It is renewed when a third of its lifetime is left or the CAs have changed.
+    /// The client certificate. It is renewed if a third of its lifetime is left or the CAs have changed.
     fn current(&self, pki: &Pki, now: Timestamp) -> Result<Credentials, pki::Error> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !pki.is_valid_client(current.certificates.as_bytes(), now) {
@@ -69,7 +70,7 @@ impl BackendTls {
     }
 }
 
-/// The part that verifies the server certificate.
+/// Builds the part of the settings that verifies the server certificate.
 fn client_config_builder(
     pki: &Pki,
     node: &str,
@@ -86,7 +87,7 @@ fn client_config_builder(
     Ok(builder.map_err(text)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
-/// Upgrades need HTTP/1.1.
+/// Restricts the settings to HTTP/1.1, which upgrades need.
 fn http1_only(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config

@@ -31,9 +31,9 @@ use super::verify;
 
 /// Timeout for the TCP connection and the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a backend that reads nothing of a request body; longer than usual processing pauses.
+/// How long a backend may read nothing of a request body. It is longer than usual pauses for processing.
 const BODY_STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval of the checks whether the client of a stalled connection is still connected.
+/// How often the proxy checks whether the client of a stalled connection is still connected.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A bidirectional byte stream.
@@ -47,7 +47,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// A dialer with the TLS settings for nodes.
+    /// Creates a dialer with the TLS settings for nodes.
     pub fn new(tls: BackendTls) -> Self {
         Self { tls }
     }
@@ -104,7 +104,7 @@ impl Dialer {
         client_response(answer.map(|_| Body::empty()), &parts, proxied_request, backend, None)
     }
 
-    /// Connects. Also returns a duplicate of the socket, to check its state.
+    /// Connects to the backend. Also returns a duplicate of the socket, to check its state.
     async fn connect(&self, backend: &Backend) -> Result<(Box<dyn Stream>, OwnedFd), String> {
         let host = backend.address.host.as_str();
         let authority = backend.address.authority();

@@ -18,16 +18,17 @@ use super::html::{self, Links};
 use super::redirect;
 use super::verify::Trust;
 
-/// Largest error response that is read; the stock API server's limit.
+/// Maximum size of an error response that is read, in bytes, as in the stock API server.
 const REFUSAL_BYTES: usize = 50_000;
-/// Tell workloads the original path and client address, as the stock API server does.
+/// Header that gives workloads the original path, as the stock API server does.
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+/// Header that gives workloads the address of the client, as the stock API server does.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The backend of a request.
 #[derive(Clone, Debug)]
 pub struct Backend {
-    /// Kubelet or workload.
+    /// The kind of backend: kubelet or workload.
     pub kind: BackendKind,
     /// Host and port.
     pub address: BackendAddress,
@@ -40,7 +41,7 @@ pub enum BackendKind {
     Node {
         /// Name of the node.
         name: String,
-        /// How its certificate is verified.
+        /// How the certificate of the node is verified.
         trust: Trust,
     },
     /// A pod or service. Its certificate is never verified.
@@ -64,14 +65,14 @@ impl Backend {
 pub struct ProxyRequest {
     /// Path and query.
     pub target: String,
-    /// Path of the proxy that corresponds to `/` of the backend; `None` if links and redirects are not rewritten.
+    /// Path of the proxy that corresponds to `/` of the backend. `None` if links and redirects are not rewritten.
     pub prefix: Option<String>,
 }
 
-/// Why a request was not forwarded.
+/// The reason why a request was not forwarded.
 #[derive(Debug)]
 pub enum ProxyError {
-    /// Too many concurrent requests.
+    /// There are too many concurrent requests.
     Busy(Status),
     /// The request cannot be forwarded.
     InvalidRequest(String),
@@ -85,7 +86,7 @@ impl ProxyError {
         self.status(StatusCode::INTERNAL_SERVER_ERROR, "", |why| format!("error dialing backend: {why}"))
     }
 
-    /// The status for logs; `url` is the URL at the kubelet.
+    /// The status for logs. `url` is the URL at the kubelet.
     pub fn getting(self, url: &str) -> Status {
         self.status(StatusCode::INTERNAL_SERVER_ERROR, "", |why| format!("Get {url:?}: {why}"))
     }
@@ -146,11 +147,11 @@ fn host(parts: &Parts) -> Option<&str> {
     in_url.or_else(|| parts.headers.get(header::HOST)?.to_str().ok())
 }
 
-/// Builds the response to the client. It holds `share` until its body is sent.
+/// Builds the response to the client. It keeps `share` until its body is sent.
 ///
 /// # Errors
 /// If a kubelet redirects to another host, or any backend redirects outside the proxy's path. A client that follows
-/// would send its credentials elsewhere, or an unintended request to the master.
+/// such a redirect would send its credentials to another server, or an unintended request to the master.
 pub fn client_response(
     mut answer: Response<Body>,
     parts: &Parts,
@@ -189,7 +190,7 @@ pub fn client_response(
     })
 }
 
-/// The response to a log request.
+/// Builds the response to a log request.
 ///
 /// # Errors
 /// The status for an error of the kubelet.

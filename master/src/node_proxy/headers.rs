@@ -1,7 +1,7 @@
-//! Which HTTP headers the proxy forwards between a client and the backend, in both directions. Pure.
+//! Selects the HTTP headers that the proxy forwards between a client and the backend, in both directions. Pure.
 //!
-//! The backend is not trusted with the credentials that the client sends to the master. It is not trusted with the
-//! browser's trust in the master's origin either.
+//! A backend must not get the credentials that the client sends to the master. It must not use the trust that a
+//! browser has in the master's origin either.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -10,11 +10,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub enum Side {
     /// A kubelet. It does not use cookies.
     Node,
-    /// A pod or service. It may have sessions, so its cookies are forwarded, as by the stock API server.
+    /// A pod or service. It may have sessions, so its cookies are forwarded, as in the stock API server.
     Workload,
 }
 
-/// Hop-by-hop headers; those that `Connection` names are hop-by-hop too.
+/// Hop-by-hop headers. The headers that `Connection` names are hop-by-hop too.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -29,7 +29,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 const MASTER_ONLY: [HeaderName; 4] = [header::HOST, header::AUTHORIZATION, header::EXPECT, header::FORWARDED];
 /// Prefixes of headers that assert an identity or origin. Clients could forge them.
 const IDENTITY_PREFIXES: [&str; 3] = ["impersonate-", "x-remote-", "x-forwarded-"];
-/// Prefix of a WebSocket subprotocol that carries a bearer token; browsers cannot send it otherwise.
+/// Prefix of a WebSocket subprotocol that contains a bearer token. Browsers cannot send the token in another way.
 const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
 /// Response headers that would affect the whole origin of the master in a browser.
 const ORIGIN_HEADERS: [HeaderName; 11] = [
@@ -45,9 +45,9 @@ const ORIGIN_HEADERS: [HeaderName; 11] = [
     HeaderName::from_static("accept-ch"),
     HeaderName::from_static("critical-ch"),
 ];
-/// Prefix of CORS headers. The master decides on them and allows no other origin.
+/// Prefix of CORS headers. The master sets them itself, and allows no other origin.
 const CORS_PREFIX: &str = "access-control-";
-/// Makes a browser isolate the page and run no scripts.
+/// A `Content-Security-Policy` with which a browser isolates the page and runs no scripts.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const UPGRADE: HeaderValue = HeaderValue::from_static("Upgrade");
@@ -72,7 +72,7 @@ pub fn request_headers(side: Side, headers: &HeaderMap) -> HeaderMap {
     sent
 }
 
-/// The backend's headers that are sent to the client. `switched` says that the response switches protocols.
+/// The backend's headers that are sent to the client. `switched` is true if the response switches protocols.
 pub fn response_headers(side: Side, headers: &HeaderMap, switched: bool) -> HeaderMap {
     let upgrade = upgrade(headers).filter(|_| switched);
     let mut got = end_to_end(headers);
@@ -96,7 +96,7 @@ pub fn upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
     words(headers).any(|word| word.eq_ignore_ascii_case("upgrade")).then(|| headers.get(header::UPGRADE))?
 }
 
-/// All headers except hop-by-hop headers.
+/// Returns all headers except hop-by-hop headers.
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let mut end_to_end = headers.clone();
     words(headers).for_each(|word| drop(end_to_end.remove(word)));

@@ -1,7 +1,7 @@
-//! Rewrites links in HTML pages that the proxy serves, so that they point below the proxy's path.
+//! Rewrites links in HTML pages that the proxy serves, so that they lead below the proxy's path.
 //!
-//! It rewrites the same elements and attributes as the stock proxy (apimachinery `util/proxy/transport.go`): absolute
-//! paths and URLs of the backend. Everything else is forwarded unchanged.
+//! It rewrites the same elements and attributes as the stock proxy (apimachinery `util/proxy/transport.go`):
+//! absolute paths, and URLs of the backend. All other text is forwarded unchanged.
 
 use std::io::{self, Write as _};
 
@@ -14,11 +14,11 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 
 use super::redirect;
 
-/// Longest tag that is rewritten. Longer ones are forwarded unchanged.
+/// Maximum length of a tag that is rewritten. Longer ones are forwarded unchanged.
 const TAG_BYTES: usize = 64 * 1024;
-/// Compressed bytes per decoding step. At deflate's highest ratio they expand to 4 MiB.
+/// Compressed bytes per decoding step. At the highest ratio of deflate they expand to 4 MiB.
 const DECODE_BYTES: usize = 4 * 1024;
-/// Elements with raw text content, in which `<` begins no tag except the element's end tag.
+/// Elements with raw text as content. In them, `<` begins no tag except the element's end tag.
 const RAW_TEXT: [&str; 9] =
     ["iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"];
 
@@ -43,7 +43,7 @@ fn url_attributes(element: &str) -> &'static [&'static str] {
     }
 }
 
-/// Content encoding of the page.
+/// The content encoding of the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Encoding {
     Identity,
@@ -66,7 +66,7 @@ impl Links {
     }
 }
 
-/// Rewrites the body of an HTML page and decodes it if it is compressed. Other bodies are unchanged.
+/// Rewrites the body of an HTML page, and decodes it if it is compressed. Other bodies stay unchanged.
 pub fn rewrite(headers: &mut HeaderMap, body: Body, links: Links) -> Body {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = text(CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
@@ -167,7 +167,7 @@ enum State {
     RawText(&'static str),
 }
 
-/// Rewrites a page in a streaming way.
+/// Rewrites a page while it is streamed.
 #[derive(Debug)]
 struct Rewriter {
     links: Links,
@@ -277,7 +277,7 @@ impl Rewriter {
     }
 }
 
-/// Byte ranges of an attribute in a tag; `value` excludes the quotes.
+/// Byte ranges of an attribute in a tag. `value` does not include the quotes.
 #[derive(Debug, PartialEq)]
 struct Attribute {
     name: (usize, usize),
@@ -323,7 +323,7 @@ fn is_name(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !matches!(byte, b'/' | b'>')
 }
 
-/// Length of a start tag; `None` if it is incomplete.
+/// Length of a start tag. `None` if it is incomplete.
 fn tag_end(rest: &[u8]) -> Option<usize> {
     let mut quote = None;
     let mut is_value = false;
@@ -347,7 +347,7 @@ fn tag_end(rest: &[u8]) -> Option<usize> {
 /// Position of the end tag of a raw text element.
 ///
 /// # Errors
-/// The number of bytes that are raw text for certain, if the end tag is not there yet.
+/// If the end tag has not arrived, the number of bytes that are certainly raw text.
 fn raw_text_end(rest: &[u8], element: &str) -> Result<usize, usize> {
     let length = element.len() + 2;
     let is_end =

@@ -10,18 +10,18 @@ use super::forward::ProxyRequest;
 /// A pod subresource that the kubelet serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSubresource {
-    /// `pods/log`.
+    /// The subresource `pods/log`.
     Log,
-    /// `pods/exec`.
+    /// The subresource `pods/exec`.
     Exec,
-    /// `pods/attach`.
+    /// The subresource `pods/attach`.
     Attach,
-    /// `pods/portforward`.
+    /// The subresource `pods/portforward`.
     PortForward,
 }
 
 /// Boolean parameters of `PodExecOptions` and `PodAttachOptions`, and their names in the kubelet's API. The stock
-/// kubelet takes `1` for true and anything else for false.
+/// kubelet accepts `1` as true and any other value as false.
 const STREAM_SWITCHES: [(&str, &str); 4] =
     [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
 /// Boolean parameters of `PodLogOptions`.
@@ -40,7 +40,8 @@ impl PodSubresource {
         }
     }
 
-    /// The kubelet's query parameters, as the stock API server sends them. Values keep the client's percent-encoding.
+    /// The kubelet's query parameters, as the stock API server sends them. Values keep the client's
+    /// percent-encoding.
     fn parameters(self, query: &str) -> Vec<String> {
         let pairs = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let first = |wanted: &str| pairs().find(|(name, _)| *name == wanted).map(|(_, value)| value);
@@ -95,7 +96,8 @@ pub fn container(query: &str) -> Option<String> {
     parameter(query, "container")
 }
 
-/// `insecureSkipTLSVerifyBackend`: the client accepts a log from a node whose serving certificate cannot be verified.
+/// Whether the client set `insecureSkipTLSVerifyBackend`. It then accepts a log from a node whose serving
+/// certificate cannot be verified.
 pub fn is_insecure(query: &str) -> bool {
     parameter(query, "insecureSkipTLSVerifyBackend").is_some_and(|value| query_switch(&value))
 }
@@ -110,8 +112,8 @@ fn parameter(query: &str, wanted: &str) -> Option<String> {
 /// The path below `/proxy` and the query. The path up to `/proxy` has `parts` segments.
 ///
 /// # Errors
-/// The redirect target (with a trailing slash) for a GET or HEAD request without a path, as in the stock API server.
-/// Relative links would be resolved wrongly otherwise.
+/// The redirect target (with a trailing slash) for a GET or HEAD request without a path, as in the stock API
+/// server. Without a redirect, clients would resolve relative links wrongly.
 pub fn below(uri: &Uri, parts: usize, is_read: bool) -> Result<ProxyRequest, String> {
     let path = uri.path();
     let end = path.match_indices('/').nth(parts).map_or(path.len(), |(at, _)| at);
@@ -124,7 +126,7 @@ pub fn below(uri: &Uri, parts: usize, is_read: bool) -> Result<ProxyRequest, Str
     }
 }
 
-/// Node name and port from `name`, `name:port` or `https:name:port`.
+/// Parses node name and port from `name`, `name:port` or `https:name:port`.
 ///
 /// # Errors
 /// 400 if the text has another form.

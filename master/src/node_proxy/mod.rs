@@ -1,11 +1,12 @@
-//! API server proxy to nodes, pods and services: `pods/log`, `pods/exec`, `pods/attach`, `pods/portforward`, and the
-//! `proxy` subresources.
+//! API server proxy to nodes, pods and services: `pods/log`, `pods/exec`, `pods/attach`, `pods/portforward`, and
+//! the `proxy` subresources.
 //!
-//! `kubelet_request` translates a request, and `backend_address` and `workload` find its backend. `dialer` connects,
-//! and `verify` checks that the certificate belongs to the node. `forward`, `headers`, `redirect`, `html` and `relay`
-//! forward the request until it ends; `progress` notices when the client is gone. `apiserver::shares` limits the
-//! concurrent requests per user. The only state between requests is the client certificate of the master
-//! (`backend_tls`).
+//! `kubelet_request` translates a request, and `backend_address` and `workload` find its backend. `dialer`
+//! connects, and `verify` checks that the certificate belongs to the node. `forward`, `headers`, `redirect`, `html`
+//! and `relay` forward the request until it ends. `progress` notices when the client is gone.
+//!
+//! `apiserver::shares` limits the concurrent requests per user. The only state between requests is the client
+//! certificate of the master (`backend_tls`).
 
 mod backend_address;
 mod backend_tls;
@@ -45,15 +46,16 @@ use crate::objects::pod::PodSpec;
 use crate::objects::{self, Spec};
 use crate::options::AddressType;
 
-/// Label of an EndpointSlice with the name of its Service.
+/// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Largest response to the master's own requests to a kubelet: the stats of 500 pods with ten containers need 2 MiB.
+/// Maximum size of a response to the master's own requests to a kubelet, in bytes. The stats of 500 pods with ten
+/// containers need 2 MiB.
 const ANSWER_BYTES: usize = 16 << 20;
-/// Limits of concurrent requests. Each request uses two connections and about 100 KiB. Four users at their limit leave
-/// nothing to further users except administrators.
+/// Limits of concurrent requests. Each request uses two connections and about 100 KiB. If four users are at their
+/// limit, only administrators can send further requests.
 const PROXY_LIMITS: ShareLimits =
     ShareLimits { all: 2_000, user: 500, others: 1_800, what: "being passed to nodes and pods" };
-/// HTTP methods that the proxy forwards; the stock API server's.
+/// HTTP methods that the proxy forwards, as in the stock API server.
 const METHODS: MethodFilter = MethodFilter::GET
     .or(MethodFilter::POST)
     .or(MethodFilter::PUT)
@@ -72,7 +74,8 @@ pub struct NodeProxy {
 }
 
 impl NodeProxy {
-    /// Reads nodes, pods and services from `objects`. `preferred` orders the address types of nodes.
+    /// Creates the proxy. It reads nodes, pods and services from `objects`. `preferred` orders the address types of
+    /// nodes.
     pub fn new(objects: WatchCache, tls: BackendTls, preferred: Vec<AddressType>) -> Arc<Self> {
         Arc::new(Self { objects, dialer: Dialer::new(tls), preferred, shares: Shares::new(PROXY_LIMITS) })
     }
@@ -140,7 +143,7 @@ impl NodeProxy {
         forward::log(answer, name).await
     }
 
-    /// Sends a GET request to a kubelet on behalf of a user and returns the response body.
+    /// Sends a GET request to a kubelet for a user, and returns the response body.
     ///
     /// # Errors
     /// If the kubelet cannot be reached or returns a status other than 200.
@@ -201,7 +204,7 @@ impl NodeProxy {
         Ok(Backend { kind: BackendKind::Workload { tls: named.tls }, address })
     }
 
-    /// The backend for a service: a random endpoint.
+    /// The backend for a service, which is a random endpoint.
     fn service_backend(&self, namespace: &str, text: &str) -> Result<Backend, Status> {
         let named = ProxyTarget::read(text, "service")?;
         let service = self.objects.get("services", namespace, &named.name);
@@ -236,7 +239,7 @@ impl NodeProxy {
     }
 }
 
-/// Routes for a path and everything below it.
+/// The routes for a path and everything below it.
 fn below(path: &str, handler: impl Fn() -> MethodRouter<Arc<NodeProxy>>) -> Router<Arc<NodeProxy>> {
     let ends = ["", "/", "/{*path}"].map(|end| format!("{path}{end}"));
     ends.iter().fold(Router::new(), |router, path| router.route(path, handler()))

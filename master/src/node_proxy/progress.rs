@@ -1,7 +1,7 @@
 //! Tracks whether the backend still reads what the client sends, and whether the client is still connected.
 //!
-//! A backend that stops reading hides the end of the client's stream. So the socket is checked directly, and a request
-//! whose body is not read times out.
+//! If a backend stops reading, the proxy does not notice the end of the client's stream. Therefore it checks the
+//! socket directly, and a request whose body is not read times out.
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 #[derive(Debug, Default)]
 pub struct Progress {
     pieces: AtomicU64,
-    /// Nothing is buffered: the backend waits for the client, or the client has finished.
+    /// Whether nothing is buffered: the backend waits for the client, or the client has finished.
     is_idle: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Progress {
         self.is_idle.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when no data was read during an interval although data was available.
+    /// Returns if no data was read during an interval although data was available.
     pub async fn stalled(&self, between: Duration) {
         let mut ticks = ticks(between);
         let mut before = None;
@@ -49,7 +49,8 @@ impl Progress {
         }
     }
 
-    /// Returns when the client is gone: its socket failed, or it closed its side and the backend reads no more.
+    /// Returns when the client is gone. That is so if its socket failed, or if it closed its side and the backend
+    /// no longer reads.
     pub async fn client_closed(&self, socket: &TcpStream, between: Duration) {
         let left = async {
             loop {
@@ -140,7 +141,7 @@ impl TrackedBody {
 }
 
 impl Drop for TrackedBody {
-    /// A dropped body never stalls.
+    /// Marks a dropped body as finished, so that it never counts as stalled.
     fn drop(&mut self) {
         self.progress.set_idle();
     }

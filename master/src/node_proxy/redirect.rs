@@ -2,7 +2,7 @@
 
 /// The `Location` for a client of the proxy at `prefix`.
 ///
-/// As in the stock API server, relative locations and other hosts are unchanged. `hosts` are the host names of the
+/// As in the stock API server, relative locations and other hosts stay unchanged. `hosts` are the host names of the
 /// backend: its own, and the one that the client used.
 pub fn rewritten(location: &str, prefix: &str, hosts: [&str; 2]) -> String {
     let (host, path) = split_host(location);
@@ -22,7 +22,7 @@ pub fn is_other_host(location: &str, hosts: [&str; 2]) -> bool {
     host.map_or_else(|| has_scheme(&normalized), |host| !hosts.contains(&host))
 }
 
-/// True if the location leaves `prefix` by `..` segments, which clients resolve before they send a request.
+/// True if the location leaves `prefix` by `..` segments. Clients resolve these before they send a request.
 /// `requested_path` is the requested path below `prefix`.
 pub fn escapes_prefix(location: &str, prefix: &str, requested_path: &str) -> bool {
     let normalized = location.replace('\\', "/").to_lowercase();

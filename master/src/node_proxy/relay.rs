@@ -1,5 +1,5 @@
-//! Relays bytes between a client and a node. The directions are independent: data in one is delivered even if the other
-//! fails.
+//! Relays bytes between a client and a node. The directions are independent: data in one direction is delivered
+//! even if the other one fails.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,12 @@ use axum::body::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::sleep;
 
-/// Buffer per direction, besides the kernel's.
+/// Buffer size per direction in bytes, in addition to the buffers of the kernel.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// Timeout without progress after the node has closed. A laptop that was suspended for a moment still receives the
-/// rest.
+/// Timeout without progress after the node has closed. A laptop that is suspended briefly still receives the rest.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Which end of a direction failed.
+/// The end at which a direction failed.
 enum CopyError {
     /// Reading failed.
     From(io::Error),
@@ -24,9 +23,9 @@ enum CopyError {
     To(io::Error),
 }
 
-/// Relays until both sides have closed, the client is gone, or the node has closed and nothing moves. `before` is data
-/// that the client has sent already. `is_read_closed` tells whether the node has closed although its data is not read
-/// yet.
+/// Relays until both sides have closed, the client is gone, or the node has closed and there is no progress.
+/// `before` is data that the client has already sent. `is_read_closed` returns whether the node has closed although
+/// its data was not read yet.
 ///
 /// # Errors
 /// If the client's connection fails, or the client reads nothing after the node has closed.

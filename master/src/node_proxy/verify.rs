@@ -1,5 +1,6 @@
-//! Verifies a kubelet's serving certificate: signed by the cluster CA, valid for the address, and issued to this node.
-//! IP addresses are reused, so the address alone does not identify the node (KEP-4872).
+//! Verifies a kubelet's serving certificate. The cluster CA must have signed it, and it must be valid for the
+//! address and issued to this node. IP addresses are used again, so the address alone does not identify the node
+//! (KEP-4872).
 
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 /// How a kubelet's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It must belong to the node.
+    /// The certificate must belong to the node.
     Node,
-    /// It is not verified: the client asked for a log with `insecureSkipTLSVerifyBackend`.
+    /// The certificate is not verified, because the client requested a log with `insecureSkipTLSVerifyBackend`.
     SkipVerify,
 }
 
@@ -24,7 +25,7 @@ pub enum Trust {
 pub struct NodeCertVerifier {
     /// Name of the node.
     pub node: String,
-    /// Whether to verify at all.
+    /// Whether the certificate is verified at all.
     pub trust: Trust,
     /// Verifies the signature and the address.
     pub cluster: Arc<WebPkiServerVerifier>,

@@ -9,7 +9,7 @@ use super::backend_address::BackendAddress;
 use crate::objects::Pod;
 use crate::objects::service::{Endpoint, EndpointSlice, Service};
 
-/// IPv6 address of the AWS metadata service. Unlike the IPv4 one it is not link-local.
+/// IPv6 address of the AWS metadata service. Unlike the IPv4 address it is not link-local.
 const IPV6_METADATA_ADDRESS: &str = "fd00:ec2::254";
 
 /// A parsed name of the form `name`, `name:port` or `https:name:port`.
@@ -19,13 +19,13 @@ pub struct ProxyTarget {
     pub tls: bool,
     /// Name of the pod or service.
     pub name: String,
-    /// The port as written: empty, a number, or the name of a service port.
+    /// The port as the client wrote it: empty, a number, or the name of a service port.
     pub port: String,
     text: String,
 }
 
 impl ProxyTarget {
-    /// Parses a name; `kind` is `pod` or `service`.
+    /// Parses a name. `kind` is `pod` or `service`.
     ///
     /// # Errors
     /// 400 if the text has another form.
@@ -50,7 +50,7 @@ impl ProxyTarget {
     }
 }
 
-/// The address of a pod, with its first port by default.
+/// The address of a pod. The port defaults to the pod's first port.
 ///
 /// # Errors
 /// 400 if the port is invalid, or the pod has no address or one that is not allowed.
@@ -86,8 +86,8 @@ fn first_port(pod: &Pod) -> Option<u16> {
     u16::try_from(port.container_port).ok()
 }
 
-/// Addresses of a service: its ready endpoints with this port that are addresses of pods. `has` tells whether a pod has
-/// an address.
+/// The addresses of a service: its ready endpoints with this port that are addresses of pods. `has` returns whether
+/// a pod has an address.
 ///
 /// # Errors
 /// 503 if the service has no such port.
@@ -140,7 +140,8 @@ pub fn has_address(pod: &Pod, address: &str) -> bool {
     !address.is_empty() && std::iter::once(&pod.status.pod_ip).chain(others).any(|ip| **ip == *address)
 }
 
-/// True unless the address is loopback, link-local, unspecified, multicast, or a cloud metadata service.
+/// Whether the proxy may connect to the address. Loopback, link-local, unspecified and multicast addresses and
+/// cloud metadata services are excluded.
 fn is_allowed(address: &str) -> bool {
     let Ok(address) = address.parse::<IpAddr>() else { return false };
     match address.to_canonical() {

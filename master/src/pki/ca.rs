@@ -27,11 +27,11 @@ pub const LEAF_LIFETIME: Duration = DAY.saturating_mul(365);
 /// How far certificates are backdated, for machines whose clocks are behind. It is at most the lifetime, because
 /// clients derive the renewal time from the whole validity.
 pub const BACKDATED: Duration = Duration::from_secs(60 * 60);
-/// Backdating of certificates that were requested by a CSR, and the lifetime below which it does not shorten the
-/// validity; as in the stock signers.
+/// How far certificates that a CSR requested are backdated, as in the stock signers.
 const ISSUED_BACKDATED: Duration = Duration::from_secs(5 * 60);
+/// Lifetime below which this backdating does not shorten the validity, as in the stock signers.
 const SHORT_LIFETIME: Duration = Duration::from_secs(8 * 60 * 60);
-/// Length of serial numbers: enough for random numbers to be unique.
+/// Length of serial numbers in bytes. Random numbers of this length are unique.
 const SERIAL_BYTES: usize = 16;
 
 /// The purpose of a certificate.
@@ -58,7 +58,7 @@ pub struct Ca {
 }
 
 impl Ca {
-    /// Creates a CA from a certificate and the matching key.
+    /// Creates a CA from a certificate and its key.
     pub fn new(certificate: CertificateDer<'static>, key: KeyPair) -> Result<Self, String> {
         let info = CertificateInfo::of(&certificate)?;
         Ok(Self { certificate, info, key })
@@ -80,8 +80,8 @@ impl Ca {
         &self.certificate
     }
 
-    /// Signs a certificate for a public key with the default lifetime. It expires with the CA's own certificate at the
-    /// latest.
+    /// Signs a certificate for a public key with the default lifetime. It expires when the CA's own certificate
+    /// does, at the latest.
     ///
     /// # Errors
     /// If a name cannot be encoded.
@@ -255,7 +255,7 @@ fn serial(public_key: &impl PublicKeyData, now: Timestamp) -> rcgen::SerialNumbe
     rcgen::SerialNumber::from(bytes)
 }
 
-/// The Unix time after this lifetime.
+/// The Unix time at which this lifetime ends.
 pub(super) fn until(now: Timestamp, life: Duration) -> i64 {
     now.as_second().saturating_add(i64::try_from(life.as_secs()).unwrap_or(i64::MAX))
 }

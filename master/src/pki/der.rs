@@ -3,9 +3,9 @@
 use rcgen::SigningKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// CN, 2.5.4.3.
+/// The OID of the common name (CN), 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-/// O, 2.5.4.10.
+/// The OID of the organization (O), 2.5.4.10.
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
 const SEQUENCE: u8 = 0x30;
@@ -14,7 +14,7 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const BIT_STRING: u8 = 0x03;
 
-/// A name with these organizations (O), in order, and the common name.
+/// Encodes a name with these organizations (O), in order, and the common name.
 pub fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
     let attribute = |kind: &[u8], value: &str| {
         let pair = [tagged(OBJECT_IDENTIFIER, kind), tagged(UTF8_STRING, value.as_bytes())].concat();
@@ -59,14 +59,14 @@ pub fn rename(
     Ok(tagged(SEQUENCE, &[signed_anew.as_slice(), algorithm, &tagged(BIT_STRING, &bits)].concat()))
 }
 
-/// Position of a subslice in a slice.
+/// The position of a subslice in a slice.
 fn place(whole: &[u8], part: &[u8]) -> Option<std::ops::Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
     (end <= whole.len()).then_some(start..end)
 }
 
-/// Length of the content of the outermost element, which spans the whole slice.
+/// The length of the content of the outermost element. The element spans the whole slice.
 fn content_length(element: &[u8]) -> Option<usize> {
     let first = usize::from(*element.get(1)?);
     let head = if first < 0x80 { 2 } else { 2 + (first & 0x7f) };

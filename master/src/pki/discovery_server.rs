@@ -9,11 +9,11 @@ use super::ca::Purpose;
 use super::read::{self, CertificateInfo};
 use super::{Credentials, Error, Names, Pki, Serving, generate, pem_of, private};
 
-/// Common name of the certificate. Clients only check the alternative names.
+/// Common name of the certificate. Clients check only the alternative names.
 const NAME: &str = "coracle-discovery";
 
 impl Pki {
-    /// A new key and certificate for a discovery server with these names.
+    /// Creates a key and certificate for a discovery server with these names.
     ///
     /// # Errors
     /// If a name cannot be encoded.
@@ -24,11 +24,11 @@ impl Pki {
     }
 }
 
-/// Checks the credentials of a discovery server: the key must match, and the chain must lead to the root CA (PEM). Also
-/// returns the expiry.
+/// Checks the credentials of a discovery server. The key must match, and the chain must lead to the root CA (PEM).
+/// Also returns the expiry.
 ///
 /// # Errors
-/// The fault, as the end of a sentence that begins with the file.
+/// What is wrong. Messages show it after the name of the file.
 pub fn discovery_serving(
     own: &Credentials,
     authority: &str,
@@ -52,7 +52,7 @@ pub fn discovery_serving(
     Ok((Serving { chain, key: private(&key), is_new: false }, until))
 }
 
-/// SHA-256 of a CA's public key (SubjectPublicKeyInfo) in hex, which join strings pin.
+/// SHA-256 of a CA's public key (SubjectPublicKeyInfo) in hex. Join strings pin this hash.
 ///
 /// # Errors
 /// As [`discovery_serving`].

@@ -21,7 +21,7 @@ pub enum Error {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// The end of a sentence that begins with the file.
+        /// What is wrong with the file. The message shows it after the file.
         fault: String,
         /// What the user can do.
         remedy: String,

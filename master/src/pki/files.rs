@@ -1,4 +1,4 @@
-//! Atomic file writes for keys and certificates.
+//! Writes keys and certificates to files atomically.
 
 use std::fs::{DirBuilder, File, OpenOptions, rename};
 use std::io::{self, Read as _, Write as _};
@@ -11,9 +11,9 @@ use super::Error;
 pub const SECRET: u32 = 0o600;
 /// Mode of certificate files.
 pub const PUBLIC: u32 = 0o644;
-/// Permission bits of group and others, none of which a file with a private key may have.
+/// Permission bits of group and others. A file with a private key may have none of them.
 pub const OTHERS: u32 = 0o077;
-/// Read limit. A certificate chain has a few KiB.
+/// Maximum size of a file that is read, in bytes. A certificate chain has a few KiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Creates a directory that only its owner can access, if it does not exist.
@@ -21,7 +21,7 @@ pub fn private_directory(path: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::io("make", path))
 }
 
-/// Reads a file; `None` if it does not exist.
+/// Reads a file. `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
-/// Writes a file atomically and durably: after a crash it has either the new or the old content.
+/// Writes a file atomically and durably. After a crash it has either the new or the old content.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".tmp");

@@ -1,5 +1,5 @@
-//! The front-proxy CA, which stock components require in `extension-apiserver-authentication`. Its key is discarded, so
-//! it signs nothing: no proxy may authenticate users in this cluster.
+//! The front-proxy CA, which stock components require in `extension-apiserver-authentication`. Its key is
+//! discarded, so that it cannot sign anything: no proxy may authenticate users in this cluster.
 
 use jiff::Timestamp;
 use rcgen::KeyPair;
@@ -13,7 +13,7 @@ use super::{Error, Pki, is_signed_by, pem_of};
 const NAME: &str = "front-proxy-ca";
 
 impl Pki {
-    /// Creates a front-proxy CA (PEM) without a key, signed by the intermediate CA.
+    /// Creates a front-proxy CA (PEM), signed by the intermediate CA. Its key is discarded.
     ///
     /// # Errors
     /// If it cannot be signed.
@@ -25,7 +25,7 @@ impl Pki {
         Ok(pem_of(&[signed]))
     }
 
-    /// True if the PEM is one such CA, signed by this cluster and not due for renewal.
+    /// True if the PEM is a front-proxy CA that this cluster signed and that is not due for renewal.
     pub fn is_front_proxy_ca(&self, pem: &str, now: Timestamp) -> bool {
         let Ok(certificates) = read::certificates(pem.as_bytes()) else { return false };
         let [certificate] = &certificates[..] else { return false };
@@ -35,7 +35,7 @@ impl Pki {
         is_named && is_current && self.client_cas().iter().any(|by| is_signed_by(certificate, by))
     }
 
-    /// The client CA bundle as PEM.
+    /// The client CA bundle in PEM.
     pub fn client_ca_pem(&self) -> String {
         let cas: Vec<CertificateDer<'static>> = self.client_cas();
         pem_of(&cas)

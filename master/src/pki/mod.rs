@@ -1,10 +1,12 @@
 //! Certificates of a cluster: root and intermediate CA, the serving certificate of the API server, and client
 //! certificates.
 //!
-//! The directory's files, in the order of their creation: `root.key`, `root.crt`, `intermediate.key`,
-//! `intermediate.crt`, `serving.pem`, `service-account.key`. The next start completes what an interrupted start has
-//! begun. Users with their own CA put the first four files there, without `root.key`. Damaged or mismatching files are
-//! errors and are never overwritten. This module does not depend on the rest of the master.
+//! The files of the directory, in the order of their creation, are `root.key`, `root.crt`, `intermediate.key`,
+//! `intermediate.crt`, `serving.pem` and `service-account.key`. If a start is interrupted, the next start creates
+//! the remaining files. Users with a CA of their own put the first four files there, without `root.key`. Damaged or
+//! mismatching files are errors and are never overwritten.
+//!
+//! This module does not depend on the rest of the master.
 
 mod ca;
 mod der;
@@ -40,23 +42,25 @@ pub use request::Request;
 use rotate::Retiring;
 pub use signer::{Signer, Usage};
 
-/// Prefixes of the CA names. A hash of the key follows, because clients treat CAs of the same name as one.
+/// Prefix of the name of the root CA. A hash of the key follows, because clients treat CAs with the same name as
+/// one.
 const ROOT_NAME: &str = "coracle-root";
+/// Prefix of the name of an intermediate CA. A hash of the key follows.
 const INTERMEDIATE_NAME: &str = "coracle-intermediate";
-/// Common name of the serving certificate. Clients only check the alternative names.
+/// Common name of the serving certificate. Clients check only the alternative names.
 const SERVER_NAME: &str = "kube-apiserver";
 
 const ROOT: &str = "root";
 const INTERMEDIATE: &str = "intermediate";
 const SERVING: &str = "serving.pem";
-/// The key that signs service account tokens; it has no certificate.
+/// Name of the key that signs service account tokens. The key has no certificate.
 const SERVICE_ACCOUNT: &str = "service-account";
 
 /// Files with certificates.
 pub const CERTIFICATES: [&str; 3] = ["root.crt", "intermediate.crt", SERVING];
 /// Files with private keys.
 pub const KEYS: [&str; 4] = ["root.key", "intermediate.key", SERVING, "service-account.key"];
-/// Files that show whether the others were generated.
+/// Files that show whether the others were already generated.
 const GENERATED: [&str; 3] = ["root.crt", INTERMEDIATE_CERTIFICATE, "service-account.key"];
 /// The generated file that can be created again from the root CA without consequences for clients.
 pub const INTERMEDIATE_CERTIFICATE: &str = "intermediate.crt";
@@ -78,9 +82,9 @@ pub fn missing(directory: &Path) -> Result<Vec<&'static str>, Error> {
 /// Lifetimes of new certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Upper limit for certificates requested by a CSR.
+    /// Maximum lifetime of certificates that a CSR requests.
     pub issued: Duration,
-    /// The serving certificate of the API server.
+    /// Lifetime of the serving certificate of the API server.
     pub serving: Duration,
 }
 
@@ -97,7 +101,7 @@ pub struct Pki {
     directory: PathBuf,
     root: CertificateDer<'static>,
     intermediate: Ca,
-    /// From the intermediate CA towards the root CA, which is not included.
+    /// The chain from the intermediate CA towards the root CA, which is not included.
     chain: Vec<CertificateDer<'static>>,
     /// The previous root CA, until it is retired.
     retiring: Option<Retiring>,
@@ -109,11 +113,11 @@ pub struct Serving {
     /// The certificate and its intermediates.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
-    /// It was created by this call.
+    /// Whether this call created the certificate.
     pub is_new: bool,
 }
 
-/// A client certificate and its key, both PEM.
+/// A client certificate and its key, both in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The certificate and its intermediates.
@@ -218,8 +222,8 @@ impl Pki {
         self.lifetimes
     }
 
-    /// The serving certificate: the one on disk if it has these names, is not due for renewal and does not outlive the
-    /// configured lifetime; else a new one.
+    /// The serving certificate. The one on disk is used if it has these names, is not due for renewal, and does not
+    /// outlive the configured lifetime. Otherwise a new one is created.
     ///
     /// # Errors
     /// If the file is damaged or cannot be written.
@@ -256,7 +260,7 @@ impl Pki {
         Ok(Serving { chain, key: private(&key), is_new: true })
     }
 
-    /// A new key and client certificate for a user in these groups.
+    /// Creates a key and a client certificate for a user in these groups.
     ///
     /// # Errors
     /// If a name cannot be encoded.
@@ -266,7 +270,7 @@ impl Pki {
         Ok(Credentials { certificates: pem_of(&self.with_chain(signed)), key: key.serialize_pem() })
     }
 
-    /// Issues the certificate for a CSR that a signer has accepted, as PEM with its intermediates. The requested
+    /// Issues the certificate for a CSR that a signer has accepted, in PEM with its intermediates. The requested
     /// lifetime is clamped to the allowed range.
     ///
     /// # Errors
@@ -308,29 +312,29 @@ impl Pki {
         })
     }
 
-    /// The root certificate as PEM, which clients use to verify the API server.
+    /// The root certificate in PEM. Clients verify the API server with it.
     pub fn root_pem(&self) -> String {
         pem_of(std::slice::from_ref(&self.root))
     }
 
-    /// SHA-256 of the root's SubjectPublicKeyInfo in hex, which join strings pin.
+    /// SHA-256 of the root's SubjectPublicKeyInfo in hex. Join strings pin this hash.
     pub fn root_hash(&self) -> String {
         let info = CertificateInfo::of(&self.root).map(|info| info.spki).unwrap_or_default();
         hex::encode(Sha256::digest(info))
     }
 
-    /// The trust bundle as PEM: the root, and the previous root until it is retired.
+    /// The trust bundle in PEM: the root, and the previous root until it is retired.
     pub fn trust_bundle_pem(&self) -> String {
         self.root_pem() + &self.retiring_pem()
     }
 
-    /// The previous root as PEM; empty after it is retired.
+    /// The previous root in PEM; empty after it is retired.
     pub fn retiring_pem(&self) -> String {
         let old = self.retiring.as_ref().and_then(|retiring| retiring.cas.first());
         old.map(|old| pem_of(std::slice::from_ref(old))).unwrap_or_default()
     }
 
-    /// The pinned hash of the previous root, until it is retired.
+    /// The hash of the previous root, until it is retired. Join strings may pin it.
     pub fn retiring_hash(&self) -> Option<String> {
         let old = self.retiring.as_ref()?.cas.first()?;
         Some(hex::encode(Sha256::digest(CertificateInfo::of(old).ok()?.spki)))
@@ -341,13 +345,14 @@ impl Pki {
         self.client_cas() == other.client_cas()
     }
 
-    /// The client CA bundle. It includes the intermediate CAs, for clients that send their certificate without them.
+    /// The client CA bundle. It includes the intermediate CAs, for clients that do not send these with their
+    /// certificate.
     pub fn client_cas(&self) -> Vec<CertificateDer<'static>> {
         let retiring = self.retiring.iter().flat_map(|retiring| &retiring.cas);
         [&self.root].into_iter().chain(&self.chain).chain(retiring).cloned().collect()
     }
 
-    /// Intermediates for all trusted roots: the chain, and the cross-signed certificate during a rotation.
+    /// The intermediates for all trusted roots: the chain, and during a rotation the cross-signed certificate.
     fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.chain.iter().chain(self.retiring.as_ref().map(|retiring| &retiring.cross_signed))
     }
@@ -360,7 +365,7 @@ impl Pki {
 /// The validity periods of the certificates in a PEM file, in order.
 ///
 /// # Errors
-/// The fault, as the end of a sentence that begins with the file.
+/// What is wrong. Messages show it after the name of the file.
 pub fn validities(pem: &[u8]) -> Result<Vec<Validity>, String> {
     read::certificates(pem)?.iter().map(|der| Validity::of(der)).collect()
 }
@@ -398,7 +403,7 @@ impl Pair {
 
 struct Root {
     certificate: CertificateDer<'static>,
-    /// `None` if the user keeps the root key elsewhere.
+    /// The root CA with its key. `None` if the user does not keep the root key here.
     authority: Option<Ca>,
 }
 

@@ -12,9 +12,9 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of every master: the host, `localhost` and the `kubernetes` service.
+    /// The names of every master: the host, `localhost` and the Service `kubernetes`.
     ///
-    /// A host name that is no valid DNS name is left out, since no URL can contain it.
+    /// A host name that is not a valid DNS name is left out, because no URL can contain it.
     pub fn of_master(host_name: &str, cluster_domain: &str, service_addresses: &[IpAddr]) -> Self {
         let mut names = Self::default();
         let host_name = host_name.to_lowercase();
@@ -39,7 +39,7 @@ impl Names {
     }
 }
 
-/// True for a valid DNS name; the first label may be `*`.
+/// True for a valid DNS name. The first label may be `*`.
 pub fn is_dns_name(name: &str) -> bool {
     let label = |label: &str| {
         let inside = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';

@@ -3,7 +3,7 @@
 use apiserver::auth::nodes::name_of;
 pub use apiserver::auth::nodes::{NODES as GROUP, PREFIX};
 
-/// The node name of a user; `system:node:` and `kubelet:` prefixes are equivalent.
+/// The node name in a user name. The prefixes `system:node:` and `kubelet:` are equivalent.
 pub fn of_user(user: &str) -> Option<&str> {
     name_of(user).filter(|name| is_name(name))
 }

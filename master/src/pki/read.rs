@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::names::Names;
 use super::request::address;
 
-/// Upper limit per file. A chain has two or three.
+/// Maximum number of certificates per file. A chain has two or three.
 const MAX_CERTIFICATES: usize = 16;
 
 /// All certificates of a PEM file, in order.
@@ -41,20 +41,20 @@ pub fn key(pem: &[u8]) -> Result<KeyPair, String> {
     KeyPair::try_from(&der).map_err(|error| format!("contains an unusable key: {error}"))
 }
 
-/// The parsed fields of a certificate that this module uses.
+/// The fields of a certificate that this module uses.
 #[derive(Clone, Debug)]
 pub struct CertificateInfo {
-    /// Subject (DER).
+    /// Subject in DER.
     pub subject: Vec<u8>,
-    /// SubjectPublicKeyInfo (DER).
+    /// SubjectPublicKeyInfo in DER.
     pub spki: Vec<u8>,
     /// The public key without its algorithm.
     public_key: Vec<u8>,
-    /// SubjectKeyIdentifier, if present.
+    /// SubjectKeyIdentifier, if there is one.
     pub key_id: Option<Vec<u8>>,
     /// True for CA certificates.
     pub is_ca: bool,
-    /// Path length constraint, if present.
+    /// Path length constraint, if there is one.
     pub path_length: Option<u32>,
     /// Start of the validity, as Unix time.
     pub not_before: i64,
@@ -65,7 +65,7 @@ pub struct CertificateInfo {
 }
 
 impl CertificateInfo {
-    /// Parses a certificate.
+    /// Parses a certificate (DER).
     pub fn of(der: &[u8]) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der)
             .map_err(|error| format!("contains a damaged certificate: {error}"))?;
@@ -131,7 +131,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// When the master renews its own certificates: when a third of the lifetime is left.
+    /// When the master renews its own certificate: when a third of the lifetime is left.
     pub fn renewal_time(&self) -> Timestamp {
         let third = self.until.duration_since(self.from) / 3;
         self.until.checked_sub(third).unwrap_or(self.until)

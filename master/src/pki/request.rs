@@ -12,9 +12,9 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::names::{self, Names};
 
-/// PEM label.
+/// The PEM label of a CSR.
 const LABEL: &str = "CERTIFICATE REQUEST";
-/// Upper limit of alternative names: a server has a few names and one address per interface.
+/// Maximum number of alternative names. A server has a few names and one address per interface.
 const MAX_NAMES: usize = 256;
 /// OIDs of SHA-1 signatures, which are insecure.
 const SHA1_ALGORITHMS: [&str; 2] = ["1.2.840.113549.1.1.5", "1.3.14.3.2.29"];
@@ -22,7 +22,7 @@ const SHA1_ALGORITHMS: [&str; 2] = ["1.2.840.113549.1.1.5", "1.3.14.3.2.29"];
 /// A CSR with a verified signature.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Common name (CN); empty without one.
+    /// Common name (CN); empty if there is none.
     pub common_name: String,
     /// Organizations (O), in order.
     pub organizations: Vec<String>,
@@ -32,10 +32,10 @@ pub struct Request {
     pub emails: Vec<String>,
     /// URI alternative names.
     pub uris: Vec<String>,
-    /// The whole subject (DER).
+    /// The whole subject in DER.
     pub(super) subject: Vec<u8>,
     pub(super) key: PublicKey,
-    /// SubjectPublicKeyInfo (DER).
+    /// SubjectPublicKeyInfo in DER.
     pub(super) spki: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Request {
     /// Parses a CSR (PEM).
     ///
     /// # Errors
-    /// Why no certificate can be issued for it.
+    /// The reason why no certificate can be issued for it.
     pub fn read(pem: &[u8]) -> Result<Self, String> {
         let (_, block) = parse_x509_pem(pem).map_err(|error| format!("it is not PEM: {error}"))?;
         if block.label != LABEL {

@@ -1,9 +1,11 @@
 //! Rotation of the root CA and renewal of the intermediate CA.
 //!
-//! New files are staged in a directory, which is renamed to `next` when it is complete; then they are moved into place
-//! one by one. After an interruption, the next reader completes the move. During a rotation, a cross-signed certificate
-//! (the new root's key, signed by the old root) makes certificates valid for clients that trust either root.
-//! `retiring.crt` contains it, the old root and the old intermediates. Retiring the old root removes only this file.
+//! New files are first written to a directory, which is renamed to `next` when it is complete. Then they are moved
+//! into place one by one. After an interruption, the next reader completes the move.
+//!
+//! During a rotation, a cross-signed certificate (the new root's key, signed by the old root) makes certificates
+//! valid for clients that trust either root. `retiring.crt` contains it, the old root and the old intermediates. To
+//! retire the old root, only this file is removed.
 
 use std::fs;
 use std::io;
@@ -19,19 +21,21 @@ use super::read::{self, CertificateInfo};
 use super::{Error, INTERMEDIATE, INTERMEDIATE_NAME, Pair, ROOT, ROOT_NAME, Root};
 use super::{files, generate, name_with_key_hash, pem_of};
 
-/// The parts of the old root that are kept until it is retired.
+/// File with the parts of the old root that are kept until it is retired.
 pub const RETIRING: &str = "retiring.crt";
-/// The most recent replaced intermediate CAs, of the current or an older root. Certificates that they signed remain
-/// valid, and the master must be able to tell which they are.
+/// File with the intermediate CAs that were replaced last, of the current or an older root. Certificates that they
+/// signed remain valid, and the master must be able to recognize these.
 pub const REPLACED: &str = "replaced.crt";
-/// Number of them that is kept: older ones have only signed certificates that have expired.
+/// Maximum number of replaced intermediate CAs that are kept. Older ones have only signed certificates that have
+/// expired.
 const MAX_REPLACED: usize = 8;
-/// Directory of complete and of incomplete new files.
+/// Directory of new files that are complete.
 const NEXT: &str = "next";
+/// Directory of new files while they are being written.
 const NEXT_UNFINISHED: &str = "next.tmp";
-/// The moved files, in order. Only [`renew_intermediate`] writes the last one.
+/// The files that are moved, in order. Only [`renew_intermediate`] writes the last one.
 const MOVED: [&str; 6] = [RETIRING, "root.key", "root.crt", "intermediate.key", "intermediate.crt", REPLACED];
-/// Path length that the old root must allow: the cross-signed root and an intermediate CA.
+/// Path length that the old root must allow, for the cross-signed root and an intermediate CA.
 const MIN_PATH_LENGTH: u32 = 2;
 
 /// The old root during a rotation.
@@ -100,8 +104,8 @@ pub fn begin(directory: &Path, now: Timestamp) -> Result<(), Error> {
     stage_and_move(directory, MOVED.into_iter().zip(new))
 }
 
-/// Creates a new intermediate CA below the current root. Certificates signed by the old one stay valid for clients that
-/// send it along.
+/// Creates a new intermediate CA below the current root. Certificates signed by the old one stay valid for clients
+/// that send the old one with them.
 ///
 /// # Errors
 /// As [`begin`].
@@ -127,14 +131,14 @@ pub fn intermediates_below_root(directory: &Path) -> Vec<CertificateDer<'static>
     all
 }
 
-/// The replaced intermediate CAs. Unreadable files are ignored, since no trust depends on them.
+/// The replaced intermediate CAs. Unreadable files are ignored, because no trust depends on them.
 fn replaced(directory: &Path) -> Vec<CertificateDer<'static>> {
     let pem = files::read(&directory.join(REPLACED)).ok().flatten();
     pem.and_then(|pem| read::certificates(&pem).ok()).unwrap_or_default()
 }
 
-/// Retires the old root: certificates that it signed become invalid, and clients that only trust it are locked out.
-/// Returns false if there is none.
+/// Retires the old root. Certificates that it signed become invalid, and clients that trust only the old root lose
+/// access. Returns false if there is none.
 ///
 /// # Errors
 /// If the file cannot be removed.
@@ -193,7 +197,7 @@ fn signer(directory: &Path, now: Timestamp) -> Result<(Ca, Vec<CertificateDer<'s
     Ok((authority, below))
 }
 
-/// Creates an intermediate CA: key and certificate, PEM.
+/// Creates an intermediate CA. Returns key and certificate in PEM.
 fn intermediate(root: &Ca, now: Timestamp) -> Result<[String; 2], Error> {
     let key: KeyPair = generate(INTERMEDIATE)?;
     let name = name_with_key_hash(INTERMEDIATE_NAME, &key);
@@ -201,7 +205,7 @@ fn intermediate(root: &Ca, now: Timestamp) -> Result<[String; 2], Error> {
     Ok([key.serialize_pem(), pem_of(&[signed])])
 }
 
-/// Stages new files, renames the directory to `next`, and moves the files into place.
+/// Writes new files to a directory, renames it to `next`, and moves the files into place.
 fn stage_and_move(directory: &Path, new: impl Iterator<Item = (&'static str, String)>) -> Result<(), Error> {
     let aside: PathBuf = directory.join(NEXT_UNFINISHED);
     match fs::remove_dir_all(&aside) {

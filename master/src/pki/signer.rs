@@ -6,35 +6,35 @@ use std::time::Duration;
 use super::node;
 use super::request::Request;
 
-/// Shortest lifetime of a requested certificate: twice its backdating.
+/// Shortest lifetime of a requested certificate: twice the time by which it is backdated.
 const MIN_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// A stock signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signer {
-    /// `kubernetes.io/kube-apiserver-client`: client certificates of users.
+    /// The signer `kubernetes.io/kube-apiserver-client`, for client certificates of users.
     Client,
-    /// `kubernetes.io/kube-apiserver-client-kubelet`: client certificates of nodes.
+    /// The signer `kubernetes.io/kube-apiserver-client-kubelet`, for client certificates of nodes.
     NodeClient,
-    /// `kubernetes.io/kubelet-serving`: serving certificates of nodes.
+    /// The signer `kubernetes.io/kubelet-serving`, for serving certificates of nodes.
     NodeServing,
 }
 
 /// A key usage in a CSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Usage {
-    /// `digital signature`.
+    /// The usage `digital signature`.
     DigitalSignature,
-    /// `key encipherment`, for RSA key exchange.
+    /// The usage `key encipherment`, for RSA key exchange.
     KeyEncipherment,
-    /// `client auth`.
+    /// The usage `client auth`.
     ClientAuth,
-    /// `server auth`.
+    /// The usage `server auth`.
     ServerAuth,
 }
 
 impl Usage {
-    /// Parses a usage; `None` if no signer here grants it.
+    /// Parses a usage. `None` if no signer here grants it.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "digital signature" => Some(Self::DigitalSignature),
@@ -57,7 +57,7 @@ impl Usage {
 }
 
 impl Signer {
-    /// Finds a signer by name; `None` for other signers.
+    /// Finds a signer by name. `None` for other signers.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "kubernetes.io/kube-apiserver-client" => Some(Self::Client),
@@ -70,7 +70,7 @@ impl Signer {
     /// The usages of the certificate, if this signer accepts the CSR.
     ///
     /// # Errors
-    /// Why it does not, in the words of the stock signers where they have one.
+    /// The reason why it does not accept the CSR. It is in the words of the stock signers where they have one.
     pub fn check(self, request: &Request, usages: &[&str]) -> Result<BTreeSet<Usage>, String> {
         match self {
             Self::Client => client_usages(usages),
@@ -97,7 +97,7 @@ impl Signer {
     }
 }
 
-/// The lifetime for a requested number of seconds, clamped to `most`.
+/// The lifetime for a requested number of seconds, at most `most`.
 pub fn life(asked_seconds: Option<i64>, most: Duration) -> Duration {
     let asked = asked_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     asked.map_or(most, |asked| asked.max(MIN_LIFETIME).min(most))
@@ -136,7 +136,7 @@ fn client_usages(usages: &[&str]) -> Result<BTreeSet<Usage>, String> {
     }
 }
 
-/// Checks the usages of a node certificate. `key encipherment` is for RSA keys and optional.
+/// Checks the usages of a node certificate. `key encipherment` is optional, for RSA keys.
 fn node_usages(usages: &[&str], end: Usage) -> Result<BTreeSet<Usage>, String> {
     let found: Option<BTreeSet<Usage>> = usages.iter().map(|usage| Usage::of(usage)).collect();
     let needed = BTreeSet::from([Usage::DigitalSignature, end]);

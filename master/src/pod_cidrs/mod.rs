@@ -1,7 +1,8 @@
 //! Allocates pod CIDRs from the cluster CIDRs. Pure.
 //!
-//! A claimed CIDR is kept if it lies in a cluster CIDR, is not larger than the node mask and is free. Otherwise the
-//! next CIDR after the last one in use is allocated: a CIDR that was just released may still be in use.
+//! A CIDR that a node requests is kept if it is in a cluster CIDR, is not larger than the node mask and is free.
+//! Otherwise the next CIDR after the last one in use is allocated, because a CIDR that was just released may still
+//! be in use.
 
 use std::net::IpAddr;
 
@@ -15,12 +16,12 @@ use crate::objects::node::NodeSpec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterCidr {
     pub network: IpNet,
-    /// Prefix length of a node's pod CIDR; at least that of the network.
+    /// Prefix length of a node's pod CIDR. It is at least that of the network.
     pub node_mask_size: u8,
 }
 
-/// Allocates one pod CIDR per cluster CIDR, in order: a claimed one if possible, otherwise a free one. `taken` lists
-/// the CIDRs of others.
+/// Allocates one pod CIDR per cluster CIDR, in order. A requested CIDR is used if possible, otherwise a free one.
+/// `taken` contains the CIDRs of other nodes.
 pub fn allocate(ranges: &[ClusterCidr], claimed: &[IpNet], taken: &[IpNet]) -> Vec<IpNet> {
     let is_free = |claim: &IpNet| !taken.iter().any(|other| overlap(claim, other));
     let fits = |range: &ClusterCidr, claim: &IpNet| {
@@ -38,7 +39,7 @@ pub fn allocate(ranges: &[ClusterCidr], claimed: &[IpNet], taken: &[IpNet]) -> V
     given.into_iter().flatten().collect()
 }
 
-/// Why a node may not have a CIDR, if so; `taken` lists the CIDRs of others.
+/// The reason why a node may not have a CIDR. `None` if it may. `taken` contains the CIDRs of other nodes.
 pub fn refusal(ranges: &[ClusterCidr], claim: &IpNet, taken: &[IpNet]) -> Option<String> {
     let Some(range) = ranges.iter().find(|range| range.network.contains(claim)) else {
         let all = ranges.iter().map(|range| range.network.to_string()).collect::<Vec<_>>().join(" and ");
@@ -56,7 +57,7 @@ pub fn refusal(ranges: &[ClusterCidr], claim: &IpNet, taken: &[IpNet]) -> Option
     Some(format!("has addresses of {other}, which another node or the services have"))
 }
 
-/// The pod CIDRs of a Node, primary first; `None` if one is invalid.
+/// The pod CIDRs of a Node, primary first. `None` if one is invalid.
 pub fn of(spec: &NodeSpec) -> Option<Vec<IpNet>> {
     let all = match (&*spec.pod_cidrs, &*spec.pod_cidr) {
         ([], "") => &[][..],
@@ -88,7 +89,7 @@ pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }
 
-/// The first free CIDR after all taken ones, or else the first free one.
+/// The first free CIDR after all taken ones. If there is none, the first free one.
 fn free(range: &ClusterCidr, taken: &[IpNet]) -> Option<IpNet> {
     let (first, last) = ends(&range.network);
     let width = u32::from(range.network.max_prefix_len());

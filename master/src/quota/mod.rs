@@ -1,4 +1,4 @@
-//! ResourceQuota arithmetic: what a quota limits, counts and has left. Pure.
+//! ResourceQuota arithmetic: what a quota limits, what counts towards it, and what is left. Pure.
 
 mod pod;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::objects::{self, Spec};
 
 /// An object as JSON.
 pub type Json = Map<String, Value>;
-/// Quantities by quota resource name: `pods`, `requests.cpu`, `count/deployments.apps`.
+/// Quantities by quota resource name, such as `pods`, `requests.cpu` or `count/deployments.apps`.
 pub type Amounts = BTreeMap<String, Quantity>;
 
 /// A ResourceQuota.
@@ -33,7 +33,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Reads a quota; invalid quantities are left out.
+    /// Parses a quota. Invalid quantities are left out.
     pub fn of(quota: &Json) -> Self {
         let ResourceQuota { metadata, spec, status } = objects::read(quota);
         let exists = |scope_name| ScopeRequirement {
@@ -79,7 +79,7 @@ impl Quota {
         names.into_iter().filter(|name| !self.used.contains_key(name)).collect()
     }
 
-    /// The stock message if containers lack requests or limits that the quota requires.
+    /// The stock message for containers that lack requests or limits which the quota requires.
     pub fn missing_requests(&self, resource: &str, object: &Json) -> Option<String> {
         if resource != "pods" {
             return None;
@@ -91,7 +91,7 @@ impl Quota {
             .then(|| format!("must specify {}", missing.iter().map(one).collect::<Vec<_>>().join("; ")))
     }
 
-    /// The usage after adding `share`.
+    /// The usage after `share` is added.
     ///
     /// # Errors
     /// The stock message if a limit is exceeded.

@@ -26,7 +26,7 @@ const POD_RESOURCES: &[&str] = &[
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// Resources that every container must specify if the quota limits them; the stock rule covers only these.
+/// Resources that every container must specify if the quota limits them. The stock rule covers only these.
 const REQUIRED_RESOURCES: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
@@ -39,7 +39,7 @@ pub fn is_counted(name: &str) -> bool {
         || name.strip_prefix("requests.").is_some_and(|rest| rest.contains('/'))
 }
 
-/// The usage of a pod; none after it terminated.
+/// The usage of a pod. A terminated pod has none.
 pub fn usage(pod: &Pod, now: Timestamp) -> Amounts {
     if !is_charged(pod, now) {
         return Amounts::new();
@@ -118,7 +118,7 @@ pub fn is_in_scope(scope: &ScopeRequirement, pod: &PodSpec) -> bool {
     }
 }
 
-/// Whether a pod counts: not after it terminated, and not long after its deletion deadline.
+/// Whether a pod counts. A terminated pod does not, nor does a pod long after its deletion deadline.
 fn is_charged(pod: &Pod, now: Timestamp) -> bool {
     if pod.status.is_terminal() {
         return false;

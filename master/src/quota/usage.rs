@@ -9,7 +9,7 @@ use crate::objects::service::ServiceSpec;
 use crate::objects::volume::PersistentVolumeClaimSpec;
 use crate::objects::{self, Spec};
 
-/// Resources that are also counted under their plain name, without `count/`.
+/// Resources that also count under their plain name, without `count/`.
 const OBJECT_COUNT_ALIASES: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -18,10 +18,10 @@ const OBJECT_COUNT_ALIASES: &[&str] = &[
     "secrets",
     "services",
 ];
-/// The infix between a storage class name and the counted resource.
+/// The text between a storage class name and the counted resource.
 const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
 
-/// The usage of an object of a resource (`pods`, `deployments.apps`).
+/// The usage of an object of a resource, such as `pods` or `deployments.apps`.
 pub fn usage(resource: &str, object: &Json, now: Timestamp) -> Amounts {
     let one = Quantity::from_units(1, Format::DecimalSi);
     let mut usage = Amounts::from([(format!("count/{resource}"), one)]);

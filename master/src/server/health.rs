@@ -13,7 +13,7 @@ use http::{StatusCode, header};
 
 use apiserver::Status;
 
-/// Timeout of a check. Health probes usually wait a few seconds.
+/// Timeout of a check. Clients that probe the health usually wait a few seconds.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of a check, as a future.
@@ -22,7 +22,7 @@ type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// A health check.
 struct Check {
     name: &'static str,
-    /// The endpoints that fail with it.
+    /// The endpoints that fail if the check fails.
     group: Group,
     look: Box<dyn Fn() -> Look + Send + Sync>,
 }
@@ -30,16 +30,16 @@ struct Check {
 /// The endpoints that a check belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
-    /// All endpoints: the process should be restarted if it fails.
+    /// All endpoints. If the check fails, the process should be restarted.
     Live,
-    /// `/readyz` and `/healthz`. `/livez?verbose` lists it without failing, because a restart does not repair the
-    /// store.
+    /// The endpoints `/readyz` and `/healthz`. `/livez?verbose` lists the check, but does not fail, because a
+    /// restart does not repair the store.
     Store,
-    /// Only `/readyz`.
+    /// Only the endpoint `/readyz`.
     Ready,
 }
 
-/// Post-start hooks of the stock API server. The master has completed the equivalent work before it serves.
+/// Post-start hooks of the stock API server. Before it serves, the master has completed the equivalent work.
 const STARTED: [&str; 15] = [
     "poststarthook/start-kube-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -73,7 +73,7 @@ impl Check {
     }
 }
 
-/// All checks, with their stock names where they exist.
+/// All checks. They have stock names if there are any.
 pub struct Checks {
     all: Vec<Check>,
 }
@@ -91,13 +91,13 @@ impl std::fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// The checks that pass whenever the server responds.
+    /// Creates the checks that pass whenever the server responds.
     pub fn new() -> Self {
         let always = ["ping", "log"].map(|name| Check::at_once(name, Group::Live, || Ok(())));
         Self { all: always.into() }
     }
 
-    /// The checks of a master, which only serves after its startup work.
+    /// Creates the checks of a master, which serves only after its startup work.
     pub fn serving() -> Self {
         let started = STARTED.map(|name| Check::at_once(name, Group::Live, || Ok(())));
         let mut checks = Self::new();
@@ -169,7 +169,7 @@ impl Endpoint {
     }
 }
 
-/// Routes of the three endpoints and of the single checks.
+/// The routes of the three endpoints and of the single checks.
 pub fn router(checks: &Arc<Checks>) -> Router {
     [Endpoint::Livez, Endpoint::Readyz, Endpoint::Healthz].into_iter().fold(
         Router::new(),

@@ -1,4 +1,4 @@
-//! The root router of the API server: health, version and the API, with authentication and authorization.
+//! The top router of the API server: health, version and the API, with authentication and authorization.
 
 mod health;
 
@@ -15,7 +15,7 @@ pub use health::Checks;
 pub const VERSION: Version =
     Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
-/// The root router. `api` handles all paths except health and version.
+/// Creates the top router. `api` handles all paths except health and version.
 pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
     let router = Router::new()
         .route("/version", get(|| async { Json(VERSION.document()) }))

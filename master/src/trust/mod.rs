@@ -1,7 +1,7 @@
-//! Node trust: which nodes may run pods, by the configured admission mode. Pure.
+//! Node trust: decides which nodes may run pods, by the configured admission mode. Pure.
 //!
-//! Registered, Ready and trusted are independent. A node registers by creating its Node object and reports its own
-//! readiness. The master decides on trust and records it as a condition and a taint.
+//! Registered, Ready and trusted are independent. A node registers when it creates its Node object, and reports its
+//! own readiness. The master decides on trust, and records the decision as a condition and a taint.
 
 use std::net::IpAddr;
 
@@ -20,13 +20,14 @@ use crate::options::{NodeAdmission, NodeMode, is_within};
 
 /// Prefix of annotations that nodes may not write.
 pub const ANNOTATION_PREFIX: &str = "coracle.io/";
-/// Annotation with the address that the node registered from.
+/// Annotation with the address from which the node registered.
 pub const REGISTERED_FROM: &str = "coracle.io/registered-from";
 /// Annotation by which an administrator overrides the decision: `true` or `false`.
 pub const TRUSTED: &str = "coracle.io/trusted";
 /// Annotation with the CA that signed the client certificate of the node's last write.
 pub const SIGNED_BY: &str = "coracle.io/signed-by";
-/// Annotation of a Node that was created for a machine that has not registered yet. It reserves the name and the key.
+/// Annotation of a Node that was created for a machine that has not registered yet. It reserves the name and the
+/// key.
 pub const RESERVED: &str = "coracle.io/reserved";
 /// The condition type.
 pub const CONDITION: &str = "Trusted";
@@ -36,7 +37,7 @@ const EFFECT: &str = "NoSchedule";
 /// Length of a SHA-256 digest in hex.
 const DIGEST: usize = 64;
 
-/// The fields of a Node that trust depends on.
+/// The fields of a Node on which trust depends.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Node {
@@ -53,12 +54,12 @@ struct NodeStatus {
 }
 
 impl Node {
-    /// The value of an annotation; empty without one.
+    /// The value of an annotation; empty if there is none.
     fn annotation(&self, name: &str) -> &str {
         self.metadata.annotations.get(name).unwrap_or_default()
     }
 
-    /// True if a decision was written before.
+    /// True if an earlier decision was written.
     fn is_marked(&self) -> bool {
         self.spec.taints.iter().any(is_ours) || self.status.conditions.of_type(CONDITION).is_some()
     }
@@ -67,7 +68,7 @@ impl Node {
 /// The trust decision for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// True if the node is trusted.
+    /// Whether the node is trusted.
     pub holds: bool,
     /// Reason of the condition.
     pub reason: &'static str,
@@ -75,10 +76,10 @@ pub struct Trust {
     pub message: String,
 }
 
-/// Checks whether a node may register from this address. The API server has checked the client certificate already.
+/// Checks whether a node may register from this address. The API server has already checked the client certificate.
 ///
 /// # Errors
-/// The end of a sentence.
+/// The reason, as the end of a message.
 pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String> {
     match wanted.mode {
         NodeMode::Allowlist if !is_listed(wanted, peer) => {
@@ -90,7 +91,7 @@ pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String>
     }
 }
 
-/// Records the address and the certificate of a registering node. Replaces what the node wrote itself.
+/// Records the address and the certificate of a registering node. They replace values that the node wrote itself.
 pub fn record_registration(node: &mut Json, who: &Identity) {
     let Some(annotations) = annotations(node) else { return };
     annotations.retain(|name, _| !name.starts_with(ANNOTATION_PREFIX));
@@ -169,14 +170,14 @@ pub fn adopt_reserved(node: &mut Json, reserved: &Json) {
     }
 }
 
-/// The keys of a Node with one added, newest first and limited in number. If another user requested the certificate,
-/// the machine was replaced, and the old keys are dropped.
+/// The keys of a Node with one more key, newest first and limited in number. If another user requested the
+/// certificate, the machine was replaced, and the old keys are dropped.
 pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
     let before = of_node(node).filter(|other| asked_by_itself && *other != key);
     std::iter::once(key).chain(before).take(MAX_KEYS).collect::<Vec<_>>().join(",")
 }
 
-/// An invalid annotation of a Node: its name, its value, and what it must be.
+/// The first invalid annotation of a Node: its name, its value, and the text that says which values are valid.
 pub fn invalid_annotation(node: &Json) -> Option<(&'static str, String, &'static str)> {
     let AnnotatedObject { metadata } = objects::read(node);
     let declared = metadata.annotations.get(TRUSTED).unwrap_or_default();
@@ -192,7 +193,7 @@ pub fn invalid_annotation(node: &Json) -> Option<(&'static str, String, &'static
     ))
 }
 
-/// Decides whether a Node is trusted. `None` in open mode if nothing was recorded for it.
+/// Decides whether a Node is trusted. In open mode, `None` if no decision was recorded for it.
 pub fn evaluate(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
     let has_key = of_node(node).next().is_some();
     let node: Node = objects::read(node);
@@ -320,7 +321,7 @@ fn set_condition(node: &mut Json, wanted: Option<Value>) {
     all.extend(wanted);
 }
 
-/// A field that is an object, created if it is missing; `None` if it has another type, which validation rejects.
+/// A field that is an object, created if it is missing. `None` if it has another type, which validation rejects.
 fn part<'a>(of: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = of.entry(name).or_insert(Value::Null);
     if value.is_null() {

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use crate::options::{Options, ServiceRange};
 use crate::pki::Names;
 
-/// The advertised address: the flag, else the bind address, else the source address of the default route.
+/// The advertised address. It is that of the flag, otherwise the bind address, otherwise the source address of the
+/// default route.
 pub(super) fn advertised(options: &Options) -> IpAddr {
     let bind = options.address.ip();
     match options.advertise_address {
@@ -15,7 +16,7 @@ pub(super) fn advertised(options: &Options) -> IpAddr {
     }
 }
 
-/// The source address of the default route. Connecting a UDP socket sends nothing.
+/// The source address of the default route. It is found by connecting a UDP socket, which sends nothing.
 fn outward(bind: IpAddr) -> Option<IpAddr> {
     // Documentation addresses: unassigned, so they use the default route.
     let away = if bind.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };

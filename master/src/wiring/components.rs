@@ -31,8 +31,8 @@ impl Components {
         self.lease_holders.spawn(name, component);
     }
 
-    /// Waits until a component panics. The master stops then, as a panic stops it in a release build: a restart brings
-    /// the component back.
+    /// Waits until a component panics. The master then stops, as it does in a release build, so that a restart
+    /// starts the component again.
     pub(super) async fn failure(&mut self) -> TaskFailed {
         tokio::select! {
             failed = self.tasks.failure() => failed,
@@ -40,8 +40,8 @@ impl Components {
         }
     }
 
-    /// Waits until the leases are released, so that other masters can take over at once. A lease that cannot be released
-    /// expires.
+    /// Waits until the leases are released, so that other masters can take over at once. A lease that cannot be
+    /// released expires.
     ///
     /// # Errors
     /// If a component panics.

@@ -19,7 +19,7 @@ use crate::pki;
 
 /// Interval at which the file is reloaded.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
-/// A warning is logged this long before the certificate expires.
+/// How long before the expiry of the certificate a warning is logged.
 const REMINDER: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Serves cluster-info from a file until a signal arrives. The file is reloaded when it changes.
@@ -73,7 +73,7 @@ async fn reload(
     }
 }
 
-/// The mode of a file with a private key that others can access; `None` if they cannot.
+/// The mode of a file with a private key that other users can access. `None` if they cannot.
 fn mode_open_to_others(file: &Path) -> Option<u32> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode() & 0o777;
     (mode & pki::files::OTHERS != 0).then_some(mode)

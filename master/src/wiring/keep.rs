@@ -1,5 +1,5 @@
-//! Certificate manager of a running master: reloads and renews the certificates in the data directory. Open connections
-//! are only closed if their client certificate is no longer trusted.
+//! Certificate manager of a running master: reloads and renews the certificates in the data directory. Open
+//! connections are closed only if their client certificate is no longer trusted.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::options::Controllers;
 use crate::owner::{self, Kept, Mark};
 use crate::pki::{Names, Pki, Serving, Validity};
 
-/// Interval of the checks; shorter if the serving certificate lives less than a day.
+/// Interval between checks. It is shorter if the lifetime of the serving certificate is less than a day.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The certificate manager.
@@ -75,7 +75,7 @@ pub(super) struct Owned {
     pub service_account_key: String,
     /// Whether other masters share the store.
     pub kept: Kept,
-    /// Hash of the root CA in the mark, as far as this master knows.
+    /// Hash of the root CA in the mark, as this master knows it. `None` if it is unknown.
     pub noted: Option<String>,
 }
 
@@ -167,7 +167,7 @@ async fn control_here(
     }
 }
 
-/// Log text with the expiry and the renewal time of the first certificate.
+/// The text for the log: expiry and renewal time of the first certificate.
 pub(super) fn holds(chain: &[CertificateDer<'_>]) -> String {
     let life = chain.first().and_then(|first| Validity::of(first).ok());
     life.map(|life| format!(": it is good until {}, the next is made at {}", life.until, life.renewal_time()))

@@ -1,4 +1,4 @@
-//! Preflight checks of the flags. They run before anything is written, so that a failed start leaves nothing behind.
+//! Preflight checks of the flags. They run before anything is written, so that a failed start leaves no files.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::options::{Approval, Options};
 use crate::store;
 
-/// Listen backlog; the default of tokio's listeners.
+/// Length of the listen backlog; the default of tokio's listeners.
 const WAITING: u32 = 1024;
 
 /// Files that were read, and the bound port.
@@ -54,7 +54,7 @@ impl Preflight {
 }
 
 impl Port {
-    /// Starts to listen. From now on, connections are queued.
+    /// Starts to listen. Connections are queued from then on.
     ///
     /// # Errors
     /// If another process listens on the port.

@@ -44,7 +44,7 @@ pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::
     Ok(())
 }
 
-/// Lease holder identity of this process, in the stock format.
+/// Identity of this process as lease holder, in the stock format.
 fn identity() -> String {
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host_name}_{}", uuid::Uuid::new_v4())

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// The signals that stop the process. They are caught from the creation of this value on.
+/// Receives the signals that stop the process. They are caught once this value is created.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -28,7 +28,7 @@ impl Signals {
         tracing::info!("stopping");
     }
 
-    /// Becomes true when a signal arrives. The task ends with the process.
+    /// Returns a value that becomes true when a signal arrives. The task ends with the process.
     pub(super) fn stop(mut self) -> watch::Receiver<bool> {
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(async move {

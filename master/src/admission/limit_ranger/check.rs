@@ -116,7 +116,7 @@ fn above_ratio(
     (given > as_number(ratio) / 1000.0).then(|| format!("{head}, but provided ratio is {given:.6}"))
 }
 
-/// The quantity in thousandths; precise enough to compare ratios.
+/// Converts a quantity to thousandths. They are precise enough to compare ratios.
 fn as_number(amount: Quantity) -> f64 {
     let milli = amount.milli();
     if milli == i64::MAX { amount.units() as f64 * 1000.0 } else { milli as f64 }

@@ -1,5 +1,5 @@
-//! Restricts the mirror pods that a node creates: bound to itself, owned by its Node, and without references to other
-//! objects. Pure.
+//! Restricts the mirror pods that a node creates. They must be bound to the node, owned by its Node, and without
+//! references to other objects. Pure.
 
 use api::strategy::Json;
 use apiserver::auth::nodes::Kind;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::pods::{list, spec, text};
 use super::{node_name, part};
 
-/// The owner reference of a mirror pod, which must be the node's Node.
+/// The owner reference of a mirror pod. The owner must be the Node of the node.
 ///
 /// # Errors
 /// The stock message if the pod is not a valid mirror pod of this node.

@@ -19,14 +19,14 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 const CLAIM_STATUS_FIELDS: [&str; 4] =
     ["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
 
-/// The stock plugin `NodeRestriction`, except for tokens, which `apiserver::auth::nodes` restricts.
+/// The stock plugin `NodeRestriction`, except for tokens. `apiserver::auth::nodes` restricts these.
 #[derive(Clone, Debug)]
 pub struct NodeRestriction {
     lister: Lister,
 }
 
 impl NodeRestriction {
-    /// Reads Nodes from this lister.
+    /// Creates the plugin, which reads Nodes from a lister.
     pub fn new(lister: Lister) -> Self {
         Self { lister }
     }
@@ -57,7 +57,7 @@ impl Admission for NodeRestriction {
     }
 }
 
-/// Checks a node's write without lookups. Errors have the text of upstream Kubernetes.
+/// Checks a node's write without lookups. Errors have the text of stock Kubernetes.
 fn decide(node: &str, attempt: &AdmissionRequest<'_>) -> Result<(), String> {
     use Operation::{Create, Delete, Update};
     let operation = attempt.operation;
@@ -115,7 +115,7 @@ fn decide(node: &str, attempt: &AdmissionRequest<'_>) -> Result<(), String> {
     }
 }
 
-/// Rejects changes of a claim beyond its resize status.
+/// Rejects changes of a claim other than its resize status.
 fn claim(node: &str, old: Option<&Json>, new: &Json) -> Result<(), String> {
     let rest = |claim: &Json| {
         let mut claim = claim.clone();
@@ -140,7 +140,7 @@ fn remove(object: &mut Json, part: &str, fields: &[&str]) {
     }
 }
 
-/// `spec.nodeName`; empty if it is not set.
+/// Returns `spec.nodeName`; empty if it is not set.
 fn node_name(object: &Json) -> &str {
     spec(object).map(|spec| text(spec, "nodeName")).unwrap_or_default()
 }
@@ -153,7 +153,7 @@ fn uid(object: &Json) -> &str {
     metadata(object).map(|metadata| text(metadata, "uid")).unwrap_or_default()
 }
 
-/// A field of a top-level object; empty values count as missing.
+/// A field of a top-level object. Empty values count as missing.
 fn part<'a>(object: &'a Json, of: &str, name: &str) -> Option<&'a Value> {
     let value = object.get(of)?.get(name)?;
     let is_empty = match value {

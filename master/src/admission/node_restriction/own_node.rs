@@ -22,11 +22,11 @@ const LABELS: [&str; 11] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
-/// Label domains, with subdomains, that a node may set on itself.
+/// Label domains that a node may set on itself, with their subdomains.
 const DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// Kubernetes label domains, with subdomains; a node may set only the labels above.
+/// Label domains of Kubernetes, with their subdomains. A node may set only the labels above.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
-/// The label domain by which administrators isolate nodes; no node may set it.
+/// The label domain by which administrators isolate nodes. No node may set it.
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
 /// Rejects writes of other Nodes, and fields of the own Node that would attract pods.

@@ -1,9 +1,9 @@
-//! Allocates pod CIDRs: a Node without one gets it with its next write, usually its creation. A claimed CIDR is kept
-//! if it is free; otherwise a new Node gets another one, and an update is rejected.
+//! Allocates pod CIDRs. A Node without one gets it with its next write, usually its creation. A CIDR that a Node
+//! requests is kept if it is free. Otherwise a new Node gets another one, and an update is rejected.
 //!
-//! A CIDR is taken if a Node has it or it is reserved for a Node that is being written. Reservations are stored in one
-//! ConfigMap, which all masters of a store update by compare-and-swap. A successful update has seen all earlier Nodes
-//! and reservations, so two masters never allocate the same CIDR.
+//! A CIDR is taken if a Node has it, or if it is reserved for a Node that is being written. Reservations are stored
+//! in one ConfigMap, which all masters of a store update by compare-and-swap. A successful update has read all
+//! earlier Nodes and reservations, so two masters never allocate the same CIDR.
 
 mod reservations;
 
@@ -28,20 +28,21 @@ use crate::pod_cidrs::{self, ClusterCidr};
 
 /// The resource name of Nodes.
 const NODES: &str = "nodes";
-/// Attempts at a reservation; each time one of the competing masters succeeds.
+/// Maximum number of attempts at a reservation. Each time one of the competing masters succeeds.
 const MAX_ATTEMPTS: usize = 32;
 
 pub struct PodCidrAllocator {
     registry: Arc<Registry>,
     ranges: Vec<ClusterCidr>,
-    /// CIDRs that must not be allocated: the service CIDRs.
+    /// CIDRs that must not be allocated, namely the service CIDRs.
     reserved: Vec<IpNet>,
-    /// The pod CIDRs of each Node at its last revision read. Locked during an allocation.
+    /// The pod CIDRs of each Node at the last revision that was read. Locked during an allocation.
     seen: Mutex<HashMap<String, (u64, Vec<IpNet>)>>,
 }
 
 impl PodCidrAllocator {
-    /// Allocates from these cluster CIDRs, except for the reserved ones; allocates nothing if there are none.
+    /// Creates an allocator of these cluster CIDRs, except for the reserved ones. Without cluster CIDRs, it
+    /// allocates nothing.
     pub fn new(registry: Arc<Registry>, ranges: Vec<ClusterCidr>, reserved: Vec<IpNet>) -> Self {
         Self { registry, ranges, reserved, seen: Mutex::default() }
     }

@@ -14,17 +14,17 @@ pub const RESOURCE: &str = "configmaps";
 pub const NAMESPACE: &str = "kube-system";
 /// The name of the ConfigMap.
 pub const NAME: &str = "pod-ranges-promised";
-/// The data key that holds the reservations.
+/// The data key with the reservations.
 const FIELD: &str = "promises";
-/// How long a reservation lasts; longer than any request or delayed store write.
+/// How long a reservation lasts. That is longer than any request or delayed write to the store.
 const RESERVATION_TTL: SignedDuration = SignedDuration::from_secs(90);
 
-/// Reserved CIDRs and their expiry by Node name.
+/// Reserved CIDRs and their expiry, by Node name.
 #[derive(Debug, Default)]
 pub struct Reservations(BTreeMap<String, (Timestamp, Vec<IpNet>)>);
 
 impl Reservations {
-    /// Reads the reservations that have not expired; unreadable entries are dropped.
+    /// Parses the reservations that have not expired. Invalid entries are dropped.
     pub fn of(object: &Json, now: Timestamp) -> Self {
         let text = object.get("data").and_then(|data| data.get(FIELD)?.as_str());
         let all: BTreeMap<String, Value> =
@@ -79,7 +79,7 @@ impl Reservations {
         object
     }
 
-    /// A new ConfigMap with the reservations.
+    /// Creates a ConfigMap with the reservations.
     pub fn object(&self, now: Timestamp) -> Json {
         let mut object = Json::new();
         object.insert("apiVersion".to_owned(), "v1".into());

@@ -15,7 +15,7 @@ const GROUP: &str = "kubernetes.authorization.GroupCheck";
 const RESOURCE: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// The CEL cost of an access check, which visits all RBAC grants of a user. The stock cost is higher.
+/// The CEL cost of an access check, which reads all RBAC grants of a user. The stock cost is higher.
 const DECISION_STEPS: usize = 50_000;
 
 const ON_RESOURCE: &[Kind] = &[Kind::Opaque(RESOURCE), Kind::Text];
@@ -90,7 +90,7 @@ enum Target {
 }
 
 impl Authorizer {
-    /// An authorizer for the requesting user.
+    /// Creates an authorizer for the user of the request.
     pub fn new(auth: Arc<Auth>, who: Identity, request: ResourceAttributes) -> Self {
         Self { auth, who, on: Target::Nothing, request }
     }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::environment;
 
-/// Maximum number of variables; each sees all earlier ones, which is slow for thousands.
+/// Maximum number of variables. Each can use all earlier ones, which is slow for thousands.
 const MAX_VARIABLES: usize = 500;
-/// Maximum size of a variable's type; types may nest all earlier ones several times.
+/// Maximum size of the type of a variable. Types may nest all earlier ones several times.
 const MAX_PARTS: usize = 500;
 
 /// A compiled expression, or its error.
@@ -19,7 +19,7 @@ pub type Compiled = Result<Program, String>;
 pub struct Policy {
     pub name: String,
     pub spec: Json,
-    /// `failurePolicy: Fail`: evaluation errors reject the request.
+    /// True for `failurePolicy: Fail`: evaluation errors reject the request.
     pub fails_closed: bool,
     /// API version and kind of the parameters.
     pub param_kind: Option<(String, String)>,
@@ -40,7 +40,7 @@ pub struct Validation {
 
 #[derive(Debug)]
 pub enum Mutation {
-    /// `applyConfiguration`: an object that is merged.
+    /// `applyConfiguration`: an object that is merged into the request's object.
     Configuration(Compiled),
     /// `jsonPatch`: a list of patch operations.
     Patch(Compiled),
@@ -57,7 +57,7 @@ enum ResultType {
     Operations,
 }
 
-/// Compiles one field after another and collects errors.
+/// Compiles one field after another, and collects the errors.
 struct Reader {
     causes: Vec<Cause>,
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::strategy::Json;
 use apiserver::watch_cache::{Scope, WatchCache};
 
-/// Decoded objects; at most one per stored object.
+/// The decoded objects, at most one per stored object.
 pub struct DecodedCache<T> {
     resource: String,
     read: fn(Json) -> T,
@@ -14,7 +14,7 @@ pub struct DecodedCache<T> {
 }
 
 impl<T> DecodedCache<T> {
-    /// A cache of a resource whose objects `read` decodes.
+    /// Creates a cache of a resource. `read` decodes its objects.
     pub fn new(resource: String, read: fn(Json) -> T) -> Self {
         Self { resource, read, by_name: Mutex::default() }
     }

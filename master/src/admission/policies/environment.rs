@@ -4,7 +4,7 @@ use cel::{Environment, Error, Function, Kind, Returns, Type, Value, function};
 
 use super::authorizer;
 
-/// Type prefixes of constructed objects: parts of the object, and patch operations.
+/// First parts of the names of types that expressions may construct: parts of the object, and patch operations.
 const CONSTRUCTS: &[&str] = &["Object", "JSONPatch"];
 
 /// The type of the variable `request`.
@@ -34,7 +34,7 @@ fn request() -> Type {
     Type::object("request", fields)
 }
 
-/// The variables of all expressions of a policy.
+/// The environment with the variables of all expressions of a policy.
 pub fn of(has_params: bool) -> Environment {
     let mut environment = api::expressions::environment();
     environment.constructs = CONSTRUCTS;

@@ -13,12 +13,12 @@ use cel::{Bindings, Budget, Error, Key, Opaque, Value};
 use super::authorizer::Authorizer;
 use super::compiled::{Compiled, Policy};
 
-/// Variables that do not depend on the policy.
+/// The variables that do not depend on the policy.
 pub struct Input {
     bindings: Bindings,
 }
 
-/// The policy's evaluated variables; one that failed fails each expression that uses it.
+/// The evaluated variables of the policy. Each expression that uses a failed variable fails too.
 #[derive(Clone, Debug, Default)]
 struct Variables {
     all: Vec<(String, Result<Value, Error>)>,
@@ -81,7 +81,7 @@ impl Input {
         Self { bindings }
     }
 
-    /// The variables of a policy with these parameters; `None` if a match condition is false.
+    /// The variables of a policy with these parameters. `None` if a match condition is false.
     ///
     /// # Errors
     /// The error of a match condition.
@@ -107,7 +107,7 @@ impl Input {
     }
 }
 
-/// Evaluates the policy's variables in order and adds them.
+/// Evaluates the policy's variables in order, and adds them.
 fn with_variables(policy: &Policy, bindings: Bindings, budget: &mut Budget) -> Bindings {
     let mut variables = Variables::default();
     for (name, program) in &policy.variables {
@@ -145,7 +145,7 @@ fn object(object: Option<&Json>) -> Value {
     object.filter(|object| !object.is_empty()).map_or(Value::Null, Value::from)
 }
 
-/// The admission request as webhooks see it, without the objects.
+/// The variable `request`: the admission request as webhooks get it, without the objects.
 fn request(attempt: &AdmissionRequest<'_>) -> Value {
     let resource = attempt.resource;
     let text = |text: &str| Value::from(text);

@@ -5,7 +5,7 @@ use apiserver::admission::AdmissionRequest;
 use apiserver::selector::matches_selector;
 use serde_json::{Map, Value};
 
-/// A request in the terms of match rules.
+/// The properties of a request that match rules use.
 pub struct Target<'a> {
     pub operation: &'a str,
     pub group: &'a str,
@@ -13,17 +13,17 @@ pub struct Target<'a> {
     pub resource: &'a str,
     pub subresource: &'a str,
     pub name: &'a str,
-    /// Whether the object is namespaced; false for namespaces.
+    /// Whether the object is namespaced. False for namespaces themselves.
     pub is_namespaced: bool,
-    /// The new object; empty for a deletion.
+    /// The new object. Empty for a deletion.
     pub object: &'a Json,
     pub old: Option<&'a Json>,
-    /// The namespace whose labels `namespaceSelector` matches.
+    /// The namespace. `namespaceSelector` matches its labels.
     pub namespace: Option<&'a Json>,
 }
 
 impl<'a> Target<'a> {
-    /// The match target of a request in this namespace.
+    /// The properties of a request in this namespace.
     pub fn of(attempt: &'a AdmissionRequest<'a>, namespace: Option<&'a Value>) -> Self {
         let is_namespace = attempt.is_of("namespaces");
         // A Namespace is matched by its own labels.

@@ -1,8 +1,8 @@
 //! Admission policies: CEL expressions that administrators write to mutate or reject objects.
 //!
-//! Policies are compiled once per revision ([`decoded_cache`]) and matched ([`matching`]); bindings activate them with
-//! parameters ([`params`]). [`input`] provides the variables. `validating` and `mutating` apply the results. Policies
-//! with invalid expressions are rejected on write ([`validation`]).
+//! Policies are compiled once per revision ([`decoded_cache`]) and matched ([`matching`]). Bindings activate them
+//! with parameters ([`params`]). [`input`] provides the variables. `validating` and `mutating` apply the results. A
+//! write of a policy with invalid expressions is rejected ([`validation`]).
 
 mod authorizer;
 mod compiled;
@@ -58,7 +58,7 @@ impl Policies {
         }
     }
 
-    /// The active bindings for a request, sorted by policy and binding name; and the request's namespace.
+    /// The active bindings for a request, sorted by policy and binding name, and the namespace of the request.
     fn active_bindings(&self, attempt: &AdmissionRequest<'_>) -> (Vec<ActiveBinding>, Option<Value>) {
         let cache = self.registry.cache();
         // Most clusters have no policies. Policies do not apply to policies, so that a wrong one can be repaired.

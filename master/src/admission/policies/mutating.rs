@@ -30,11 +30,11 @@ const IMMUTABLE_METADATA: [&str; 8] = [
     "managedFields",
 ];
 
-/// The stock plugin `MutatingAdmissionPolicy`; policies are not reinvoked after later mutations.
+/// The stock plugin `MutatingAdmissionPolicy`. Policies do not run again after later mutations.
 pub struct MutatingAdmissionPolicy(Policies);
 
 impl MutatingAdmissionPolicy {
-    /// Applies the policies in this registry.
+    /// Creates the plugin, which applies the policies in a registry.
     pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
         let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
         Self(Policies::new(registry, auth, policies, bindings))

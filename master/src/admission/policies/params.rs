@@ -5,10 +5,10 @@ use apiserver::selector::matches_selector;
 use apiserver::watch_cache::Scope;
 use serde_json::{Map, Value};
 
-/// Maximum number of parameter objects per binding; each evaluates all expressions again.
+/// Maximum number of parameter objects per binding. All expressions are evaluated for each of them.
 const MAX_PARAMS: usize = 100;
 
-/// The parameter objects of a binding, one evaluation each; one `null` if the policy takes none.
+/// The parameter objects of a binding, one for each evaluation. If the policy takes none, one `null`.
 ///
 /// # Errors
 /// The stock message if the parameters are missing or invalid.

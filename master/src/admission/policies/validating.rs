@@ -22,12 +22,12 @@ pub struct ValidatingAdmissionPolicy(Policies);
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denial {
     pub message: String,
-    /// The reason in the policy; empty means `Invalid`.
+    /// The reason in the policy. Empty means `Invalid`.
     pub reason: String,
 }
 
 impl ValidatingAdmissionPolicy {
-    /// Applies the policies in this registry.
+    /// Creates the plugin, which applies the policies in a registry.
     pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
         let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
         Self(Policies::new(registry, auth, policies, bindings))

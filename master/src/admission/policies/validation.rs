@@ -1,5 +1,5 @@
-//! Validates policies and bindings on write: expressions must compile, and the writer must be allowed to read the
-//! parameters.
+//! Validates policies and bindings when they are written. Expressions must compile, and the writer must be allowed
+//! to read the parameters.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct PolicyValidation {
 }
 
 impl PolicyValidation {
-    /// Checks parameter permissions with `auth`.
+    /// Creates the plugin. `auth` decides who may read parameters.
     pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
         Self { registry, auth }
     }
@@ -45,7 +45,7 @@ impl PolicyValidation {
         causes
     }
 
-    /// The error of a binding whose writer may not read its parameters; messages could reveal them.
+    /// The error for a binding whose writer may not read its parameters, because messages could reveal them.
     fn binding(&self, attempt: &AdmissionRequest<'_>, policies: &str) -> Option<Cause> {
         let reference = spec(&attempt.object, "paramRef");
         let policy = text(spec(&attempt.object, "policyName"));
@@ -63,7 +63,7 @@ impl PolicyValidation {
         self.missing_read_permission(attempt, on, "spec.paramRef", "the object referenced by paramRef")
     }
 
-    /// The resource of a parameter kind; all resources if it is unknown.
+    /// The resource of a parameter kind. If it is unknown, all resources.
     fn params(&self, kind: &Value) -> ResourceAttributes {
         let any = || "*".to_owned();
         if !kind.is_object() {

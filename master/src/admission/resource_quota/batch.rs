@@ -8,7 +8,7 @@ use crate::quota::{Amounts, Quota, increase};
 /// A request that adds usage.
 #[derive(Clone, Debug)]
 pub struct QuotaRequest {
-    /// The resource: `pods` or `deployments.apps`.
+    /// The resource, such as `pods` or `deployments.apps`.
     pub resource: String,
     pub object: Json,
     /// The usage of the new object.
@@ -18,7 +18,7 @@ pub struct QuotaRequest {
 }
 
 impl QuotaRequest {
-    /// The usage that it adds to a quota; all of it if the old object did not count.
+    /// The usage that it adds to a quota. It is the whole usage if the old object did not count.
     pub fn share(&self, quota: &Quota) -> Amounts {
         if !quota.counts(&self.resource, &self.object) {
             return Amounts::new();
@@ -32,7 +32,7 @@ impl QuotaRequest {
     }
 }
 
-/// Rejects requests that exceed the quota, skips those rejected before, and returns the resulting usage.
+/// Rejects requests that exceed the quota, and skips those that were rejected before. Returns the resulting usage.
 pub fn decide(quota: &Quota, requests: &[QuotaRequest], verdicts: &mut [Result<(), QuotaError>]) -> Amounts {
     let mut quota = quota.clone();
     for (request, verdict) in requests.iter().zip(verdicts) {

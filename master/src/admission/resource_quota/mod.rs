@@ -1,6 +1,6 @@
 //! The ResourceQuota plugin: rejects requests that exceed a quota, and reserves usage in the quota's status.
 //!
-//! Reservations are compare-and-swap writes of the status. Concurrent requests share one write: the first waiter
+//! Reservations are compare-and-swap writes of the status. Concurrent requests share one write: the first request
 //! evaluates all that wait in its shard.
 
 mod batch;
@@ -27,11 +27,12 @@ use crate::quota::{self, Quota};
 
 /// The resource name of ResourceQuotas.
 const QUOTAS: &str = "resourcequotas";
-/// Number of evaluation queues; each namespace maps to one.
+/// Number of evaluation queues. Each namespace uses one of them.
 const SHARDS: usize = 64;
-/// Attempts after write conflicts. The stock server tries 3 times, but there each conflict comes from another server.
+/// Maximum number of attempts after write conflicts. The stock server tries 3 times, but there each conflict comes
+/// from another server.
 const MAX_ATTEMPTS: usize = 10;
-/// Maximum wait for the first recount of a new quota.
+/// How long a request waits for the first recount of a new quota.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The stock plugin `ResourceQuota`.
@@ -39,7 +40,7 @@ pub struct ResourceQuota {
     evaluator: Arc<QuotaEvaluator>,
 }
 
-/// The evaluator, which outlives single requests.
+/// The evaluator. It continues after a single request has ended.
 struct QuotaEvaluator {
     registry: Arc<Registry>,
     shards: Vec<Shard>,
@@ -59,23 +60,23 @@ struct Waiter {
     answer: oneshot::Sender<Result<(), QuotaError>>,
 }
 
-/// Why a reservation failed.
+/// The reason why a reservation failed.
 #[derive(Clone, Debug)]
 enum QuotaError {
-    /// The quota is exceeded; the stock message.
+    /// The quota is exceeded. The text is the stock message.
     Exceeded(String),
     /// The quota's status could not be written.
     Failed(Status),
 }
 
 impl ResourceQuota {
-    /// Reserves usage in this registry.
+    /// Creates the plugin, which reserves usage in a registry.
     pub fn new(registry: Arc<Registry>) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         Self { evaluator: Arc::new(QuotaEvaluator { registry, shards }) }
     }
 
-    /// The usage that a request adds, if any.
+    /// The usage that a request adds; `None` if it adds none.
     fn request(&self, attempt: &AdmissionRequest<'_>) -> Option<QuotaRequest> {
         let resource = attempt.resource.stored().to_owned();
         let grows = ["services", "persistentvolumeclaims"].contains(&resource.as_str());
@@ -145,7 +146,7 @@ impl QuotaEvaluator {
         }
     }
 
-    /// Evaluates all waiting requests of a shard. Usually an earlier call has done so already.
+    /// Evaluates all waiting requests of a shard. Usually an earlier call has already done that.
     async fn evaluate_shard(&self, at: usize) {
         let Some(shard) = self.shards.get(at) else { return };
         let _turn = shard.turn.lock().await;

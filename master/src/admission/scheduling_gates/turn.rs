@@ -8,7 +8,7 @@ pub fn taken<'a>(old: &[&'a str], new: &[&str]) -> Vec<&'a str> {
     old.iter().copied().filter(|gate| !left.contains(gate)).collect()
 }
 
-/// Why an update of gates is invalid; gates for which `is_ordered` holds must be removed in order.
+/// The reason why an update of gates is invalid. Gates for which `is_ordered` is true must be removed in order.
 pub fn out_of_turn(old: &[&str], new: &[&str], is_ordered: impl Fn(&str) -> bool) -> Option<String> {
     let left: HashSet<&str> = new.iter().copied().collect();
     let mut behind = old.iter().copied().skip_while(|gate| !left.contains(gate));

@@ -1,4 +1,4 @@
-//! Addresses and node ports that Services have, and those allocated to Services being written.
+//! Addresses and node ports that Services have, and those that are allocated to Services being written.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use super::range;
 use crate::options::ServiceRange;
 
-/// How long an allocation is kept while the request may still be rejected.
+/// How long an allocation is kept while its request may still be rejected.
 const PENDING_TTL: Duration = Duration::from_secs(15);
-/// How long an allocation is kept for an accepted Service that does not appear; longer than any request.
+/// How long an allocation is kept for an accepted Service that does not appear. That is longer than any request.
 const RESERVATION_TTL: Duration = Duration::from_secs(90);
 
-/// What can be allocated.
+/// An address or port that can be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// A cluster IP.
@@ -31,14 +31,14 @@ pub type Owner = (String, String);
 
 #[derive(Debug, Default)]
 pub struct Allocations {
-    /// What each Service has, and its revision.
+    /// The addresses and ports of each Service, with its revision.
     held: HashMap<Owner, (u64, Vec<Resource>)>,
     /// Pending allocations: the Service and the expiry.
     given: HashMap<Resource, (Owner, Instant)>,
 }
 
 impl Allocations {
-    /// Refreshes the allocations; unchanged Services are not decoded again.
+    /// Refreshes the allocations. Unchanged Services are not decoded again.
     pub fn refresh<R: FnOnce() -> Json>(
         &mut self,
         services: impl Iterator<Item = (Owner, u64, R)>,
@@ -59,7 +59,7 @@ impl Allocations {
         self.given.retain(|thing, (owner, until)| now < *until && !is_there(owner, thing));
     }
 
-    /// Everything that is allocated to other Services.
+    /// All addresses and ports that are allocated to other Services.
     fn of_others(&self, own: &Owner) -> HashSet<Resource> {
         let held =
             self.held.iter().filter(|(owner, _)| *owner != own).flat_map(|(_, (_, resources))| resources);
@@ -67,7 +67,7 @@ impl Allocations {
         held.chain(given).copied().collect()
     }
 
-    /// Holds allocations for a Service that is being written.
+    /// Keeps allocations for a Service that is being written.
     pub fn hold(&mut self, owner: &Owner, resources: Vec<Resource>, now: Instant) {
         self.given.extend(resources.into_iter().map(|thing| (thing, (owner.clone(), now + PENDING_TTL))));
     }
@@ -106,7 +106,8 @@ pub struct ServiceAllocation<'a> {
 }
 
 impl<'a> ServiceAllocation<'a> {
-    /// Allocates what no other Service has; `seed` selects addresses and ports.
+    /// Creates the allocation for a Service. It uses only what no other Service has. `seed` selects addresses and
+    /// ports.
     pub fn new(owner: &Owner, taken: &Allocations, ranges: &'a [ServiceRange], seed: u128) -> Self {
         Self { ranges, taken: taken.of_others(owner), seed, given: Vec::new() }
     }

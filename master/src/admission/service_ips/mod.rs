@@ -1,7 +1,7 @@
 //! Allocates IP families, cluster IPs and node ports of Services on create and update.
 //!
-//! An address is taken if a Service has it or is being written with it. Nothing else is stored, so nothing can leak.
-//! Masters that share an etcd choose at random from a range that is mostly free.
+//! An address is taken if a Service has it or is being written with it. Nothing else is stored, so allocations
+//! cannot leak. Masters that share an etcd select at random from a range that is mostly free.
 
 mod allocations;
 mod range;
@@ -33,7 +33,7 @@ pub struct ServiceIpAllocator {
 }
 
 impl ServiceIpAllocator {
-    /// Allocates from these ranges, primary first.
+    /// Creates an allocator of these ranges, primary first.
     pub fn new(registry: Arc<Registry>, ranges: Vec<ServiceRange>) -> Self {
         Self { registry, ranges, taken: Mutex::default() }
     }
@@ -108,7 +108,7 @@ impl Admission for ServiceIpAllocator {
     }
 }
 
-/// The Services with an address outside these ranges; they were created with another service CIDR.
+/// The Services with an address outside these ranges. They were created with another service CIDR.
 pub fn services_outside_ranges(cache: &WatchCache, ranges: &[ServiceRange]) -> Vec<(String, IpAddr)> {
     let all = cache.list(SERVICES, &Scope::All).objects;
     let stranger = |it: &Object| {

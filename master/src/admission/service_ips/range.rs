@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use crate::options::ServiceRange;
 
-/// The node port range; the default of the stock `--service-node-port-range`.
+/// The node port range: the default of the stock `--service-node-port-range`.
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
-/// The number of first ports that are kept for explicit requests while others are free.
+/// Number of ports at the start of the range that are kept for explicit requests while others are free.
 const STATIC_PORTS: u16 = 86;
 
 /// The IP family of a range, in the notation of Services.
@@ -14,7 +14,7 @@ pub fn family(range: &ServiceRange) -> &'static str {
     if range.network.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-/// Whether a Service may have this address: not the network or broadcast address.
+/// Whether a Service may have this address. The network and broadcast addresses are excluded.
 pub fn holds(range: &ServiceRange, ip: IpAddr) -> bool {
     if ip.is_ipv4() != range.network.is_ipv4() {
         return false;
@@ -23,8 +23,8 @@ pub fn holds(range: &ServiceRange, ip: IpAddr) -> bool {
     (1..=last(range)).contains(&offset)
 }
 
-/// A free address, chosen by `seed`. The lower part of the range is kept for explicit requests while others are free.
-/// `taken` is an upper bound of used addresses.
+/// A free address, which `seed` selects. The lower part of the range is kept for explicit requests while other
+/// addresses are free. `taken` is an upper bound of the number of used addresses.
 pub fn choose_address(
     range: &ServiceRange,
     seed: u128,
@@ -48,7 +48,7 @@ pub fn shown_ports() -> String {
     format!("{}-{}", PORTS.start(), PORTS.end())
 }
 
-/// A free node port, like [`choose_address`].
+/// A free node port, selected like an address by [`choose_address`].
 pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     let port = |number: u128| u16::try_from(number).unwrap_or(*PORTS.start());
     let (first, last) = (u128::from(*PORTS.start()), u128::from(*PORTS.end()));
@@ -58,8 +58,8 @@ pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> O
     chosen.map(port)
 }
 
-/// A free number from `first` to `last`, searched from a random start; one of `taken + 1` candidates is free if any
-/// is.
+/// A free number from `first` to `last`, searched from a random start. Of `taken + 1` candidates, one is free if
+/// any is.
 fn choose(first: u128, last: u128, seed: u128, taken: usize, is_free: impl Fn(u128) -> bool) -> Option<u128> {
     let count = last.checked_sub(first)? + 1;
     let tries = count.min(taken as u128 + 1);

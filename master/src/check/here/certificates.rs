@@ -6,13 +6,13 @@ use super::super::finding::{Finding, Severity};
 use crate::pki::Validity;
 
 const DAY: i64 = 24 * 60 * 60;
-/// Notice period for CA certificates, whose rotation needs planning.
+/// How long before the expiry of a CA certificate a finding is reported. The rotation of a CA needs planning.
 const AUTHORITY_NOTICE: SignedDuration = SignedDuration::from_secs(180 * DAY);
-/// The master renews its certificates when a third of their lifetime is left. A yearly one with less than this was not
-/// renewed.
+/// How long before its expiry a yearly certificate counts as not renewed. The master renews certificates when a
+/// third of their lifetime is left.
 const LEAF_NOTICE: SignedDuration = SignedDuration::from_secs(30 * DAY);
 
-/// Use of a certificate, which decides who renews it.
+/// The use of a certificate. It determines who renews the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A CA.
@@ -26,13 +26,13 @@ pub enum Use {
 /// A file with certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Path, or another source.
+    /// The path, or another source.
     pub file: String,
-    /// The certificates in order, or why the file cannot be read.
+    /// The certificates in order. If the file cannot be read, the reason.
     pub validities: Result<Vec<Validity>, String>,
 }
 
-/// Findings for a file. CAs in a chain are checked too.
+/// The findings for a file. CAs in a chain are checked too.
 pub fn findings(read: &Read, leaf: Use, now: Timestamp) -> Vec<Finding> {
     let subject = format!("certificate {}", read.file);
     match &read.validities {
@@ -49,7 +49,7 @@ pub fn findings(read: &Read, leaf: Use, now: Timestamp) -> Vec<Finding> {
     }
 }
 
-/// Finding for a CA rotation that is not complete. The file begins with the new root.
+/// The finding for a CA rotation that is not complete. The file begins with the new root.
 pub fn rotation(read: &Read) -> Vec<Finding> {
     let Ok([new, old, ..]) = read.validities.as_deref() else { return Vec::new() };
     let what = format!(

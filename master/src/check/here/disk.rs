@@ -3,24 +3,26 @@
 use super::super::finding::{Finding, Severity};
 
 const MIB: u64 = 1 << 20;
-/// Below this, the store may stop accepting writes: a commit writes new pages before it frees old ones.
+/// Free space below which the store may stop accepting writes, in bytes. A commit writes new pages before it frees
+/// old ones.
 const FULL_BYTES: u64 = 256 * MIB;
-/// Below this, the administrator should free space.
+/// Free space below which the administrator should free some, in bytes.
 const SHORT_BYTES: u64 = 1024 * MIB;
-/// Renewal, backup and restore need a few dozen files.
+/// Number of free files below which a finding is reported. Renewal, backup and restore need a few dozen files.
 const FEW_FILES: u64 = 1000;
-/// The store is read and verified at each start, at about 1 GB per second.
+/// Size from which a store is reported as large, in bytes. Each start reads and verifies the store, at about 1 GB
+/// per second.
 const LARGE_STORE_BYTES: u64 = 4096 * MIB;
 
 /// Free space of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     pub free_bytes: u64,
-    /// Free inodes; `None` if the file system has no limit.
+    /// Free inodes. `None` if the file system has no limit.
     pub free_files: Option<u64>,
 }
 
-/// Findings for the disk of a directory.
+/// The findings for the disk of a directory.
 pub fn findings(directory: &str, room: &Result<Room, String>, store_bytes: Option<u64>) -> Vec<Finding> {
     let mut found = Vec::new();
     match room {

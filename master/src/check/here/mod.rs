@@ -26,9 +26,9 @@ use crate::store::DIRECTORY;
 pub struct Here {
     /// Path of the directory.
     pub path: PathBuf,
-    /// The directory exists.
+    /// Whether the directory exists.
     pub exists: bool,
-    /// A master is running on it.
+    /// Whether a master is running on it.
     pub runs: bool,
     /// Advertised address of the master.
     pub advertised: Option<SocketAddr>,
@@ -36,13 +36,14 @@ pub struct Here {
     pub certificates: Vec<Read>,
     /// The previous root during a CA rotation.
     pub retiring: Option<Read>,
-    /// Names of the intermediate CAs of the current root, the signing one first; empty if they cannot be read.
+    /// Names of the intermediate CAs of the current root, the signing one first. They are empty if they cannot be
+    /// read.
     pub signers: Vec<String>,
     /// Files with private keys that exist.
     pub secrets: Vec<Secret>,
     /// Free disk space.
     pub room: Result<Room, String>,
-    /// Size of the embedded store; `None` if there is none or it cannot be read.
+    /// Size of the embedded store in bytes. `None` if there is none or it cannot be read.
     pub store_bytes: Option<u64>,
 }
 
@@ -73,7 +74,7 @@ pub fn look(path: &Path) -> Here {
     }
 }
 
-/// Reads a certificate file; `None` if it does not exist.
+/// Reads a certificate file. `None` if it does not exist.
 fn read(path: &Path) -> Option<Read> {
     let validities = match pki::files::read(path) {
         Ok(None) => return None,
@@ -83,7 +84,7 @@ fn read(path: &Path) -> Option<Read> {
     Some(Read { file: path.display().to_string(), validities })
 }
 
-/// Reads the mode of a key file; `None` if it does not exist or cannot be read.
+/// Reads the mode of a key file. `None` if it does not exist or cannot be read.
 fn secret(path: &Path) -> Option<Secret> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
     Some(Secret { file: path.display().to_string(), mode })
@@ -98,7 +99,7 @@ fn room(path: &Path) -> Result<Room, String> {
     })
 }
 
-/// Total size of the files in a directory.
+/// Total size of the files in a directory, in bytes.
 fn bytes_of(directory: &Path) -> Option<u64> {
     match fs::read_dir(directory) {
         Ok(entries) => {

@@ -12,7 +12,7 @@ pub struct Secret {
     pub mode: u32,
 }
 
-/// Findings for files that others can access.
+/// The findings for files that other users can access.
 pub fn findings(secrets: &[Secret]) -> Vec<Finding> {
     let open = secrets.iter().filter(|secret| secret.mode & OTHERS != 0);
     open.map(|Secret { file, mode }| {

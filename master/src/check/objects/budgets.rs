@@ -1,4 +1,4 @@
-//! Checks PodDisruptionBudgets that block every eviction, so that draining a node never ends. Pure.
+//! Checks PodDisruptionBudgets that block every eviction, so that a drain of the node never ends. Pure.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -33,15 +33,16 @@ pub fn findings(world: &World) -> Vec<Finding> {
     world.lists.pod_disruption_budgets.iter().filter_map(found).collect()
 }
 
-/// Why a budget allows no eviction.
+/// The reason why a budget allows no eviction.
 struct Why {
     cause: String,
     remedy: &'static str,
-    /// The block remains even if all pods become ready.
+    /// Whether the budget still blocks if all pods become ready.
     stays: bool,
 }
 
-/// A blocked drain is a problem, a possible one a warning. `leaving` has the node of each pod that should be evicted.
+/// The finding for a blocked drain. It is a problem, a possible one only a warning. `leaving` has the node of each
+/// pod that should be evicted.
 fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, stays }: Why) -> Finding {
     let subject = Subject::of("PodDisruptionBudget", &budget.metadata);
     let nodes: BTreeSet<&str> = leaving.iter().copied().collect();
@@ -63,7 +64,8 @@ fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, 
     .because(cause)
 }
 
-/// Why the budget allows no eviction, if so. `nobodys` is the number of its pods without a controller.
+/// The reason why the budget allows no eviction; `None` if it allows one. `nobodys` is the number of its pods
+/// without a controller.
 fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
     let status = &budget.status;
     let (expected, healthy, wanted) = (status.expected_pods, status.current_healthy, status.desired_healthy);

@@ -1,7 +1,8 @@
-//! Checks the clocks of nodes against the API server's. Pure.
+//! Checks the clocks of nodes against that of the API server. Pure.
 //!
-//! A node dates its lease renewals by its own clock. A renewal later than the server's current time is wrong. So is one
-//! dated before the creation of an object with a smaller resourceVersion, since the server dates creations.
+//! A node dates its lease renewals by its own clock. The clock is wrong if a renewal is later than the server's
+//! current time. It is also wrong if a renewal is earlier than the creation of an object with a smaller
+//! resourceVersion, because the server dates creations.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,16 +11,16 @@ use super::kinds::Node;
 use crate::check::finding::{Finding, Severity, Subject};
 use crate::objects::Lease;
 
-/// Smaller differences may be caused by the renewal itself.
+/// Smallest difference that is reported. Smaller ones may be caused by the renewal itself.
 const NOTED: SignedDuration = SignedDuration::from_secs(15);
-/// From here on, the node seems silent although it renews its lease, and tokens and certificates seem invalid.
+/// Difference from which the node seems to send no heartbeats, and tokens and certificates seem invalid.
 const WRONG: SignedDuration = SignedDuration::from_secs(30);
 
 /// A lower bound of the server's time at each resourceVersion.
 #[derive(Debug)]
 pub struct ServerClock {
     now: Timestamp,
-    /// Resource versions in ascending order, each with the latest creation time so far.
+    /// Resource versions in ascending order, each with the latest creation time up to it.
     created: Vec<(u64, Timestamp)>,
 }
 
@@ -36,7 +37,7 @@ impl ServerClock {
         Self { now: world.now, created }
     }
 
-    /// How far the clock of the lease holder is ahead (negative: behind). `None` if that is unknown or small.
+    /// How far the clock of the lease holder is ahead, or behind if negative. `None` if that is unknown or small.
     pub fn offset(&self, lease: &Lease) -> Option<SignedDuration> {
         let renewed = lease.spec.renew_time?;
         let revision: u64 = lease.metadata.resource_version.parse().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Summarizes recent Warning events by reason.
 //!
-//! A warning is resolved by a later success of the object, when the object becomes ready or is deleted, or if it is not
-//! repeated. Events of a Node are about unrelated things, so only the matching event resolves a warning. Pure.
+//! A warning is resolved by a later success of its object, or when the object becomes ready or is deleted, or if it
+//! is not repeated. Events of a Node are about unrelated things, so only the matching event resolves a warning.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,20 +14,21 @@ use super::kinds::Event;
 use crate::check::finding::{Finding, counted};
 use crate::objects::{Condition, List, ObjectMeta};
 
-/// A warning that is not repeated within this time is resolved. The longest backoff of stock controllers is 1,000 s,
-/// and our kubelet repeats warnings about its cluster every ten minutes.
+/// How long after its last occurrence a repeated warning counts as resolved. The longest backoff of stock
+/// controllers is 1,000 s. This project's kubelet repeats warnings about its cluster every ten minutes.
 const REPEATED_WITHIN: SignedDuration = SignedDuration::from_mins(20);
-/// How long a warning counts that is not repeated. API servers keep events about as long.
+/// How long a warning that is never repeated counts. API servers keep events about as long.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// Reasons of warnings that are not repeated.
 const GIVEN_ONCE: &[&str] = &[MIRROR, "PodNetworkFailed", "PodsMissing"];
-/// A static pod without a mirror pod. The Pod does not exist in the API, which does not resolve the warning.
+/// The reason for a static pod without a mirror pod. The Pod does not exist in the API, but that does not resolve
+/// the warning.
 const MIRROR: &str = "FailedMirrorPod";
 /// Normal events that do not mean success.
 const TRIES: &[&str] = &["BackOff", "Killing", "Pulling"];
 
 /// Events by which a kubelet reports recovery, and the warnings that they resolve. Warnings about the cluster are
-/// repeated every ten minutes. Pod network trouble is reported once, and so is its end.
+/// repeated every ten minutes. A failure of the pod network is reported once, and so is its end.
 const MENDS: &[(&str, &[&str])] = &[
     ("CertificateInUse", &["CertificateIssuerUnknown", "CertificateDenied", "CertificateRequestFailed"]),
     ("ClusterChanged", &["ClusterChanged", "ClusterInfoUnconfirmed", "ClusterInfoFailed"]),
@@ -45,11 +47,11 @@ const MENDS: &[(&str, &[&str])] = &[
 ];
 /// Warnings that a ready Node resolves.
 const NOT_READY: &[&str] = &["NodeNotReady", "NodeNotRegistered"];
-/// Both certificates use the same reasons.
+/// Both certificates of a node. Their events have the same reasons.
 const CERTIFICATES: &[&str] = &["client certificate", "serving certificate"];
 
-/// Reasons that kubelets before version 0.2 use, and their present names. To be removed in version 0.3, when no such
-/// kubelet is supported any more.
+/// Reasons that kubelets before version 0.2 use, with their present names. This table can be removed in version
+/// 0.3, which no longer supports such kubelets.
 const FORMER_REASONS: &[(&str, &str)] = &[
     ("CertificateForeign", "CertificateIssuerUnknown"),
     ("CertificateRefused", "CertificateDenied"),
@@ -107,11 +109,12 @@ type About<'a> = (&'a str, &'a str, &'a str);
 /// Which warnings are resolved.
 #[derive(Default)]
 struct Passed<'a> {
-    /// Time up to which all warnings of an object are resolved; for a Node, only those that readiness resolves.
+    /// Time up to which all warnings of an object are resolved. For a Node, only the warnings that readiness
+    /// resolves.
     until: HashMap<About<'a>, Timestamp>,
-    /// Recovery events of each Node.
+    /// The recovery events of each Node.
     mends: HashMap<About<'a>, Vec<(Timestamp, &'a Event)>>,
-    /// Kinds of which all objects were read, and the existing objects.
+    /// Kinds of which all objects were read.
     kinds: Vec<&'static str>,
     there: BTreeSet<About<'a>>,
 }
@@ -143,7 +146,7 @@ impl<'a> Passed<'a> {
         passed
     }
 
-    /// Adds an existing object. Its warnings up to the time at which it became ready, or has succeeded, are resolved.
+    /// Adds an existing object. Its warnings are resolved up to the time when it became ready or succeeded.
     fn add<Annotations>(
         &mut self,
         kind: &'static str,
@@ -196,7 +199,7 @@ fn certificate(event: &Event) -> Option<&'static str> {
     named.min().map(|(_, words)| words)
 }
 
-/// The involved object. A Node has no namespace, whatever the event says.
+/// The involved object. A Node has no namespace, even if the event names one.
 fn of(event: &Event) -> About<'_> {
     let involved = &event.involved_object;
     match &*involved.kind {

@@ -7,7 +7,7 @@ use crate::objects::{Condition, List};
 /// A condition without status, for objects that do not have it.
 static NONE: LazyLock<Condition> = LazyLock::new(Condition::default);
 
-/// The condition of this type; its status is empty if the object has none.
+/// The condition of this type. Its status is empty if the object has no such condition.
 pub fn condition<'a>(conditions: &'a List<Condition>, of: &str) -> &'a Condition {
     conditions.of_type(of).unwrap_or(&NONE)
 }
@@ -17,7 +17,7 @@ pub fn why(condition: &Condition) -> String {
     joined(&condition.reason, &condition.message)
 }
 
-/// `reason: message`, or the one that is not empty.
+/// Formats `reason: message`, or the one that is not empty.
 pub fn joined(reason: &str, message: &str) -> String {
     match (reason, message) {
         ("", one) | (one, "") => one.to_owned(),

@@ -1,4 +1,5 @@
-//! The objects that are checked, with the fields that the checks read. Up to 100,000 of a kind are kept in memory.
+//! The objects that are checked, with the fields that the checks read. Up to 100,000 of each kind are kept in
+//! memory.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -72,7 +73,7 @@ pub struct ContainerStatus {
     pub last_state: ContainerState,
 }
 
-/// A container is waiting, or it has ended.
+/// The state of a container that is waiting or has ended.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
@@ -138,7 +139,7 @@ pub struct CertificateSigningRequest {
 pub struct CertificateSigningRequestSpec {
     pub signer_name: Box<str>,
     pub username: Box<str>,
-    /// PEM in base64.
+    /// The CSR: PEM in base64.
     pub request: Box<str>,
 }
 
@@ -146,7 +147,7 @@ pub struct CertificateSigningRequestSpec {
 #[serde(default)]
 pub struct CertificateSigningRequestStatus {
     pub conditions: List<Condition>,
-    /// PEM in base64; empty until the request is signed.
+    /// The certificate: PEM in base64. Empty until the request is signed.
     pub certificate: Box<str>,
 }
 
@@ -238,7 +239,7 @@ pub struct Endpoint {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EndpointConditions {
-    /// `None` means ready.
+    /// Whether the endpoint is ready. `None` means ready.
     pub ready: Option<bool>,
 }
 

@@ -15,7 +15,7 @@ const ROLES: &[(&str, &str, &str)] = &[
     (CONTROLLER_MANAGER, "no controllers are active", "`master controllers`, or a master with --controllers"),
     (COMPLEMENTARY_LEASE, "no controllers of the master are active", "a master with --controllers"),
 ];
-/// A standby takes over an expired lease within seconds.
+/// Age from which a lease counts as abandoned. A standby takes over an expired lease within seconds.
 const TAKEN_OVER: SignedDuration = SignedDuration::from_secs(60);
 
 /// Findings for all leader-election leases.

@@ -43,9 +43,9 @@ use crate::objects::volume::{PersistentVolumeClaim, StorageClass};
 use crate::objects::workload::PodDisruptionBudget;
 use crate::objects::{Lease, PartialObject};
 
-/// Upper limit of objects of one kind. 100,000 pods need about 100 MB.
+/// Maximum number of objects of one kind that are read. 100,000 pods need about 100 MB.
 const MOST_OBJECTS: usize = 100_000;
-/// Grace period for changes in progress, such as image pulls.
+/// How long a change, such as an image pull, may be in progress before it is reported.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A resource to read, and the list that keeps its objects.
@@ -167,7 +167,7 @@ const NODES: &str = "nodes";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
-/// A check: its name, the resources it needs (plural names), and its function.
+/// A check: its name, the resources that it needs (plural names), and its function.
 type Check = (&'static str, &'static [&'static str], fn(&World) -> Vec<Finding>);
 
 const CHECKS: &[Check] = &[
@@ -202,39 +202,39 @@ const CHECKS: &[Check] = &[
     ("events", &["events"], events::findings),
 ];
 
-/// Everything that was read.
+/// All objects that were read, and what the server reports about itself.
 #[derive(Debug, Default)]
 pub struct World {
-    /// The API server's current time; it dates the objects.
+    /// The API server's current time. The ages of objects are relative to it.
     pub now: Timestamp,
     /// Version of the API server.
     pub version: Version,
-    /// Start time of the API server, if known.
+    /// Start time of the API server, if it is known.
     pub started: Option<Timestamp>,
     /// The objects.
     lists: Lists,
     /// Resources that were read, by plural name.
     read: BTreeSet<String>,
-    /// For each dated object its resource version and its creation, which is a lower bound of the server's time at that
-    /// version.
+    /// For each object with a creation time, its resource version and that time. The creation is a lower bound of
+    /// the server's time at that version.
     created: Vec<(u64, Timestamp)>,
     /// Resources that were not read completely.
     missing: BTreeMap<String, Lack>,
 }
 
-/// Why a resource was not read completely.
+/// The reason why a resource was not read completely.
 #[derive(Clone, Debug)]
 struct Lack {
     severity: Severity,
     /// The resource, such as `pods` or `leases.coordination.k8s.io`.
     what: String,
     why: String,
-    /// The user lacks permission.
+    /// Whether the user lacks permission.
     is_forbidden: bool,
 }
 
 impl World {
-    /// An empty world with what the server reports about itself.
+    /// Creates a world without objects, with what the server reports about itself.
     pub fn unread(now: Timestamp, version: Version, started: Option<Timestamp>) -> Self {
         Self { now, version, started, ..Self::default() }
     }
@@ -328,7 +328,7 @@ impl World {
         self.read.contains(plural) && !self.missing.contains_key(plural)
     }
 
-    /// Time since then; zero if it is unknown or in the future.
+    /// The time since `then`. Zero if it is unknown or in the future.
     fn since(&self, then: Option<Timestamp>) -> SignedDuration {
         self.now.duration_since(then.unwrap_or(self.now)).max(SignedDuration::ZERO)
     }
@@ -338,7 +338,7 @@ impl World {
         nodes::unrenewed(&self.lists.nodes, authorities)
     }
 
-    /// Runs all checks whose resources were read, and reports the other ones.
+    /// Runs all checks whose resources were read, and reports the others.
     pub fn judge(&self, report: &mut Report) {
         for (name, reads, findings) in CHECKS {
             if reads.iter().all(|plural| self.read.contains(*plural)) {

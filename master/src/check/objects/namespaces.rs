@@ -21,7 +21,7 @@ pub fn findings(world: &World) -> Vec<Finding> {
     ending.filter_map(|namespace| stuck(world, namespace)).chain(unguarded(world)).collect()
 }
 
-/// This project's master stores the label but does not enforce it.
+/// The warning about Pod Security labels. This project's master stores them but does not enforce them.
 fn unguarded(world: &World) -> Option<Finding> {
     let asks = |namespace: &&Namespace| !["", "privileged"].contains(&namespace.metadata.label(ENFORCE));
     let asking: Vec<&Namespace> = world.lists.namespaces.iter().filter(asks).collect();

@@ -16,7 +16,7 @@ use crate::trust::CONDITION;
 
 /// Grace period for heartbeats; the stock `--node-monitor-grace-period`.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
-/// Grace period without a lease: kubelets update the status every five minutes.
+/// Grace period without a lease. Kubelets update the status every five minutes.
 const STATUS_GRACE: SignedDuration = SignedDuration::from_mins(6);
 /// Namespace of node leases.
 const LEASES: &str = "kube-node-lease";
@@ -32,12 +32,12 @@ const PRESSURES: &[(&str, &str, &str)] = &[
 ];
 /// Condition of nodes whose pods have no network.
 const NO_NETWORK: &str = "NetworkUnavailable";
-/// Prefix of taints that follow from conditions, which are reported already.
+/// Prefix of taints that follow from conditions. These conditions are already reported.
 const OF_CONDITIONS: &str = "node.kubernetes.io/";
 /// Taint of nodes that wait for a cloud controller manager.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Upper limit of node names in one finding.
+/// Maximum number of node names in one finding.
 const MOST_NAMES: usize = 20;
 
 /// Findings for all nodes.
@@ -59,7 +59,7 @@ pub fn findings(world: &World) -> Vec<Finding> {
     found
 }
 
-/// Nodes with overlapping pod CIDRs, and nodes without one while others have one.
+/// The findings for nodes with overlapping pod CIDRs, and for nodes without one while others have one.
 pub fn ranges(nodes: &[Node]) -> Vec<Finding> {
     let held: Vec<(&str, Vec<IpNet>)> = nodes
         .iter()
@@ -104,7 +104,8 @@ pub fn ranges(nodes: &[Node]) -> Vec<Finding> {
     found
 }
 
-/// Nodes whose client certificate was not signed by these CAs of the current root, and nodes whose signer is unknown.
+/// The findings for nodes whose client certificate was not signed by these CAs of the current root, and for nodes
+/// whose signer is unknown.
 pub fn unrenewed(nodes: &[Node], authorities: &[String]) -> Vec<Finding> {
     let (unknown, known): (Vec<&Node>, Vec<&Node>) =
         nodes.iter().partition(|node| node.metadata.annotations.signed_by.is_empty());
@@ -171,7 +172,7 @@ fn of_node(world: &World, clock: &ServerClock, node: &Node, lease: Option<&Lease
     found
 }
 
-/// Finding for a node that is not ready or sends no heartbeats.
+/// The finding for a node that is not ready or sends no heartbeats.
 fn readiness(world: &World, node: &Node, lease: Option<&Lease>) -> Option<Finding> {
     let subject = Subject::of("Node", &node.metadata);
     let ready = condition(&node.status.conditions, "Ready");
@@ -198,7 +199,7 @@ fn readiness(world: &World, node: &Node, lease: Option<&Lease>) -> Option<Findin
     }
 }
 
-/// Finding for a node without a pod network.
+/// The finding for a node without a pod network.
 fn network(node: &Node) -> Option<Finding> {
     let unavailable = condition(&node.status.conditions, NO_NETWORK);
     let remedy = format!(
@@ -210,7 +211,7 @@ fn network(node: &Node) -> Option<Finding> {
     unavailable.is_true().then(|| finding.because(&**why))
 }
 
-/// A node that is NotReady only because of its network gets one finding.
+/// The finding for a node that is NotReady only because of its network. Such a node gets only this one.
 fn not_ready_for_its_network(node: &Node) -> Option<Finding> {
     let conditions = &node.status.conditions;
     let (ready, why) = (condition(conditions, "Ready"), &condition(conditions, NO_NETWORK).message);

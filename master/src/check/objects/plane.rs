@@ -16,7 +16,7 @@ pub fn has(pod: &Pod) -> bool {
     &*pod.metadata.namespace == NAMESPACE && pod.metadata.label(TIER) == CONTROL_PLANE
 }
 
-/// Finding for an etcd cluster that cannot lose another member.
+/// The finding for an etcd cluster that would lose its quorum if one more member failed.
 pub fn findings(world: &World) -> Vec<Finding> {
     let of_etcd =
         |pod: &&Pod| has(pod) && pod.metadata.label(COMPONENT) == ETCD && !pod.metadata.is_terminating();

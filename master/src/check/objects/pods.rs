@@ -37,7 +37,7 @@ fn of_pod(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
-/// Finding for a pending pod: it is gated, unschedulable, or does not start on its node.
+/// The finding for a pending pod. It is gated, unschedulable, or does not start on its node.
 fn waiting(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Option<Finding> {
     let gates: Vec<&str> = pod.spec.scheduling_gates.iter().map(|gate| &*gate.name).collect();
     let scheduled = condition(&pod.status.conditions, "PodScheduled");
@@ -79,7 +79,7 @@ fn failed(pod: &Pod) -> Finding {
     Finding::warning(Subject::of("Pod", &pod.metadata), "has failed", remedy).because(why)
 }
 
-/// Finding for a running pod that is not ready after its grace period.
+/// The finding for a running pod that is not ready after its grace period.
 fn unready(world: &World, pod: &Pod) -> Option<Finding> {
     let ready = condition(&pod.status.conditions, "Ready");
     let since = world.since(ready.last_transition_time);
@@ -94,7 +94,7 @@ fn unready(world: &World, pod: &Pod) -> Option<Finding> {
     })
 }
 
-/// Finding for a pod whose termination is overdue. `deletionTimestamp` includes the grace period.
+/// The finding for a pod whose termination is overdue. `deletionTimestamp` includes the grace period.
 fn ending(world: &World, nodes: &HashSet<&str>, pod: &Pod) -> Option<Finding> {
     if world.since(pod.metadata.deletion_timestamp) < PATIENCE {
         return None;

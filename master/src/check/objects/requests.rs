@@ -11,7 +11,8 @@ use crate::check::finding::{Finding, Subject};
 use crate::controllers::NAME_IN_USE;
 use crate::pki::{Request, Signer, node};
 
-/// Approval policies decide on node CSRs within seconds. A CSR that is pending longer waits for an administrator.
+/// How long an approval policy needs at most to decide on a node CSR. One that is pending longer waits for an
+/// administrator.
 const UNDECIDED: SignedDuration = SignedDuration::from_secs(30);
 
 /// Findings for all CertificateSigningRequests.
@@ -79,7 +80,7 @@ fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &
     Some(Finding::warning(subject, "is pending approval", remedy).because(cause))
 }
 
-/// What is known about an existing node with the requested name.
+/// What the cluster has about a node with the requested name, as part of a message.
 fn existing(node: &str, nodes: &[Node]) -> String {
     let Some(found) = nodes.iter().find(|found| &*found.metadata.name == node) else { return String::new() };
     let state = if condition(&found.status.conditions, "Ready").is_true() { "Ready" } else { "not Ready" };
@@ -87,7 +88,7 @@ fn existing(node: &str, nodes: &[Node]) -> String {
     format!("; a node with that name exists and is {state} (address {address})")
 }
 
-/// Parses the CSR, PEM in base64. Only its contents end up in the certificate.
+/// Parses the CSR, which is PEM in base64. Only its contents become part of the certificate.
 fn asked(request: &str) -> Option<Request> {
     let pem = STANDARD.decode(request).ok()?;
     Request::read(&pem).ok()

@@ -6,7 +6,7 @@ use super::kinds::{Endpoint, Pod, Service};
 use super::{PATIENCE, World, pods};
 use crate::check::finding::{Finding, Subject, counted};
 
-/// Label of an EndpointSlice with the name of its Service.
+/// Label of an EndpointSlice that names its Service.
 const OF_SERVICE: &str = "kubernetes.io/service-name";
 
 /// Findings for all services.
@@ -39,7 +39,7 @@ fn takes_requests(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready.unwrap_or(true)
 }
 
-/// Why the service has no endpoints. Pods and controllers get a grace period.
+/// The finding for a service without endpoints. Pods and controllers get a grace period.
 fn missing_endpoints(service: &Service, beside: &[&Pod], is_late: bool) -> Option<Finding> {
     let selector = &service.spec.selector;
     if selector.is_empty() {

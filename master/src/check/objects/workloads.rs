@@ -9,7 +9,8 @@ use crate::check::finding::{Finding, counted};
 use crate::controllers::{CONTROLLER_MANAGER, is_master_identity};
 
 const NAMESPACE: &str = "kube-system";
-/// A stock controller manager renews its lease every two seconds. The rest allows for clock skew.
+/// Maximum age of a lease renewal by the leader. A stock controller manager renews every two seconds, and clocks
+/// may differ.
 const RENEWED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// One finding for all objects without a controller.

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::finding::{Finding, Severity};
 
-/// Smaller skews are not reported. Leases are renewed every ten seconds.
+/// Smallest clock skew that is reported. Leases are renewed every ten seconds.
 const NOTED: SignedDuration = SignedDuration::from_secs(5);
-/// From here on, live nodes seem dead, and tokens seem to be issued in the future.
+/// Clock skew from which live nodes seem dead, and tokens seem to be issued in the future.
 const WRONG: SignedDuration = SignedDuration::from_secs(30);
 
 /// A reading of the server's clock.
@@ -27,8 +27,8 @@ impl Reading {
         DateTimeParser::new().parse_timestamp(&self.date).ok()
     }
 
-    /// How far the server is certainly ahead (negative: behind), given the duration of the request and the resolution
-    /// of one second.
+    /// How far the server's clock is certainly ahead, or behind if negative. It considers the duration of the
+    /// request and the resolution of one second.
     fn ahead(&self) -> Option<SignedDuration> {
         let from = self.time()?;
         let to = from.checked_add(SignedDuration::from_secs(1)).ok()?;

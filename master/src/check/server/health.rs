@@ -3,7 +3,7 @@
 use super::super::finding::Finding;
 use super::Answer;
 
-/// Remedies by name of a check, of this project and of the stock API server.
+/// Remedies by the name of a health check. They cover checks of this project and of the stock API server.
 const CURES: &[(&str, &str)] = &[
     (
         "etcd",
@@ -58,7 +58,7 @@ fn cure(check: &str) -> &'static str {
     CURES.iter().find(|(name, _)| *name == check).map_or(OTHER, |(_, cure)| cure)
 }
 
-/// Parses lines like `[-]etcd failed: reason withheld` into name and reason.
+/// Parses lines such as `[-]etcd failed: reason withheld` into name and reason.
 fn failed(body: &str) -> impl Iterator<Item = (&str, &str)> {
     body.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("[-]")?.split_once(' ').unwrap_or((&line[3..], ""));

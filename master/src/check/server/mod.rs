@@ -29,11 +29,11 @@ use crate::controllers::{Address, Remote};
 
 /// Timeout of each step.
 const STEP: Duration = Duration::from_secs(10);
-/// Upper limit of a response. Health and version have a few lines.
+/// Maximum size of a response in bytes. Health and version have a few lines.
 const MOST_BYTES: usize = 1 << 20;
-/// Upper limit of the metrics, which have a few thousand lines.
+/// Maximum size of the metrics in bytes. They have a few thousand lines.
 const MOST_METRICS_BYTES: usize = 16 << 20;
-/// ALPN protocol.
+/// The ALPN protocol.
 const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// An HTTP response.
@@ -45,27 +45,27 @@ pub struct Answer {
     pub body: String,
 }
 
-/// What the server reported.
+/// What the server reported about itself.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// Its certificate with intermediates.
+    /// The server's certificate with intermediates.
     pub chain: Vec<CertificateDer<'static>>,
-    /// `/livez`.
+    /// The response of `/livez`.
     pub live: Answer,
-    /// `/readyz`.
+    /// The response of `/readyz`.
     pub ready: Answer,
-    /// `/version`.
+    /// The response of `/version`.
     pub version: Answer,
-    /// Its clock, if it sends a `Date` header.
+    /// The server's clock, if it sends a `Date` header.
     pub clock: Option<Reading>,
-    /// Its start time, if the user may read its metrics.
+    /// The server's start time, if the user may read its metrics.
     pub started: Option<Timestamp>,
 }
 
 /// Connects to the server and queries it.
 ///
 /// # Errors
-/// Why it could not be queried.
+/// The reason why it could not be queried.
 pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     let unusable = |error: tower::BoxError| Refusal::Unusable(error.to_string());
     let address = remote.address().map_err(unusable)?;
@@ -129,7 +129,7 @@ async fn started(sender: &mut SendRequest<Empty<Bytes>>, host: &str) -> Option<T
     began(&String::from_utf8_lossy(&body.ok()?.to_bytes()))
 }
 
-/// Start time in the text of the metrics.
+/// Reads the start time in the text of the metrics.
 fn began(metrics: &str) -> Option<Timestamp> {
     let told = metrics.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
     let seconds = told.split(' ').next()?.parse::<f64>().ok()?;

@@ -1,4 +1,4 @@
-//! Why a connection to the API server failed, and the remedy for each reason. Pure.
+//! The reasons why a connection to the API server fails, and the remedy for each. Pure.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use rustls::{AlertDescription, CertificateError};
 
 use super::super::finding::Finding;
 
-/// Why the connection failed.
+/// The reason why the connection failed.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The kubeconfig has unusable contents.
     Unusable(String),
     /// The host name does not resolve.
     NoSuchHost(String),
-    /// Connection refused.
+    /// The connection was refused.
     Closed,
-    /// No route or another network error.
+    /// There is no route, or another network error occurred.
     Unreachable(String),
-    /// Timeout.
+    /// The server did not respond within this time.
     Silent(Duration),
     /// The server certificate is not trusted.
     Certificate(CertificateError),
@@ -31,23 +31,23 @@ pub enum Refusal {
     HungUp(String),
 }
 
-/// What is known about the server.
+/// How the server was reached, and what is known about it.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
     /// The kubeconfig file.
     pub file: String,
-    /// `https://HOST:PORT`.
+    /// The URL of the server, `https://HOST:PORT`.
     pub server: String,
     /// The data directory, if it was read.
     pub data_dir: Option<String>,
-    /// A master is running on that directory.
+    /// Whether a master is running on that directory.
     pub runs: bool,
     /// Advertised address of that master.
     pub advertised: Option<SocketAddr>,
 }
 
 impl Way {
-    /// How to get another kubeconfig.
+    /// A remedy: how to get another kubeconfig.
     fn another(&self) -> String {
         let of =
             self.data_dir.as_deref().map_or_else(String::new, |directory| format!(" --data-dir {directory}"));

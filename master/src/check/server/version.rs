@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::super::finding::{Finding, Subject};
 use super::Answer;
 
-/// Minor versions that a kubelet may be older than its API server, by the Kubernetes version skew policy.
+/// How many minor versions a kubelet may be older than its API server, by the Kubernetes version skew policy.
 const KUBELET_BEHIND: u32 = 3;
-/// Marks versions of this project.
+/// The text that marks versions of this project.
 const OWN: &str = "+coracle-";
 
 /// Version of the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// `v1.36.0+coracle-0.1.0`.
+    /// The version, such as `v1.36.0+coracle-0.1.0`.
     pub text: String,
 }
 
@@ -21,7 +21,7 @@ impl Version {
     /// Parses the response of `/version`.
     ///
     /// # Errors
-    /// A finding, if it is no version of Kubernetes.
+    /// A finding, if it is not a version of Kubernetes.
     pub fn of(answer: &Answer) -> Result<Self, Box<Finding>> {
         let document: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match document.get("gitVersion").and_then(Value::as_str) {
@@ -70,7 +70,7 @@ impl Version {
     }
 }
 
-/// The minor version of `v1.36.0+more`.
+/// The minor version in a text such as `v1.36.0+more`.
 fn minor(text: &str) -> Option<u32> {
     let rest = text.strip_prefix('v')?.strip_prefix("1.")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -7,9 +7,9 @@ use super::super::field::joined;
 use super::super::kinds::{ContainerStatus, Pod};
 use crate::check::finding::{Finding, Subject};
 
-/// Number of restarts that is reported if the last one was recent.
+/// Number of restarts from which they are reported, if the last one was recent.
 const OFTEN: i64 = 5;
-/// Age of a recent restart.
+/// Maximum age of a recent restart.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Waiting reasons that need action, with their meaning and remedy.
