@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{env, fs};
 
-/// Path of a workspace binary that `cargo build` produced; `CORACLE_KUBELET` and the like override it.
+/// Returns the path of a workspace binary that `cargo build` produced. An environment variable such as
+/// `CORACLE_KUBELET` overrides the path.
 ///
 /// Panics if the binary is older than its sources, because the test would run old code.
 pub fn binary(name: &str) -> PathBuf {
@@ -31,7 +32,8 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// A program of a Debian package: from the PATH, or from the directory where `hack/setup.sh test` unpacked it.
+/// Returns the path of a program of a Debian package: from the PATH, or from the directory where `hack/setup.sh
+/// test` unpacked it.
 pub fn installed(package: &str, program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -43,7 +45,7 @@ pub fn installed(package: &str, program: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{program} is missing: run hack/setup.sh test"))
 }
 
-/// A source file that changed after that time.
+/// Returns a source file that changed after the binary was built.
 fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().find_map(|entry| {
         let path = entry.unwrap().path();

@@ -23,7 +23,7 @@ pub struct Signer {
     key: PathBuf,
 }
 
-/// A certificate and its key, PEM.
+/// A certificate and its key, both PEM.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// The certificate, followed by the CA certificate.
@@ -38,7 +38,7 @@ impl Signer {
         Self::new(pki.join("intermediate.crt"), pki.join("intermediate.key"))
     }
 
-    /// A CA that no component trusts.
+    /// Creates a CA that no component trusts.
     pub fn stranger() -> Self {
         let stranger = Self::new(PathBuf::from("own.crt"), PathBuf::from("own.key"));
         stranger.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=other -keyout own.key -out own.crt");
@@ -62,8 +62,10 @@ impl Signer {
         fs::read_to_string(self.folder.path().join(path)).unwrap()
     }
 
-    /// Issues a certificate for a subject like `/O=system:nodes/CN=kubelet:a`, an extended key usage like `serverAuth`
-    /// and alternative names like `IP:127.0.0.1`, with the given validity period.
+    /// Issues a certificate with the given validity period.
+    ///
+    /// The subject is like `/O=system:nodes/CN=kubelet:a`, the extended key usage like `serverAuth`, and the
+    /// alternative names like `IP:127.0.0.1`.
     pub fn signs(&self, subject: &str, usage: &str, names: &str, (from, until): (&str, &str)) -> Pair {
         self.openssl(&format!(
             "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out request.pem -subj {subject} \
@@ -78,7 +80,7 @@ impl Signer {
         Pair { certificate, key: self.read("key.pem") }
     }
 
-    /// A serving certificate of a node at 127.0.0.1.
+    /// Issues a serving certificate of a node at 127.0.0.1.
     pub fn signs_node(&self, node: &str) -> Pair {
         self.signs(&format!("/O=system:nodes/CN=kubelet:{node}"), "serverAuth", "IP:127.0.0.1", GOOD)
     }

@@ -1,4 +1,4 @@
-//! Reproducible randomness: every choice of a fault test follows from one seed.
+//! Reproducible randomness: one seed determines every choice of a fault test.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 pub struct Chance(fastrand::Rng);
 
 impl Chance {
-    /// A generator with that seed.
+    /// Creates a generator with the given seed.
     pub fn new(seed: u64) -> Self {
         Self(fastrand::Rng::with_seed(seed))
     }
 
-    /// The seed of this run: `CORACLE_SEED`, or a random one. Prints the seed.
+    /// Returns the seed of this run, and prints it. The seed is `CORACLE_SEED`, or random.
     pub fn seed() -> u64 {
         let given = std::env::var("CORACLE_SEED").ok().map(|text| text.parse().expect("a number"));
         let seed = given.unwrap_or_else(|| {
@@ -28,7 +28,7 @@ impl Chance {
         self.0.usize(..limit.max(1))
     }
 
-    /// True with probability 1 in `times`.
+    /// Returns true with probability 1 in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

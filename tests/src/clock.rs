@@ -1,8 +1,8 @@
-//! A fake clock for programs under test that can be set forward and back while they run, without touching the system
-//! clock.
+//! A fake clock for programs under test. A test can set it forward and back while they run, without touching the
+//! system clock.
 //!
-//! Time namespaces shift only monotonic and boot-time clocks. Therefore libfaketime is preloaded and adds the offset
-//! from a file to the time of day.
+//! Time namespaces shift only monotonic and boot-time clocks. Therefore libfaketime is preloaded and adds the
+//! offset from a file to the time of day.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-/// The library in its Debian package.
+/// Path of the library in its Debian package.
 const LIBRARY: &str = "faketime/libfaketime.so.1";
 
-/// A clock; clones share one offset.
+/// A fake clock. Its clones share one offset.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<TempDir>);
 
@@ -52,7 +52,7 @@ impl Clock {
     }
 }
 
-/// Path of the library: installed, or unpacked by `hack/setup.sh test`.
+/// Returns the path of the library: installed, or unpacked by `hack/setup.sh test`.
 fn library() -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);

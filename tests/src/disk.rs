@@ -14,7 +14,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts a file system of that size at a path that does not exist yet.
+    /// Mounts a file system of the given size at a path that does not exist yet.
     pub fn at(path: &Path, megabytes: u32) -> Self {
         fs::create_dir_all(path).unwrap();
         let options = CString::new(format!("size={megabytes}m,mode=700")).unwrap();
@@ -34,7 +34,7 @@ impl Disk {
         self.ballast().exists()
     }
 
-    /// Frees the space again.
+    /// Removes the file that fills the file system, so that it has space again.
     pub fn empty(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }

@@ -32,7 +32,7 @@ pub struct Engine {
 /// A container in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Docker ID.
+    /// Docker ID of the container.
     pub id: String,
     /// Label `io.kubernetes.pod.name`.
     pub pod: String,
@@ -42,7 +42,7 @@ pub struct Container {
     pub attempt: u32,
     /// `running`, `exited` and so on.
     pub state: String,
-    /// Its command line.
+    /// Command line of the container.
     pub command: String,
     pub labels: HashMap<String, String>,
     /// Docker name without the leading slash.
@@ -50,19 +50,19 @@ pub struct Container {
 }
 
 impl Container {
-    /// Whether it is the sandbox of a pod.
+    /// Whether the container is the sandbox of a pod.
     pub fn is_sandbox(&self) -> bool {
         self.name == "POD"
     }
 
-    /// Whether it runs.
+    /// Whether the container runs.
     pub fn is_running(&self) -> bool {
         self.state == "running"
     }
 }
 
 impl Engine {
-    /// Connects. Panics if no engine answers, because a test without an engine must not pass.
+    /// Connects to the engine. Panics if no engine answers, because a test without an engine must not pass.
     pub async fn connect() -> Self {
         let docker = Docker::connect_with_defaults().unwrap().negotiate_version().await;
         let docker = docker
@@ -74,14 +74,15 @@ impl Engine {
         Self { docker, address: Self::endpoint() }
     }
 
-    /// A client of the engine at that socket; sends no request yet.
+    /// Creates a client of the engine at the given socket. Sends no request yet.
     pub fn at(socket: &Path) -> Self {
         let path = socket.to_str().unwrap();
         let docker = Docker::connect_with_unix(path, CLIENT_SECONDS, bollard::API_DEFAULT_VERSION).unwrap();
         Self { docker, address: format!("unix://{path}") }
     }
 
-    /// Another client of the same engine for another runtime; connections belong to the runtime that opened them.
+    /// Creates another client of the same engine, for another runtime. Connections belong to the runtime that
+    /// opened them.
     pub fn again(&self) -> Self {
         match self.address.strip_prefix("unix://") {
             Some(path) => Self::at(Path::new(path)),
@@ -104,7 +105,8 @@ impl Engine {
         &self.docker
     }
 
-    /// All containers with that node label, running or not, ordered by pod, name and attempt.
+    /// Lists all containers with the given node label, whether they run or not. Orders them by pod, name and
+    /// attempt.
     pub async fn containers(&self, node: &str) -> Vec<Container> {
         self.list(&format!("{NODE_LABEL}={node}")).await.unwrap()
     }
@@ -148,7 +150,7 @@ impl Engine {
         self.docker.inspect_container(id, None).await.map_err(|error| error.to_string())
     }
 
-    /// Logs of a container so far, stdout and stderr in order.
+    /// Returns what a container has logged so far, stdout and stderr in order.
     ///
     /// # Errors
     /// If the engine has no such container.
@@ -157,7 +159,7 @@ impl Engine {
         text(self.docker.logs(id, Some(options))).await
     }
 
-    /// Runs a command in a container; returns its output and exit code.
+    /// Runs a command in a container. Returns its output and exit code.
     pub async fn exec(&self, id: &str, command: &[&str]) -> (String, i64) {
         let config = ExecConfig {
             attach_stdout: Some(true),
@@ -175,7 +177,7 @@ impl Engine {
         (written, code)
     }
 
-    /// Removes all containers of a node by force; does nothing if the engine does not answer.
+    /// Removes all containers of a node by force. Does nothing if the engine does not answer.
     pub async fn remove_all(&self, node: &str) {
         let listed = self.list(&format!("{NODE_LABEL}={node}")).await;
         // Remove containers before the sandbox whose network they share.
@@ -188,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Removes containers of killed test processes.
+    /// Removes the containers that killed test processes left behind.
     ///
     /// The nodes of tests are called `test-<pid>-<name>`, so the PID shows whether the test still runs.
     pub async fn sweep(&self) {

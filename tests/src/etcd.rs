@@ -18,14 +18,14 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A started etcd that is ready.
+    /// Starts an etcd and waits until it is ready.
     pub async fn running() -> Self {
         let mut etcd = Self::new();
         etcd.start().await;
         etcd
     }
 
-    /// A started etcd on a data directory of another one, which is moved.
+    /// Starts an etcd on the data directory of another one, which is moved.
     pub async fn on_data(data: &Path) -> Self {
         let mut etcd = Self::new();
         std::fs::rename(data, etcd.folder.path().join("data")).unwrap();
@@ -59,12 +59,12 @@ impl Etcd {
         ready.unwrap_or_else(|seen| panic!("etcd is not there: {seen}\n{}", self.log()));
     }
 
-    /// A master that uses this etcd as its storage and is not started yet.
+    /// Returns a master that uses this etcd as its storage, without starting it.
     pub fn master(&self) -> Master {
         Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &self.url()])
     }
 
-    /// Another master, with the certificates and keys of the first one.
+    /// Returns another master of this etcd, with the certificates and keys of the first one.
     pub fn master_beside(&self, first: &Master) -> Master {
         let second = self.master();
         let (from, to) = (first.data_dir().join("pki"), second.data_dir().join("pki"));
@@ -81,7 +81,7 @@ impl Etcd {
         self.process.take().expect("the etcd runs").kill();
     }
 
-    /// The log so far.
+    /// Returns what etcd has logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }

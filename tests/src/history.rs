@@ -14,17 +14,17 @@ use crate::{Engine, wait_until};
 /// A lifecycle event of a container.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// `create`, `start`, `die`, `destroy`.
+    /// The action: `create`, `start`, `die` or `destroy`.
     pub action: String,
-    /// Docker ID.
+    /// Docker ID of the container.
     pub id: String,
     /// Name of the pod.
     pub pod: String,
     /// Name of the container, `POD` for a sandbox.
     pub name: String,
-    /// Value of the restart count when the container was created.
+    /// Restart count when the container was created.
     pub attempt: u32,
-    /// Container spec hash from the labels.
+    /// Hash of the container spec, from the labels.
     pub hash: String,
     /// Time in nanoseconds since 1970.
     pub at: i64,
@@ -95,19 +95,21 @@ impl History {
         self.told.lock().unwrap().events.clone()
     }
 
-    /// The starts of a container of a pod (full name), oldest first.
+    /// Returns the starts of a container, oldest first. `pod` is the pod's full name.
     pub fn starts(&self, pod: &str, name: &str) -> Vec<Event> {
         let mut events = self.events();
         events.retain(|event| event.action == "start" && event.pod == pod && event.name == name);
         events
     }
 
-    /// Violated invariants: two containers with one name run in a pod at once, or one container was started twice.
+    /// Returns the violated invariants: two containers of a pod with one name ran at once, or one container was
+    /// started twice.
     pub fn broken(&self) -> Vec<String> {
         self.told.lock().unwrap().broken.clone()
     }
 
-    /// Waits until the start event of that container has arrived, and with it all earlier events.
+    /// Waits until the start event of the given container has arrived. All earlier events have then arrived as
+    /// well.
     pub async fn caught_up_with(&self, id: &str) {
         let told = async || {
             let told = self.told.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Hollow nodes: many real kubelets in one process, each with its own certificate, directory and in-memory container
+//! Hollow nodes: many real kubelets in one process. Each has its own certificate, directory and in-memory container
 //! engine.
 
 use std::net::Ipv4Addr;
@@ -15,11 +15,11 @@ use tokio::runtime::Runtime;
 /// An image that every hollow node has.
 pub use kubelet::runtime::fake::IMAGE as HOLLOW_IMAGE;
 
-/// A memory file system.
+/// Directory of a memory file system.
 const MEMORY: &str = "/dev/shm";
-/// Attempts to remove the folder while kubelets still write to it.
+/// Maximum number of attempts to remove the folder while kubelets still write to it.
 const TRIES: usize = 1000;
-/// Threads that all hollow nodes share.
+/// Number of threads that all hollow nodes share.
 const THREADS: usize = 2;
 
 /// Hollow nodes that run on separate threads of this process until the value is dropped.
@@ -44,7 +44,7 @@ impl Drop for HollowNodes {
 }
 
 impl HollowNodes {
-    /// Starts nodes of these names, which all join with that join string.
+    /// Starts nodes with the given names, which all join with the given join string.
     pub fn join(line: &str, names: impl IntoIterator<Item = String>) -> Self {
         let (server, pin) = line.split_once("#sha256:").unwrap();
         let join = Join { servers: vec![server.to_owned()], pin: Some(pin.to_owned()) };
@@ -63,7 +63,7 @@ impl HollowNodes {
     }
 }
 
-/// Options of a hollow kubelet, with an address that is unique and unreachable.
+/// Returns the options of a hollow kubelet. Its address is unique and unreachable.
 fn options(name: &str, number: usize, join: &Join, root_dir: &Path) -> Options {
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 64, 0, 1)) + u32::try_from(number).unwrap());
     let cluster = Cluster {

@@ -1,9 +1,9 @@
-//! A simulated host on this machine: a network namespace, optionally with other namespaces, and its processes.
+//! A simulated host on this machine: a network namespace with its processes, optionally with other namespaces.
 //!
-//! A namespace lives as long as it contains a process. A holder process waits for input and ends with the test, however
-//! the test ends. A thread is in one host at a time; programs that it starts and connections that it opens are there.
-//! Tests that switch hosts therefore need a single-threaded runtime. Nothing is created in the real network namespace,
-//! so tests can run concurrently and leave nothing behind.
+//! A namespace lives as long as it contains a process. A holder process waits for input and ends with the test,
+//! however the test ends. A thread is in one host at a time; programs that it starts and connections that it opens
+//! are there. Tests that switch hosts therefore need a single-threaded runtime. Nothing is created in the real
+//! network namespace, so tests can run concurrently and leave nothing behind.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -20,7 +20,7 @@ use crate::{DEADLINE, wait_until};
 /// Script that sets up a host with its own processes, mounts and host name.
 const BOOT: &str = include_str!("host/boot.sh");
 
-/// A host. Dropping it stops its processes.
+/// A simulated host. Dropping it stops its processes.
 #[derive(Debug)]
 pub struct Host {
     holder: Mutex<Child>,
@@ -30,7 +30,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with its own network namespace, with only a loopback link. It shares everything else with the test.
+    /// Creates a host with its own network namespace, which has only a loopback link. The host shares everything
+    /// else with the test.
     pub async fn new() -> Self {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -44,9 +45,10 @@ impl Host {
         host
     }
 
-    /// A host that also has its own PID, mount and UTS namespaces, `/run`, cgroup subtree and `/etc/hosts`. Dropping it
-    /// kills all processes that were ever started there. Other files are shared with the test; `/run` is the initially
-    /// empty `run` of the folder. IP forwarding is off by default.
+    /// Creates a host that also has its own PID, mount and UTS namespaces, `/run`, cgroup subtree and `/etc/hosts`.
+    ///
+    /// Dropping it kills all processes that were ever started there. Other files are shared with the test. `/run`
+    /// is the initially empty `run` of the folder. IP forwarding is off by default.
     pub async fn whole(folder: &Path, name: &str, hosts: &str) -> Self {
         let run = folder.join("run");
         let _ = fs::remove_dir_all(&run);
@@ -95,7 +97,7 @@ impl Host {
         what()
     }
 
-    /// A command that runs a program in all namespaces of the host.
+    /// Returns a command that runs a program in all namespaces of the host.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("nsenter");
         let own = |kind: &str| format!("/proc/{}/ns/{kind}", self.pid);
@@ -136,14 +138,14 @@ impl Host {
         }
     }
 
-    /// Resumes all processes.
+    /// Resumes all processes of the host.
     pub fn thaw(&self) {
         // A helper outside that waits for a program inside has stopped with it. Resume parents last, so that they do
         // not stop again.
         self.processes("pid_for_children").iter().rev().for_each(|pid| send(*pid, Signal::CONT));
     }
 
-    /// Processes whose link under `/proc/<pid>/ns` is the host's, and all their descendants.
+    /// Returns the processes whose link under `/proc/<pid>/ns` is the host's, and all their descendants.
     fn processes(&self, link: &str) -> Vec<i32> {
         let read = |pid: i32, link: &str| fs::read_link(format!("/proc/{pid}/ns/{link}"));
         let Ok(own) = read(self.pid.cast_signed(), "pid_for_children") else { return Vec::new() };
@@ -171,7 +173,7 @@ impl Drop for Host {
     }
 }
 
-/// Moves the thread back to its network namespace on drop, also when the test panics.
+/// Moves the thread back to its own network namespace when the value is dropped, also when the test panics.
 struct Back(File);
 
 impl Drop for Back {
@@ -189,14 +191,14 @@ pub fn ip(arguments: &str) {
     run(&format!("ip {arguments}"));
 }
 
-/// Runs a shell command in the current thread's host; returns its output.
+/// Runs a shell command in the current thread's host. Returns its output.
 pub fn run(line: &str) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", line]);
     printed(&mut command)
 }
 
-/// Output of a command. Panics if the command fails or writes to stderr.
+/// Returns the output of a command. Panics if the command fails or writes to stderr.
 pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (told, complaint) =

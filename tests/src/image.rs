@@ -17,7 +17,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files for a program, which is in the root directory and is the entry point.
+    /// Collects the files of an image for a program. The program is in the root directory and is the entry point.
     pub fn of(program: &Path) -> Self {
         let stage = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
         let name = program.file_name().unwrap().to_str().unwrap();
@@ -36,7 +36,7 @@ impl Files {
         Self { tar: tar.stdout, entrypoint: format!("/{name}") }
     }
 
-    /// Imports the image into an engine under that name.
+    /// Imports the image into an engine under the given name.
     pub async fn give(&self, engine: &Engine, repository: &str, tag: &str) {
         let changes = vec![format!("ENTRYPOINT [\"{}\"]", self.entrypoint), "ENV PATH=/".to_owned()];
         let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag);
@@ -46,7 +46,7 @@ impl Files {
     }
 }
 
-/// Shared libraries of a program and its dynamic loader; none for a static program.
+/// Returns the shared libraries of a program and its dynamic loader. A static program has none.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output();
     let output = output.unwrap_or_else(|error: io::Error| panic!("ldd {}: {error}", program.display()));

@@ -8,14 +8,14 @@ use crate::installed;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kubectl {
-    /// Minor version: 20 for 1.20.
+    /// Minor version, for example 20 for 1.20.
     pub minor: u32,
     /// Path of the program.
     pub path: PathBuf,
 }
 
-/// The kubectl on the PATH, others in the same directory (`kubectl.1.27`), and the one that `hack/setup.sh test`
-/// unpacked: one per version, oldest first.
+/// Finds the kubectl on the PATH, others in the same directory (`kubectl.1.27`), and the one that `hack/setup.sh
+/// test` unpacked. Returns one per version, oldest first.
 pub fn kubectls() -> Vec<Kubectl> {
     let first = installed("kubernetes-client", "kubectl");
     let real = fs::canonicalize(&first).unwrap();
@@ -37,7 +37,7 @@ pub fn kubectls() -> Vec<Kubectl> {
     found
 }
 
-/// The minor version that a kubectl reports.
+/// Returns the minor version that a kubectl reports.
 fn minor(path: &Path) -> u32 {
     let mut command = Command::new(path);
     // A wrapper may choose a kubectl by the server's version; `--client` asks for its own.

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ephemeral port range of the kernel (32768 and up), so outgoing connections never use these ports.
+/// First of the ports. They are below the ephemeral port range of the kernel (32768 and up), so outgoing
+/// connections never use them.
 const FIRST: u16 = 21_000;
 const LAST: u16 = 29_999;
 

@@ -5,7 +5,7 @@ use crate::IMAGE;
 /// A script that runs until it receives SIGTERM and then exits at once.
 pub const FOREVER: &str = "trap 'exit 0' TERM; sleep 1000000 & wait";
 
-/// A Pod with that name; `spec` is YAML without indentation. The grace period is 2 s, the minimum.
+/// Returns a Pod with the given name. `spec` is YAML without indentation. The grace period is 2 s, the minimum.
 pub fn pod(name: &str, spec: &str) -> String {
     let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -23,7 +23,8 @@ pub fn scripted(name: &str, restart_policy: &str, script: &str) -> String {
     pod(name, &format!("restartPolicy: {restart_policy}\ncontainers:\n- {}", container("main", script, "")))
 }
 
-/// A container that runs a shell script, as a YAML flow mapping on one line; `more` holds additional fields.
+/// Returns a container that runs a shell script, as a YAML flow mapping on one line. `more` holds additional
+/// fields.
 pub fn container(name: &str, script: &str, more: &str) -> String {
     let script = serde_json::to_string(script).expect("a string is always JSON");
     let comma = if more.is_empty() { "" } else { ", " };

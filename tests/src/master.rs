@@ -17,25 +17,26 @@ use crate::{Clock, DEADLINE, Host, Output, Port, binary, free_port, installed, w
 /// A master under test. Dropping it stops the process and removes its files.
 #[derive(Debug)]
 pub struct Master {
-    /// Port of its API.
+    /// Port of the API.
     pub port: Port,
     folder: TempDir,
     flags: Vec<String>,
-    /// Host where it runs and address that clients use, unless it runs in the test's host.
+    /// The host where the master runs, and the address that clients use. `None` if the master runs in the test's
+    /// host.
     place: Option<(Arc<Host>, String)>,
-    /// Fake clock, if any.
+    /// Fake clock of the master, if any.
     clock: Option<Clock>,
     process: Option<Process>,
 }
 
 impl Master {
-    /// A master with an empty directory, not started.
+    /// Creates a master with an empty directory, without starting it.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
         Self { port: free_port(), folder, flags: Vec::new(), place: None, clock: None, process: None }
     }
 
-    /// A started master that is ready.
+    /// Starts a master and waits until it is ready.
     pub async fn running() -> Self {
         let mut master = Self::new();
         master.start().await;
@@ -48,40 +49,40 @@ impl Master {
         self
     }
 
-    /// Runs the master on that host from the next start; clients use that address.
+    /// Runs the master on the given host from the next start. Clients use the given address.
     pub fn on(mut self, host: Arc<Host>, address: &str) -> Self {
         self.place = Some((host, address.to_owned()));
         self
     }
 
-    /// Uses that fake clock from the next start.
+    /// Uses the given fake clock from the next start.
     pub fn by_clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Its process ID.
+    /// Process ID of the master.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the master runs").id()
     }
 
-    /// An HTTP client of its administrator.
+    /// Creates an HTTP client with the administrator's certificate.
     pub fn client(&self) -> reqwest::Client {
         client(&self.admin().unwrap()).unwrap()
     }
 
-    /// Its data directory.
+    /// Data directory of the master.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("master")
     }
 
-    /// Reads a file of its data directory as text.
+    /// Reads a file of the data directory as text.
     pub fn file(&self, name: &str) -> String {
         let path = self.data_dir().join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the master and waits until it is ready.
     pub async fn start(&mut self) {
         self.launch();
         let look = async || match self.admin().and_then(|admin| client(&admin)) {
@@ -92,7 +93,7 @@ impl Master {
         ready.unwrap_or_else(|seen| panic!("the master is not ready: {seen}\n{}", self.log()));
     }
 
-    /// Starts it without waiting.
+    /// Starts the master without waiting.
     pub fn launch(&mut self) {
         assert!(self.process.is_none(), "this master already runs");
         let mut command = match &self.place {
@@ -107,25 +108,25 @@ impl Master {
         self.process = Some(Process::start(&mut command, &self.log_path()));
     }
 
-    /// Sends that signal and waits for the exit status.
+    /// Sends a signal to the master and waits for its exit status.
     pub async fn stop(&mut self, signal: Signal) -> ExitStatus {
         self.process.as_ref().expect("the master runs").signal(signal);
         self.ended().await
     }
 
-    /// Waits until it exits by itself.
+    /// Waits until the master exits by itself.
     pub async fn ended(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("the master runs");
         let look = async || process.ended().ok_or_else(|| "it still runs".to_owned());
         wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.log()))
     }
 
-    /// Kills it (`SIGKILL`).
+    /// Kills the master (`SIGKILL`).
     pub fn kill(&mut self) {
         self.process.take().expect("the master runs").kill();
     }
 
-    /// The log so far.
+    /// Returns what the master has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -158,7 +159,7 @@ impl Master {
         format!("https://{address}:{}{path}", self.port)
     }
 
-    /// Sends a GET request; returns status code and body.
+    /// Sends a GET request. Returns the status code and the body.
     ///
     /// # Errors
     /// If the connection fails.
@@ -169,38 +170,38 @@ impl Master {
         Ok((code, response.text().await.map_err(|error| format!("{error:?}"))?))
     }
 
-    /// Sends a GET request as administrator.
+    /// Sends a GET request as administrator. Returns the status code and the body.
     pub async fn ask_as_admin(&self, path: &str) -> (u16, String) {
         self.ask(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
     }
 
-    /// The join string for machines of this host.
+    /// Returns the join string for machines of this host.
     pub async fn join_line(&self) -> String {
         let printed = self.verb(&["join-string"]).await;
         let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap_or_else(|| panic!("{printed:?}"));
         format!("https://127.0.0.1:{}#{hash}", self.port)
     }
 
-    /// Runs a subcommand of `master` on its data directory.
+    /// Runs a subcommand of `master` on the data directory.
     pub async fn verb(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(binary("master"));
         command.arg("--data-dir").arg(self.data_dir()).args(arguments);
         self.output(command).await
     }
 
-    /// Runs a real kubectl with that kubeconfig and a separate home directory.
+    /// Runs a real kubectl with the given kubeconfig and a separate home directory.
     pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
         self.kubectl_at(&installed("kubernetes-client", "kubectl"), kubeconfig, arguments).await
     }
 
-    /// Runs that kubectl with a separate home directory.
+    /// Runs the given kubectl with a separate home directory.
     pub async fn kubectl_at(&self, kubectl: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(kubectl);
         command.env("HOME", self.home_of(kubectl)).arg("--kubeconfig").arg(kubeconfig).args(arguments);
         self.output(command).await
     }
 
-    /// Home directory of a kubectl version; the versions must not share the cache in it.
+    /// Returns the home directory of a kubectl version. The versions must not share the cache in it.
     fn home_of(&self, kubectl: &Path) -> PathBuf {
         let home = self.folder.path().join(kubectl.file_name().unwrap_or_default());
         fs::create_dir_all(&home).unwrap();
@@ -219,21 +220,21 @@ impl Default for Master {
     }
 }
 
-/// A client with the CA and the client certificate of a kubeconfig.
+/// Creates a client with the CA and the client certificate of a kubeconfig.
 fn client(kubeconfig: &Kubeconfig) -> Result<reqwest::Client, String> {
     trusting(&kubeconfig.authority, Some((&kubeconfig.credentials.certificates, &kubeconfig.credentials.key)))
 }
 
-/// A client that trusts one CA and optionally has a client certificate, all PEM.
+/// Creates a client that trusts one CA and optionally has a client certificate, all PEM.
 ///
 /// # Errors
-/// If one of them cannot be parsed.
+/// If a certificate or the key cannot be parsed.
 pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::Client, String> {
     let config = tls_config(authority, own)?;
     reqwest::Client::builder().tls_backend_preconfigured(config).build().map_err(|error| error.to_string())
 }
 
-/// The TLS configuration of such a client.
+/// Returns the TLS configuration of such a client.
 ///
 /// # Errors
 /// As [`trusting`].

@@ -12,7 +12,7 @@ pub fn bridge(node: &str) -> Option<String> {
     Some(bridge_of(node)).filter(|name| Path::new("/sys/class/net").join(name).exists())
 }
 
-/// The veth links to pods of a node.
+/// Returns the veth links of a node to its pods.
 pub fn cables(node: &str) -> Vec<String> {
     let Some(bridge) = bridge(node) else { return Vec::new() };
     let ports = fs::read_dir(Path::new("/sys/class/net").join(bridge).join("brif"));
@@ -20,20 +20,20 @@ pub fn cables(node: &str) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// Host ports that lead to pods of a node.
+/// Returns the host ports that lead to pods of a node.
 pub fn ports(node: &str) -> Vec<u16> {
     let Some(bridge) = bridge(node) else { return Vec::new() };
     let ports = Rules::open().and_then(|mut rules| rules.ports(&bridge)).unwrap_or_default();
     ports.iter().map(|port| port.place().2).collect()
 }
 
-/// Routes that a node has added, as `ip` shows them.
+/// Returns the routes that a node has added, as `ip` prints them.
 pub fn routes(node: &str) -> Vec<String> {
     routes_of(&bridge_of(node)).into_iter().map(|(_, route)| route).collect()
 }
 
-/// Finds routes by their protocol and by metrics that match the number in the node's link names. Each comes with its
-/// address family option of `ip`.
+/// Finds a node's routes by their protocol and by a metric that equals the number in the node's link names. Returns
+/// each with the `ip` option of its address family.
 fn routes_of(bridge: &str) -> Vec<(&'static str, String)> {
     let number = bridge.rsplit('-').next().and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0);
     let marks = [1 << 24, 0xfe << 24].map(|from: u32| format!("metric {}", from + number));
@@ -48,7 +48,7 @@ fn routes_of(bridge: &str) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Number of sandbox network records under a `--root-dir`.
+/// Returns the number of sandbox network records under a `--root-dir`.
 pub fn records(root_dir: &Path) -> usize {
     let entries = fs::read_dir(root_dir.join("network")).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().join("record.json").exists()).count()
@@ -59,7 +59,8 @@ pub fn remove(node: &str) {
     remove_named(&bridge_of(node));
 }
 
-/// Removes network resources of those nodes, and nftables tables without a bridge or running kubelet of any node.
+/// Removes the network resources of the nodes that `of` selects. Also removes nftables tables that have neither a
+/// bridge nor a running kubelet of any node.
 pub fn sweep(of: impl Fn(&str) -> bool) {
     // List the tables first: a kubelet that creates tables has taken its lock and created its bridge before.
     let tables = tables();
@@ -90,7 +91,7 @@ fn remove_named(bridge: &str) {
     }
 }
 
-/// The nftables tables of all nodes, for IP and for bridges; their names are those of the bridges.
+/// Returns the nftables tables of all nodes, for IP and for bridges. Each is named after its bridge.
 fn tables() -> Vec<String> {
     let listed = Command::new("nft").args(["list", "tables"]).output();
     let text = listed.map(|output| output.stdout).unwrap_or_default();
@@ -100,7 +101,7 @@ fn tables() -> Vec<String> {
     names.into_iter().filter(|name| name.starts_with("coracle-")).map(str::to_owned).collect()
 }
 
-/// All node bridges and the names of their nodes.
+/// Returns all node bridges with the names of their nodes.
 fn bridges() -> impl Iterator<Item = (String, String)> {
     fs::read_dir("/sys/class/net").into_iter().flatten().flatten().filter_map(|link| {
         let alias = fs::read_to_string(link.path().join("ifalias")).ok()?;

@@ -7,38 +7,38 @@ use serde_json::Value;
 pub struct Pod(pub Value);
 
 impl Pod {
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(&self) -> &str {
         self.text("/metadata/name")
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &str {
         self.text("/metadata/uid")
     }
 
-    /// `status.phase`.
+    /// Returns `status.phase`.
     pub fn phase(&self) -> &str {
         self.text("/status/phase")
     }
 
-    /// `status.podIP`.
+    /// Returns `status.podIP`.
     pub fn ip(&self) -> &str {
         self.text("/status/podIP")
     }
 
-    /// `status.podIPs`, the primary one first.
+    /// Returns `status.podIPs`, with the primary one first.
     pub fn ips(&self) -> Vec<&str> {
         let all = self.0.pointer("/status/podIPs").and_then(Value::as_array);
         all.into_iter().flatten().filter_map(|ip| ip["ip"].as_str()).collect()
     }
 
-    /// The text at a JSON pointer, empty if missing.
+    /// Returns the text at a JSON pointer, or an empty text if the field is missing.
     pub fn text(&self, pointer: &str) -> &str {
         self.0.pointer(pointer).and_then(Value::as_str).unwrap_or("")
     }
 
-    /// The status of a condition, empty if missing.
+    /// Returns the status of a condition, or an empty text if the condition is missing.
     pub fn condition(&self, kind: &str) -> &str {
         let conditions = self.0.pointer("/status/conditions").and_then(Value::as_array);
         conditions
@@ -54,7 +54,7 @@ impl Pod {
         self.condition("Ready") == "True"
     }
 
-    /// The status of a container, init containers included; null if missing.
+    /// Returns the status of a container or init container, or null if it is missing.
     pub fn container(&self, name: &str) -> &Value {
         ["/status/containerStatuses", "/status/initContainerStatuses"]
             .iter()
@@ -64,22 +64,22 @@ impl Pod {
             .unwrap_or(&Value::Null)
     }
 
-    /// `containerID` of a container without `docker://`.
+    /// Returns the `containerID` of a container without `docker://`.
     pub fn container_id(&self, name: &str) -> &str {
         self.container(name)["containerID"].as_str().unwrap_or("").trim_start_matches("docker://")
     }
 
-    /// Restart count of a container.
+    /// Returns the restart count of a container.
     pub fn restarts(&self, name: &str) -> i64 {
         self.container(name)["restartCount"].as_i64().unwrap_or(-1)
     }
 
-    /// Reason why a container waits; empty if it does not wait.
+    /// Returns the reason why a container waits, or an empty text if it does not wait.
     pub fn waiting(&self, name: &str) -> &str {
         self.container(name)["state"]["waiting"]["reason"].as_str().unwrap_or("")
     }
 
-    /// `state.terminated` of a container; null while it has not terminated.
+    /// Returns `state.terminated` of a container, or null while the container has not terminated.
     pub fn terminated(&self, name: &str) -> &Value {
         &self.container(name)["state"]["terminated"]
     }

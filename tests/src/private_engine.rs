@@ -15,7 +15,8 @@ use crate::process::{Process, families, send};
 use crate::world::unmount_all;
 use crate::{Engine, Host, IMAGE, wait_until};
 
-/// Prefix of the folders of private engines; the PID of the test follows, so that folders of killed tests can be found.
+/// Prefix of the folders of private engines. The PID of the test follows it, so that a later test finds the folders
+/// of killed tests.
 const PREFIX: &str = "/tmp/co-engine-";
 
 /// Mount point of the cgroup file system.
@@ -37,7 +38,7 @@ pub struct PrivateEngine {
 }
 
 impl PrivateEngine {
-    /// A running engine with the test image. With `live_restore`, its containers survive a restart of the engine.
+    /// Starts an engine with the test image. With `live_restore`, the containers survive a restart of the engine.
     pub async fn running(live_restore: bool) -> Self {
         let host = Arc::new(Host::new().await);
         let mut engine = Self::on(host, folder(), "172.31.250.1/24", live_restore);
@@ -46,8 +47,10 @@ impl PrivateEngine {
         engine
     }
 
-    /// An engine on that host that is not started yet. Persistent data is in the folder's `disk`, everything else in
-    /// its `run`; `bridge` is the address of the engine's default bridge. Dropping the engine removes the folder.
+    /// Returns an engine on the given host, without starting it.
+    ///
+    /// The folder's `disk` holds persistent data, and its `run` everything else. `bridge` is the address of the
+    /// engine's default bridge. Dropping the engine removes the folder.
     pub(crate) fn on(host: Arc<Host>, folder: PathBuf, bridge: &str, live_restore: bool) -> Self {
         for part in ["disk", "run"] {
             fs::create_dir_all(folder.join(part)).unwrap();
@@ -59,12 +62,12 @@ impl PrivateEngine {
         Self { folder, host, bridge: bridge.to_owned(), live_restore, containerd: None, dockerd: None }
     }
 
-    /// Records that the engine ended with its host; it runs on the new host from the next start.
+    /// Records that the engine ended with its host. From the next start, the engine runs on the new host.
     pub(crate) fn move_to(&mut self, host: Arc<Host>) {
         (self.dockerd, self.containerd, self.host) = (None, None, host);
     }
 
-    /// A client of the engine, which must have run once.
+    /// Creates a client of the engine, which must have run once.
     pub fn engine(&self) -> Engine {
         Engine::at(&self.socket())
     }
@@ -73,7 +76,7 @@ impl PrivateEngine {
         self.folder.join("run/docker.sock")
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the engine and waits until it answers.
     pub async fn start(&mut self) {
         if self.containerd.is_none() {
             self.start_containerd().await;
@@ -119,7 +122,7 @@ impl PrivateEngine {
         load.try_collect::<Vec<_>>().await.unwrap();
     }
 
-    /// Stops dockerd with SIGTERM; without live restore its containers end with it.
+    /// Stops dockerd with SIGTERM. Without live restore, its containers end with it.
     pub async fn stop(&mut self) {
         let mut dockerd = self.dockerd.take().expect("it runs");
         dockerd.signal(Signal::TERM);
@@ -132,7 +135,7 @@ impl PrivateEngine {
         self.dockerd.take().expect("it runs").kill();
     }
 
-    /// Stops dockerd with SIGSTOP: requests to it hang.
+    /// Stops dockerd with SIGSTOP, so that requests to it hang.
     pub fn freeze(&self) {
         self.dockerd.as_ref().expect("it runs").signal(Signal::STOP);
     }

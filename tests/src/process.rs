@@ -13,7 +13,7 @@ use crate::Output;
 /// Runs a program to its end.
 ///
 /// # Errors
-/// If it does not end before the deadline; it is killed then.
+/// If the program does not end before the deadline. It is then killed.
 pub async fn output(mut command: tokio::process::Command, deadline: Duration) -> Result<Output, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let run = tokio::time::timeout(deadline, command.output()).await;
@@ -25,14 +25,14 @@ pub async fn output(mut command: tokio::process::Command, deadline: Duration) ->
     })
 }
 
-/// A running program with its output in a file; dropping the value kills it.
+/// A running program with its output in a file. Dropping the value kills the program.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts a program; stdout and stderr are appended to the log.
+    /// Starts a program. Appends its stdout and stderr to the log.
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(log).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
@@ -40,23 +40,23 @@ impl Process {
         Self { child }
     }
 
-    /// Its process ID, in the test's PID namespace.
+    /// Process ID of the program, in the test's PID namespace.
     pub fn id(&self) -> u32 {
         innermost(self.child.id()).cast_unsigned()
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) {
         // The process may have exited already; a later wait reports that.
         send(innermost(self.child.id()), signal);
     }
 
-    /// Its exit status, if it has exited.
+    /// Returns the exit status of the program, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Kills it (`SIGKILL`) and waits until it has exited.
+    /// Kills the program (`SIGKILL`) and waits until it has exited.
     pub fn kill(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             self.signal(Signal::KILL);
@@ -73,14 +73,15 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to a process; ignores that the process does not exist.
+/// Sends a signal to a process. Ignores a process that does not exist.
 pub(crate) fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The PID of the program that `nsenter` or `unshare` started, which wait for it outside its PID namespace.
+/// Returns the PID of the program that `nsenter` or `unshare` started. Both wait for the program outside its PID
+/// namespace.
 pub(crate) fn innermost(pid: u32) -> i32 {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let waits = ["nsenter", "unshare"].contains(&read("comm").trim());
@@ -91,11 +92,11 @@ pub(crate) fn innermost(pid: u32) -> i32 {
 /// Attributes of a process.
 pub(crate) struct Seen {
     parent: i32,
-    /// Its command line, with a zero byte after each argument.
+    /// Command line of the process, with a zero byte after each argument.
     pub command: String,
 }
 
-/// The selected processes and all their descendants; parents first.
+/// Returns the selected processes and all their descendants, parents first.
 pub(crate) fn families(chosen: impl Fn(i32, &Seen) -> bool) -> Vec<i32> {
     let all = all();
     let mut found: Vec<i32> = all.iter().filter(|(id, seen)| chosen(**id, seen)).map(|(id, _)| *id).collect();

@@ -15,7 +15,7 @@ pub struct Python {
 }
 
 impl Python {
-    /// A new home directory.
+    /// Creates a new home directory.
     pub fn new() -> Self {
         Self { home: tempfile::Builder::new().prefix("py").tempdir_in("/tmp").unwrap() }
     }
@@ -25,7 +25,8 @@ impl Python {
         self.home.path()
     }
 
-    /// A program of the virtual environment, `python` or another, with this home directory.
+    /// Returns a command that runs a program of the virtual environment, such as `python`, with this home
+    /// directory.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(installed(program));
         command.current_dir(self.home()).env("HOME", self.home()).env("TMPDIR", self.home());

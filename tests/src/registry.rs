@@ -21,7 +21,7 @@ pub const PASSWORD: &str = "open sesame";
 /// `USER:PASSWORD` in htpasswd format (bcrypt with 16 rounds, which is enough for a test).
 const HTPASSWD: &str = "alice:$2b$04$YQVI02z35uxRF5Z/BSK4qOOkTQwqKOlrCPq.CcqGFmbw1.fMvD16.\n";
 
-/// A running registry; dropping the value stops it.
+/// A running registry. Dropping the value stops it.
 #[derive(Debug)]
 pub struct Registry {
     port: Port,
@@ -32,12 +32,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without authentication.
+    /// Starts a registry without authentication.
     pub async fn open() -> Self {
         Self::start(false).await
     }
 
-    /// A registry that requires [`USER`] and [`PASSWORD`].
+    /// Starts a registry that requires [`USER`] and [`PASSWORD`].
     pub async fn with_password() -> Self {
         Self::start(true).await
     }
@@ -50,12 +50,12 @@ impl Registry {
         registry
     }
 
-    /// Stops the process; its images stay for [`Registry::resume`].
+    /// Stops the process. Its images stay for [`Registry::resume`].
     pub fn stop(&mut self) {
         self.process = None;
     }
 
-    /// Starts the process (again) and waits until it listens.
+    /// Starts the process, also after `stop`, and waits until it listens.
     pub async fn resume(&mut self) {
         let folder = self.folder.path();
         let auth = if self.password {
@@ -84,13 +84,13 @@ impl Registry {
         });
     }
 
-    /// Its address, the first part of its image names.
+    /// Returns the address of the registry, the first part of its image names.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Pushes the test image to the registry under that name and removes the name from the engine, so that the image
-    /// must be pulled.
+    /// Pushes the test image to the registry under the given name. Removes the name from the engine, so that the
+    /// engine must pull the image.
     pub async fn push(&self, engine: &Engine, repository: &str, tag: &str) -> String {
         let docker = engine.docker();
         let full = format!("{}/{repository}", self.address());

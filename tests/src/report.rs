@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::World;
 
-/// The node's pods, events, containers and the end of the kubelet's log.
+/// Returns the node's pods, events, containers, and the end of the kubelet's log.
 pub async fn report(world: &World) -> String {
     let mut text = String::new();
     for verb in [&["get", "pods", "-A", "-o", "wide"][..], &["get", "events", "-A"]] {

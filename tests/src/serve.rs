@@ -1,4 +1,4 @@
-//! A small HTTP server for the URL pod source: one body with an ETag, which a test may change or break.
+//! A small HTTP server for the URL pod source. It serves one body with an ETag, which a test may change or break.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server on its own port; dropping the value stops it.
+/// A server on its own port. Dropping the value stops it.
 #[derive(Debug)]
 pub struct Server {
     /// URL of the body.
@@ -26,9 +26,9 @@ struct Shared {
 /// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its headers, names in lower case.
+    /// Headers of the request, with their names in lower case.
     pub headers: HashMap<String, String>,
-    /// Status code of the response.
+    /// Status code of the server's response.
     pub answer: u16,
 }
 
@@ -55,7 +55,7 @@ impl Server {
         shared.version += 1;
     }
 
-    /// The requests so far, oldest first.
+    /// Returns the requests so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.lock().unwrap().requests.clone()
     }

@@ -1,17 +1,17 @@
-//! The only place where a test waits: for a condition, with a deadline.
+//! The only place where tests wait: for a condition, until a deadline.
 
 use std::time::{Duration, Instant};
 
 /// Default timeout. A loaded two-core machine runs several tests at once; a pod needs half a second.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Poll interval: short compared with the waits, long compared with the cost of a poll (about 10 ms).
+/// Poll interval. It is short compared with the waits, and long compared with the cost of a poll (about 10 ms).
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Polls until the condition holds, or fails at the deadline.
 ///
 /// # Errors
-/// The error of the last poll.
+/// If the condition does not hold at the deadline. The error is that of the last poll.
 pub async fn wait_until<T>(
     deadline: Duration,
     mut look: impl AsyncFnMut() -> Result<T, String>,
@@ -26,7 +26,7 @@ pub async fn wait_until<T>(
     }
 }
 
-/// Sleeps before a test injects a fault: the only wait without a condition.
+/// Sleeps before a test injects a fault. This is the only wait without a condition.
 pub async fn moment(after: Duration) {
     tokio::time::sleep(after).await;
 }

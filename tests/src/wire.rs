@@ -37,17 +37,17 @@ impl Wire {
         &self.socket
     }
 
-    /// From now on, requests whose first line contains the text get no response.
+    /// From now on, leaves requests without a response if their first line contains the text.
     pub fn hang(&self, text: &str) {
         self.hang.send_modify(|texts| texts.push(text.to_owned()));
     }
 
-    /// Stops this; closes the connections of requests that hang.
+    /// Stops leaving requests without a response. Closes the connections of requests that hang.
     pub fn mend(&self) {
         self.hang.send_replace(Vec::new());
     }
 
-    /// First lines of the requests that hung so far.
+    /// Returns the first lines of the requests that hung so far.
     pub fn hung(&self) -> Vec<String> {
         self.hung.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! A node for one test: a folder, a kubelet, and the containers with its node label.
+//! A node for one test: a folder, a kubelet, and the containers with the node's label.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use crate::{Clock, Container, DEADLINE, Engine, Host, Pod, Port, binary, free_po
 /// A node under test. Dropping it removes its kubelet, containers, mounts and files.
 #[derive(Debug)]
 pub struct World {
-    /// The node's name: `test-<pid>-<name>`.
+    /// Name of the node: `test-<pid>-<name>`.
     pub node: String,
-    /// The engine on which its containers run.
+    /// Engine on which the node's containers run.
     pub engine: Engine,
     /// Port of the kubelet's `/healthz`.
     pub healthz_port: Port,
@@ -33,7 +33,7 @@ pub struct World {
     program: PathBuf,
     /// Fake clock of the kubelet, if any.
     clock: Option<Clock>,
-    /// Host of the kubelet, unless it runs in the test's host.
+    /// Host of the kubelet. `None` if the kubelet runs in the test's host.
     host: Option<Arc<Host>>,
     kubelet: Option<Process>,
 }
@@ -50,22 +50,23 @@ pub struct Output {
 }
 
 impl World {
-    /// A node with an empty manifest directory whose kubelet is not started yet. The name is short and says what the
-    /// test covers.
+    /// Creates a node with an empty manifest directory, without starting its kubelet.
+    ///
+    /// The name is short and says what the test covers.
     pub async fn new(name: &str) -> Self {
         let engine = Engine::connect().await;
         engine.sweep().await;
         Self::on(engine, name)
     }
 
-    /// As `new`, on a private engine, which may be stopped.
+    /// Creates a node on a private engine, which the test may stop. Otherwise does the same as `new`.
     pub fn on(engine: Engine, name: &str) -> Self {
         let node = format!("test-{}-{name}", std::process::id());
         Self::in_folder(engine, node, Path::new("/tmp"), None)
     }
 
-    /// A node on a host with its own engine, with all files in a folder. Its containers and network resources are
-    /// removed with the host.
+    /// Creates a node on a host with its own engine, with all files in a folder. Its containers and network
+    /// resources are removed with the host.
     pub(crate) fn on_host(host: Arc<Host>, engine: Engine, node: &str, folder: &Path) -> Self {
         Self::in_folder(engine, node.to_owned(), folder, Some(host))
     }
@@ -91,7 +92,7 @@ impl World {
         world
     }
 
-    /// A node whose kubelet runs and answers.
+    /// Creates a node, starts its kubelet, and waits until the kubelet answers.
     pub async fn running(name: &str) -> Self {
         let mut world = Self::new(name).await;
         world.start().await;
@@ -129,12 +130,12 @@ impl World {
         self.folder.path().join("root")
     }
 
-    /// A path in the world's folder for files of the test.
+    /// Returns a path in the node's folder, for files of the test.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The name of the static pod with that name in its manifest.
+    /// Returns the name of a static pod. `name` is the name in the pod's manifest.
     pub fn pod_name(&self, name: &str) -> String {
         format!("{name}-{}", self.node)
     }
@@ -161,7 +162,8 @@ impl World {
         self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
     }
 
-    /// Selects the network of `CORACLE_POD_NETWORK` unless the test selects one, to run all tests on that network.
+    /// Returns flags that select the network of `CORACLE_POD_NETWORK`, unless the test selects a network. The
+    /// variable runs all tests on that network.
     fn network_flags(&self) -> Vec<String> {
         let says = |flag: &String| flag == "--pod-network" || flag == "--pod-cidr";
         let named = std::env::var("CORACLE_POD_NETWORK").ok().filter(|_| !self.flags.iter().any(says));
@@ -189,17 +191,17 @@ impl World {
         self.kubelet = Some(Process::start(&mut command, &self.log_path()));
     }
 
-    /// The kubelet uses that engine socket from the next start; the test keeps its own connection.
+    /// Lets the kubelet use the given engine socket from the next start. The test keeps its own connection.
     pub fn engine_at(&mut self, socket: &Path) {
         self.endpoint = format!("unix://{}", socket.display());
     }
 
-    /// The kubelet uses that fake clock from the next start.
+    /// Lets the kubelet use the given fake clock from the next start.
     pub fn set_clock(&mut self, clock: &Clock) {
         self.clock = Some(clock.clone());
     }
 
-    /// Replaces the kubelet binary from the next start by a copy with one more byte.
+    /// Replaces the kubelet binary with a copy that has one more byte, from the next start.
     pub fn upgrade(&mut self) {
         let new = self.path("kubelet-new");
         let mut bytes = fs::read(&self.program).unwrap();
@@ -229,12 +231,12 @@ impl World {
         self.kubelet = None;
     }
 
-    /// Runs the kubelet on that host from the next start.
+    /// Runs the kubelet on the given host from the next start.
     pub(crate) fn move_to(&mut self, host: Arc<Host>) {
         self.host = Some(host);
     }
 
-    /// The kubelet's process ID.
+    /// Process ID of the kubelet.
     pub fn kubelet_pid(&self) -> u32 {
         self.kubelet.as_ref().expect("the kubelet runs").id()
     }
@@ -244,7 +246,8 @@ impl World {
         self.path("kubelet.log")
     }
 
-    /// Resources that no removed pod may leave behind: containers, mounts, directories and network resources.
+    /// Returns the resources that no removed pod may leave behind: containers, mounts, directories and network
+    /// resources.
     pub async fn leftovers(&self) -> Vec<String> {
         let mut left: Vec<String> = self
             .containers()
@@ -268,7 +271,7 @@ impl World {
         left
     }
 
-    /// The end of the kubelet's log.
+    /// Returns the end of the kubelet's log.
     pub fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -288,7 +291,7 @@ impl World {
         self.run(&["check", path]).await
     }
 
-    /// Runs another kubelet with the same node name and engine but another directory, until it exits.
+    /// Runs another kubelet with the same node name and engine but another directory. Waits until it exits.
     pub async fn rival(&self) -> Output {
         let root_dir = self.path("rival").display().to_string();
         let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
@@ -296,7 +299,7 @@ impl World {
         self.run(&[&["run"], &own[..], &same[..]].concat()).await
     }
 
-    /// Runs a kubelet with that node name on the same directory and engine, until it exits.
+    /// Runs a kubelet with the given node name on the same directory and engine. Waits until it exits.
     pub async fn renamed(&self, node: &str) -> Output {
         let root_dir = self.root_dir().display().to_string();
         let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
@@ -319,10 +322,10 @@ impl World {
 
     // --- queries ---
 
-    /// The items of `kubelet get <resource> -o json`, of all namespaces.
+    /// Returns the items of `kubelet get <resource> -o json` of all namespaces.
     ///
     /// # Errors
-    /// The error output of the command.
+    /// If the command fails. The error is the command's error output.
     pub async fn get(&self, resource: &str) -> Result<Vec<Value>, String> {
         let output = self.kubelet(&["get", resource, "-A", "-o", "json"]).await;
         if output.code != 0 {
@@ -335,28 +338,28 @@ impl World {
         }
     }
 
-    /// All pods of the node.
+    /// Returns all pods of the node.
     ///
     /// # Errors
-    /// The error output of `kubelet get pods`.
+    /// If `kubelet get pods` fails. The error is the command's error output.
     pub async fn pods(&self) -> Result<Vec<Pod>, String> {
         Ok(self.get("pods").await?.into_iter().map(Pod).collect())
     }
 
-    /// The pod whose manifest has that name.
+    /// Returns the pod whose manifest has the given name.
     ///
     /// # Errors
-    /// If it does not exist, or the kubelet does not answer.
+    /// If the pod does not exist, or the kubelet does not answer.
     pub async fn pod(&self, name: &str) -> Result<Pod, String> {
         let full = self.pod_name(name);
         let found = self.pods().await?.into_iter().find(|pod| pod.name() == full);
         found.ok_or_else(|| format!("there is no pod {full}"))
     }
 
-    /// The events of a pod as `Reason: message`, oldest first.
+    /// Returns the events of a pod as `Reason: message`, oldest first.
     ///
     /// # Errors
-    /// The error output of `kubelet get events`.
+    /// If `kubelet get events` fails. The error is the command's error output.
     pub async fn events(&self, name: &str) -> Result<Vec<String>, String> {
         let full = self.pod_name(name);
         let line = |event: &Value| {
@@ -367,15 +370,15 @@ impl World {
         Ok(events.iter().filter(|event| event["involvedObject"]["name"] == full.as_str()).map(line).collect())
     }
 
-    /// All containers of this node, sandboxes included.
+    /// Returns all containers of this node, including sandboxes.
     pub async fn containers(&self) -> Vec<Container> {
         self.engine.containers(&self.node).await
     }
 
-    /// The newest container with that name in that pod; the name of a sandbox is `POD`.
+    /// Returns the newest container with the given name in a pod. The name of a sandbox is `POD`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such container.
     pub async fn container(&self, pod: &str, name: &str) -> Result<Container, String> {
         let full = self.pod_name(pod);
         let mut containers = self.containers().await;
@@ -385,12 +388,12 @@ impl World {
 
     // --- waiting ---
 
-    /// Waits for a condition; on timeout, panics with diagnostics of the node.
+    /// Waits for a condition. Panics with diagnostics of the node if the condition does not hold in time.
     pub async fn wait_for<T>(&self, what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
         self.wait_within(DEADLINE, what, look).await
     }
 
-    /// As `wait_for`, with another timeout.
+    /// Waits for a condition with another timeout. Otherwise does the same as `wait_for`.
     pub async fn wait_within<T>(
         &self,
         deadline: Duration,
@@ -417,7 +420,7 @@ impl World {
         self.wait_for_pod(name, "to be Ready", Pod::is_ready).await
     }
 
-    /// Waits until a pod has completed by itself and its sandbox is gone, so that nothing changes any more.
+    /// Waits until a pod has completed by itself and its sandbox is gone. Nothing changes after that.
     pub async fn wait_done(&self, name: &str) -> Pod {
         let done = |pod: &Pod| matches!(pod.phase(), "Succeeded" | "Failed");
         let pod = self.wait_for_pod(name, "to be done", done).await;
@@ -495,7 +498,7 @@ pub(crate) fn unmount_all(folder: &Path) {
     }
 }
 
-/// Mount points under a folder, the latest first, because a later mount may be inside an earlier one.
+/// Returns the mount points under a folder, the latest first, because a later mount may be inside an earlier one.
 fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = mounts.lines().rev().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);

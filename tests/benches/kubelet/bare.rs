@@ -24,7 +24,7 @@ pub struct Bare {
     app: ContainerCreateBody,
 }
 
-/// The sandbox and the app container of one pod, created without a kubelet.
+/// The two containers of one pod, created without a kubelet: the sandbox and the app container.
 pub struct BarePod {
     sandbox: String,
     /// Docker ID of the app container.
@@ -32,8 +32,8 @@ pub struct BarePod {
 }
 
 impl Bare {
-    /// Creates pods on the engine's own bridge. Options are copied from pod `model` on a node that uses the engine's
-    /// network; the returned node must outlive the value.
+    /// Creates pods on the engine's own bridge. Their options are copied from pod `model` on a node that uses the
+    /// engine's network. The returned node must outlive the returned value.
     pub async fn on_bridge(name: &str, model: &str) -> (World, Self) {
         let mut world = World::new(name).await.with_flags(["--pod-network", "docker"]);
         world.start().await;
@@ -75,7 +75,8 @@ impl Bare {
         BarePod { sandbox, app }
     }
 
-    /// As `run`, but creates the app container while the sandbox starts; the engine allows this.
+    /// Creates the app container while the sandbox starts, which the engine allows. Otherwise does the same as
+    /// `run`.
     pub async fn run_overlapped(&self, name: &str) -> BarePod {
         let sandbox = self.create(name, "POD", self.sandbox.clone()).await;
         let (app, ()) = tokio::join!(self.create(name, "app", self.joined(&sandbox)), self.start(&sandbox));
@@ -91,13 +92,13 @@ impl Bare {
         self.remove(&pod.sandbox).await;
     }
 
-    /// As `end`, but removes both containers concurrently.
+    /// Removes both containers concurrently. Otherwise does the same as `end`.
     pub async fn end_overlapped(&self, pod: &BarePod) {
         self.stop(&pod.app).await;
         tokio::join!(self.remove(&pod.app), self.remove(&pod.sandbox));
     }
 
-    /// Creates all these pods, `at_once` of them concurrently.
+    /// Creates the given pods, `at_once` of them concurrently.
     pub async fn run_all(&self, names: &[String], at_once: usize) -> Vec<BarePod> {
         let next = Arc::new(AtomicUsize::new(0));
         let names: Arc<[String]> = names.into();
@@ -115,7 +116,7 @@ impl Bare {
         hands.join_all().await.into_iter().flatten().collect()
     }
 
-    /// Removes all these pods by force, as fast as the engine allows.
+    /// Removes the given pods by force, as fast as the engine allows.
     pub async fn remove_all(&self, pods: Vec<BarePod>) {
         futures_util::stream::iter(pods)
             .for_each_concurrent(8, |pod| async move {
@@ -124,7 +125,7 @@ impl Bare {
             .await;
     }
 
-    /// Request body of the app container that joins the network of this sandbox.
+    /// Returns the request body of the app container, which joins the network of the given sandbox.
     fn joined(&self, sandbox: &str) -> ContainerCreateBody {
         let mut body = self.app.clone();
         let host = body.host_config.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Receives a call from each measured pod once it serves, and verifies its answer.
+//! Receives a call from each measured pod as soon as the pod serves, and verifies the pod's answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// A timestamp in nanoseconds on the clock that Docker's events use.
 pub type Nanos = i64;
 
-/// Current time on that clock.
+/// The current time on the clock that Docker's events use.
 pub fn now() -> Nanos {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
@@ -66,12 +66,12 @@ impl Clock {
         Self { seen, changed }
     }
 
-    /// Waits until both containers of a pod have started or gone; returns the later time.
+    /// Waits until both containers of a pod have started or are removed. Returns the later time.
     pub async fn pod(&self, pod: &str, happening: Happening) -> Nanos {
         self.pods(&[pod.to_owned()], happening).await
     }
 
-    /// Waits until all containers of these pods have started or gone; returns the latest time.
+    /// Waits until all containers of the given pods have started or are removed. Returns the latest time.
     pub async fn pods(&self, pods: &[String], happening: Happening) -> Nanos {
         let keys: Vec<_> = pods
             .iter()

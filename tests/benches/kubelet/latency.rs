@@ -1,4 +1,4 @@
-//! (a) Starts and stops one pod, alternating with the same two containers created directly.
+//! (a) Starts and stops one pod. In turns with that, creates the same two containers directly in the engine.
 
 use tests::World;
 
@@ -15,7 +15,7 @@ use crate::shared::table::Table;
 const START_TARGET: f64 = 0.70;
 const END_TARGET: f64 = 1.20;
 
-/// Maximum start time, as a multiple of podman's for the same pod.
+/// Maximum start time of a pod, as a multiple of podman's start time of the same pod.
 const PEER_TARGET: f64 = 1.0;
 
 /// Signal number of SIGTERM, which is the same on every architecture.
@@ -105,7 +105,7 @@ impl Stage {
         self.down(name, begin, turns).await;
     }
 
-    /// Waits until a pod has started and serves.
+    /// Waits until a pod has started and serves requests.
     async fn up(&self, pod: &str, begin: Nanos, turns: &mut Turns) {
         let (started, serving) =
             tokio::join!(self.clock.pod(pod, Happening::Started), self.caller.answered());

@@ -18,7 +18,7 @@ const AT_ONCE: [usize; 4] = [2, 4, 8, 16];
 const TURNS: usize = 2;
 /// Minimum throughput, as a multiple of the bare engine's.
 const THROUGHPUT_TARGET: f64 = 1.4;
-/// Maximum resident memory with no pods and with a hundred, MiB.
+/// Maximum resident memory in MiB: with no pods, and with a hundred pods.
 const MEMORY_TARGETS: (f64, f64) = (12.0, 20.0);
 /// Maximum CPU use of an idle node, as a percentage of one core.
 const QUIET_TARGET: f64 = 0.5;
@@ -26,7 +26,7 @@ const QUIET_TARGET: f64 = 0.5;
 const RESTART_TARGET: f64 = 1.0;
 /// Number of restarts measured.
 const RESTARTS: usize = 5;
-/// Wait before a measurement, so that the process frees what its last work needed.
+/// Wait before a measurement, so that the process can free the memory of its last work.
 const SETTLING: Duration = Duration::from_secs(15);
 
 /// (b) Measures throughput and adds the result to the table.
@@ -58,7 +58,7 @@ pub async fn throughput(arguments: &Arguments, table: &mut Table) {
     table.at_least(&what, THROUGHPUT_TARGET, median(&ours) / median(&floor), "x", detail);
 }
 
-/// Pods per second, from the first manifest to the start of the last container.
+/// Starts pods and returns how many start per second, from the first manifest to the start of the last container.
 async fn rate(world: &World, clock: &Clock, turn: usize, pods: usize) -> f64 {
     let names: Vec<String> = (0..pods).map(|number| format!("flood-{turn}-{number}")).collect();
     let begin = now();

@@ -4,7 +4,7 @@ use std::fs;
 
 use tests::Engine;
 
-/// Processors, memory, kernel, Docker version and load.
+/// Returns the processors, memory, kernel, Docker version and load of this machine, on one line.
 pub async fn line() -> String {
     let engine = Engine::connect().await;
     let version = engine.docker().version().await.unwrap().version.unwrap_or_default();

@@ -9,7 +9,7 @@ pub fn one_container(name: &str) -> String {
     format!("{}{}", head(name), container("app", "sleep 86400", ""))
 }
 
-/// A pod that serves on `port` and calls `host` as soon as it does.
+/// Returns a pod that serves on `port`, and calls `host` as soon as it serves.
 pub fn serving(name: &str, port: u16, host: SocketAddr) -> String {
     let call = format!("nc -w 9 {} {} </dev/null", host.ip(), host.port());
     let command = format!("httpd -p {port} -h /etc; {call}; sleep 86400");

@@ -1,4 +1,5 @@
-//! The peer: `podman kube play` of the same pod, in a separate network namespace and with podman's pause image.
+//! The system that the kubelet is compared with: `podman kube play` of the same pod. Podman runs in a separate
+//! network namespace and uses its own pause image.
 
 use std::fs;
 
@@ -33,8 +34,8 @@ impl Podman {
         podman
     }
 
-    /// Plays a pod of one container and takes it down. Returns nanoseconds from the command to the start of the
-    /// container.
+    /// Plays a pod of one container and takes the pod down. Returns the nanoseconds from the command to the start
+    /// of the container.
     pub fn play(&self, name: &str) -> Nanos {
         let file = self.path(&format!("{name}.yaml"));
         let manifest = manifests::one_container(name).replace(IMAGE, &format!("localhost/{IMAGE}"));

@@ -1,4 +1,4 @@
-//! (d) CPU time with ten probes per second on every pod.
+//! (d) Measures the CPU time of the kubelet with ten probes per second on every pod.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! (f) TCP between pods: on one node compared with the engine's bridge, and between nodes compared with the bare link.
+//! (f) Measures TCP traffic between pods: on one node compared with the engine's bridge, and between nodes compared
+//! with the bare link.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -16,25 +17,25 @@ use crate::arguments::Arguments;
 use crate::shared::numbers::median;
 use crate::shared::table::Table;
 
-/// Minimum throughput, relative to the baseline.
+/// Minimum throughput of pods on one node, as a multiple of the baseline.
 const ONE_NODE: f64 = 1.0;
 const SEGMENT: f64 = 0.9;
 const ACROSS_A_ROUTER: f64 = 0.6;
-/// Maximum latency, relative to the baseline.
+/// Maximum latency, as a multiple of the baseline.
 const LATENCY: f64 = 1.0;
 
 /// Bytes per write in the throughput test.
 const PIECE: usize = 128 << 10;
-/// Bytes per message of a round trip.
+/// Bytes per message when the round-trip time is measured.
 const WORD: usize = 64;
 
-/// A network namespace and an IP address in it.
+/// A network namespace, and an IP address in it.
 struct Place {
     network: PathBuf,
     address: IpAddr,
 }
 
-/// Results of a pair of endpoints and of its baseline, measured in turns.
+/// Results of a pair of endpoints and of its baseline. The benchmark measures the two in turns.
 #[derive(Default)]
 struct Seen {
     gigabits: Vec<f64>,
@@ -100,7 +101,7 @@ async fn nodes(arguments: &Arguments, table: &mut Table) {
     }
 }
 
-/// Runs both in turns; the order changes every round.
+/// Runs both functions in turns. The order changes every round.
 fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
     if round.is_multiple_of(2) {
         one();
@@ -111,8 +112,8 @@ fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
     }
 }
 
-/// Pins both ends of a connection to the first CPU. The comparison is then of the cost per packet; scheduler placement
-/// alone makes two runs over one path differ by a sixth.
+/// Pins both ends of a connection to the first CPU, so that the comparison shows the cost per packet. Without
+/// pinning, two runs over the same path differ by a sixth, because the scheduler places the threads differently.
 fn on_one_processor(measure: impl FnOnce() + Send) {
     let mut first = CpuSet::new();
     first.set(0);
@@ -141,12 +142,12 @@ impl Seen {
     }
 }
 
-/// Two pods of a node.
+/// Returns the endpoints of two pods of a node.
 async fn pair(world: &World) -> [Place; 2] {
     [place(&pod(world, "a").await), place(&pod(world, "b").await)]
 }
 
-/// Docker ID of a pod's container, and the pod's IP address.
+/// Returns the Docker ID of a pod's container, and the pod's IP address.
 async fn pod(world: &World, name: &str) -> (String, IpAddr) {
     world.write(&format!("{name}.yaml"), &sleeper(name));
     let pod = world.wait_ready(name).await;
@@ -169,7 +170,7 @@ fn bare(machine: &Machine) -> Place {
 }
 
 impl Place {
-    /// Runs a function in this network namespace, on a separate thread.
+    /// Runs a function in the endpoint's network namespace, on a separate thread.
     fn run<T: Send + 'static>(&self, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let network = File::open(&self.network).unwrap();
         thread::spawn(move || {

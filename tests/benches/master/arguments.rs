@@ -8,19 +8,19 @@ use crate::shared::words::parts;
 /// A part of the benchmark, named by its letter in the list of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// (a) Start of the master.
+    /// (a) How long the master needs to start.
     Start,
     /// (b) Memory use and binary size.
     Memory,
-    /// (c) Durable creates.
+    /// (c) Creates that are written to disk before the response.
     Creates,
     /// (d) Gets, lists and patches.
     Requests,
     /// (e) Watches.
     Watches,
-    /// (f) Machines that join as nodes.
+    /// (f) How long machines need to join as nodes.
     Joins,
-    /// (g) Pods that are scheduled.
+    /// (g) How many pods the scheduler binds per second.
     Schedule,
     /// (h) Hollow nodes that run pods.
     Hollow,
@@ -56,7 +56,7 @@ pub struct Arguments {
     pub joins: usize,
     /// Node counts of the clusters in which pods are scheduled, one after the other.
     pub schedule_nodes: Vec<usize>,
-    /// Number of pods to schedule there.
+    /// Number of pods to schedule in each of those clusters.
     pub schedule_pods: usize,
     /// Number of hollow nodes.
     pub hollow_nodes: usize,
@@ -64,11 +64,11 @@ pub struct Arguments {
     pub hollow_pods: usize,
     /// Period over which the hollow nodes are observed.
     pub hollow_window: Duration,
-    /// Set in the child process that runs the hollow nodes: the join string for them.
+    /// The join string of the hollow nodes. Set only in the child process that runs them.
     pub be_hollow: Option<String>,
     /// Duration of each measurement.
     pub window: Duration,
-    /// Wait before a measurement, so that the process frees what its last work needed.
+    /// Wait before a measurement, so that the process can free the memory of its last work.
     pub settling: Duration,
     /// Whether to continue with a large cluster.
     pub large: bool,

@@ -23,13 +23,14 @@ pub struct Way {
     tls: Arc<ClientConfig>,
 }
 
-/// A connection to a master.
+/// An open connection to a master.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Way {
-    /// Connection settings of the administrator. Fails until the master has written `admin.kubeconfig`.
+    /// Returns the address of a master with the administrator's TLS configuration. Fails until the master has
+    /// written `admin.kubeconfig`.
     pub fn to(master: &Master) -> Result<Self, String> {
         let admin = master.admin()?;
         let own = (admin.credentials.certificates.as_str(), admin.credentials.key.as_str());
@@ -37,7 +38,7 @@ impl Way {
         Ok(Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, master.port.number)), tls })
     }
 
-    /// The same address with another CA certificate and another client certificate and key, all PEM.
+    /// Returns the same address with another CA certificate, and another client certificate and key. All are PEM.
     pub fn shows(&self, authority: &str, own: Option<(&str, &str)>) -> Self {
         Self { address: self.address, tls: Arc::new(tests::tls_config(authority, own).unwrap()) }
     }
@@ -57,7 +58,7 @@ impl Way {
 }
 
 impl Connection {
-    /// Sends a request and reads the whole response: status code and body.
+    /// Sends a request and reads the whole response. Returns the status code and the body.
     pub async fn ask(&mut self, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
         let (code, body) = self.begin(method, path, body).await?;
         let body = body.collect().await.map_err(|error| error.to_string())?;

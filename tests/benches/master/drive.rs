@@ -9,7 +9,7 @@ use http::Method;
 use crate::client::Way;
 use crate::objects::{PODS, node, pod};
 
-/// One request (method, path and body) and the expected status code.
+/// A request (method, path and body) and the expected status code of its response.
 pub struct Request {
     pub method: Method,
     pub path: String,
@@ -24,7 +24,8 @@ impl Request {
     }
 }
 
-/// Requests per second that this many clients reach over the window; `make` builds the request with a given number.
+/// Runs this many clients during the window, and returns the requests per second that they reach. `make` builds the
+/// request with a given number.
 pub async fn rate(
     way: &Way,
     clients: usize,
@@ -36,9 +37,9 @@ pub async fn rate(
     done as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Creates pods with these numbers; returns the rate per second.
+/// Creates the pods with the given numbers. Returns how many it creates per second.
 pub async fn fill(way: &Way, pods: std::ops::Range<usize>, nodes: usize) -> f64 {
-    /// Enough clients that some always have work while others wait for the disk.
+    /// Number of clients. Some of them always have work while others wait for the disk.
     const CLIENTS: usize = 32;
 
     let (begun, first, count) = (Instant::now(), pods.start, pods.len());
@@ -61,7 +62,7 @@ pub fn create(number: usize, nodes: usize) -> Request {
     Request { method: Method::POST, path: PODS.to_owned(), body: pod(number, nodes), expected: 201 }
 }
 
-/// Runs requests with numbers below `most` while `goes_on` returns true; returns their count.
+/// Sends the requests with numbers below `most` while `goes_on` returns true. Returns how many it sent.
 pub async fn run(
     way: &Way,
     clients: usize,

@@ -23,7 +23,7 @@ use crate::shared::numbers::{median, share};
 use crate::shared::table::Table;
 use crate::{machine, start};
 
-/// Option that makes this program the process of the hollow nodes.
+/// Command-line option that makes this program run the hollow nodes.
 pub const WORD: &str = "--be-hollow";
 /// Maximum request latency at the 99th percentile, in milliseconds.
 const TARGET: f64 = 100.0;
@@ -34,7 +34,7 @@ const FLAGS: [&str; 3] =
     ["--advertise-address=127.0.0.1", "--csr-approval-policy=insecure-always-approve", "--scheduler=true"];
 /// Number of clients that create pods.
 const CLIENTS: usize = 16;
-/// Timeout until everything runs.
+/// How long the benchmark waits until all pods run.
 const DEADLINE: Duration = Duration::from_secs(1800);
 /// Runs the hollow nodes until the parent process closes this process's standard input.
 pub async fn be(line: &str, nodes: usize) {
@@ -43,7 +43,7 @@ pub async fn be(line: &str, nodes: usize) {
     tokio::io::stdin().read_to_end(&mut rest).await.unwrap();
 }
 
-/// The process of the hollow nodes.
+/// The child process that runs the hollow nodes.
 struct Nodes(Child);
 
 impl Nodes {
@@ -70,7 +70,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Creation times of pods, by name. All pods are created through this.
+/// Creation time of each pod, by name. The benchmark creates all pods through this map.
 static ASKED: LazyLock<Mutex<Moments>> = LazyLock::new(Mutex::default);
 
 /// An unscheduled pod with small requests; the master adds its service-account token and CA volume.
@@ -153,7 +153,7 @@ fn master_and(hollow: &Nodes, master: &Master) -> [u32; 2] {
     [master.pid(), hollow.0.id()]
 }
 
-/// CPU time and memory of both processes so far.
+/// Returns the CPU time and memory that the master and the hollow nodes have used so far, as text.
 fn taken(master: &Master, hollow: &Nodes) -> String {
     let one = |pid: u32| {
         let memory = gauge::memory(pid);
@@ -162,7 +162,7 @@ fn taken(master: &Master, hollow: &Nodes) -> String {
     format!("until then the master took {}, the nodes {}", one(master.pid()), one(hollow.0.id()))
 }
 
-/// Waits until this many objects have been seen; returns the time of the last.
+/// Waits until the watch has seen this many objects. Returns the time of the last one.
 async fn until(seen: &mut watch::Receiver<Moments>, all: usize, master: &Master) -> Instant {
     let waited = tokio::time::timeout(DEADLINE, seen.wait_for(|seen| seen.len() >= all)).await;
     let is_there = matches!(waited, Ok(Ok(_)));
@@ -172,7 +172,7 @@ async fn until(seen: &mut watch::Receiver<Moments>, all: usize, master: &Master)
     seen.values().max().copied().unwrap()
 }
 
-/// Milliseconds from creating each pod to seeing it run, for pods with both times.
+/// Returns the milliseconds from creating each pod until the watch saw it run, for pods with both times.
 fn lateness(running: &watch::Receiver<Moments>) -> Vec<f64> {
     let (asked, running) = (ASKED.lock().unwrap(), running.borrow());
     let both = asked.iter().filter_map(|(name, asked)| Some(running.get(name)?.duration_since(*asked)));

@@ -1,5 +1,5 @@
-//! (f) Many machines join at once: each sends a certificate signing request for its own key, waits, and uses the
-//! certificate.
+//! (f) Lets many machines join at once. Each machine sends a certificate signing request for its own key, waits,
+//! and uses the certificate.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ use crate::{machine, start};
 
 /// Maximum seconds until the last machine is a node.
 const TARGET: f64 = 60.0;
-/// Poll interval of a machine that waits for its certificate, as of a stock kubelet that may not watch.
+/// Poll interval of a machine that waits for its certificate. A stock kubelet that may not watch polls as often.
 const LOOK: Duration = Duration::from_secs(1);
-/// Timeout of a machine.
+/// How long a machine may take to join.
 const DEADLINE: Duration = Duration::from_secs(600);
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// A machine: name, key and certificate request, all created before the measurement starts.
+/// A machine: its name, its key and its certificate signing request. All are created before the measurement starts.
 struct Machine {
     name: String,
     key: String,
@@ -52,7 +52,7 @@ impl Machine {
         Self { name, key: key.serialize_pem(), request: request.to_string() }
     }
 
-    /// Seconds from the first request to the machine's own Node object.
+    /// Lets the machine join. Returns the seconds from its first request until it has created its own Node object.
     async fn join(self, way: Way, authority: Arc<str>) -> f64 {
         let begun = Instant::now();
         let mut stranger = way.shows(&authority, None).connect().await.unwrap();
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Creates an object; retries after the delay that an overloaded master asks for.
+/// Creates an object. If the master is overloaded, retries after the delay in the response.
 async fn make(connection: &mut Connection, path: &str, object: &str) {
     let begun = Instant::now();
     loop {

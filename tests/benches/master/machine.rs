@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Processors, memory, kernel and load.
+/// Returns the processors, memory, kernel and load of this machine, on one line.
 pub fn line() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let memory = read("/proc/meminfo");

@@ -1,7 +1,9 @@
-//! Benchmarks of the master: a release build and a client on the same machine, each number compared with a target.
+//! Benchmarks of the master: a release build and a client run on the same machine, and each number is compared with
+//! a target.
 //!
-//! `hack/bench.sh master` runs all parts. `--quick` runs them with small sizes, `--only a,c` selects parts, `--large`
-//! continues to 150,000 pods. The benchmark prints a table and writes no files; `BENCHMARKS.md` explains the table.
+//! `hack/bench.sh master` runs all parts. `--quick` runs them with small sizes, `--only a,c` selects parts,
+//! `--large` continues to 150,000 pods. The benchmark prints a table and writes no files; `BENCHMARKS.md` explains
+//! the table.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on has nothing to tell")]
 

@@ -1,5 +1,5 @@
-//! A steady load like that of users and controllers: gets, lists of a node's pods, patches, creates and deletes of
-//! pods.
+//! Sends a steady load like that of users and controllers: gets, lists of a node's pods, patches, creates and
+//! deletes of pods.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl Answers {
         self.0.values().flatten().copied().collect()
     }
 
-    /// 99th percentile of each kind, as text.
+    /// Returns the 99th percentile of the latency of each kind, as text.
     pub fn each(&self) -> String {
         let one = |(asked, times): (&Asked, &Vec<f64>)| {
             format!("{asked:?} {:.1}", share(times, 0.99)).to_lowercase()
@@ -64,10 +64,10 @@ impl Answers {
     }
 }
 
-/// The objects that requests are about.
+/// The objects that the requests read and change.
 #[derive(Clone, Copy)]
 pub struct Stock {
-    /// Prefix of the node names and number of nodes.
+    /// Prefix of the node names, and the number of nodes.
     pub nodes: (&'static str, usize),
     /// Number of permanent pods, `pod-0` and so on.
     pub pods: usize,
@@ -75,7 +75,7 @@ pub struct Stock {
     pub make: fn(&str) -> String,
 }
 
-/// Sends requests for the duration of the window.
+/// Sends requests during the window. Returns their latencies.
 pub async fn ask(way: &Way, stock: Stock, window: Duration) -> Answers {
     let mut asking = JoinSet::new();
     let begun = Instant::now();
@@ -123,7 +123,7 @@ impl Client {
         assert!(code == request.expected, "{} {code}: {}", request.path, String::from_utf8_lossy(&body));
     }
 
-    /// Builds a request of that kind; when no pod is left to delete, a request of another kind.
+    /// Builds a request of the given kind. If no pod is left to delete, builds a request of another kind.
     fn request(&mut self, asked: Asked, number: usize) -> (Asked, Request) {
         let (node, nodes) = self.stock.nodes;
         // Consecutive requests concern objects that are not adjacent in the store.
@@ -152,7 +152,7 @@ impl Client {
         (asked, request)
     }
 
-    /// Deletes the pod that was created last.
+    /// Builds the request that deletes the temporary pod created last.
     fn delete(&mut self) -> Option<Request> {
         let path = format!("{PODS}/{}", self.made.take()?);
         Some(Request { method: Method::DELETE, path, body: String::new(), expected: 200 })

@@ -1,11 +1,11 @@
-//! Builds the stored objects and the paths of requests.
+//! Builds the objects that are stored in the master, and the paths of requests.
 
-/// Number of pods that share a label, so the size of a list by that label.
+/// Number of pods that share a label: the size of a list that selects this label.
 pub const PODS_A_LABEL: usize = 20;
 /// Path of the pods.
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A pod as a controller creates it, with one container, assigned to one of `nodes` nodes.
+/// Returns a pod as a controller creates it: with one container, and assigned to one of `nodes` nodes.
 pub fn pod(number: usize, nodes: usize) -> String {
     let (set, node) = (number / PODS_A_LABEL, number % nodes.max(1));
     format!(
@@ -48,10 +48,10 @@ pub fn node(number: usize) -> String {
     )
 }
 
-/// A patch of a pod; it carries the send time, which watchers read to compute the delay.
+/// Returns a patch of a pod. It carries the send time, from which watchers compute the delay.
 pub fn patch(at_micros: u128) -> String {
     format!(r#"{{"metadata":{{"annotations":{{"bench/at":"{at_micros}"}}}}}}"#)
 }
 
-/// Bytes before the send time in a watch event.
+/// The bytes before the send time in a watch event.
 pub const AT: &[u8] = br#""bench/at":""#;

@@ -1,4 +1,4 @@
-//! (b) Memory, (c) durable creates, (d) gets, lists and patches of a small cluster.
+//! (b) Measures memory, (c) creates, and (d) gets, lists and patches of a small cluster.
 
 use std::time::Instant;
 
@@ -12,19 +12,19 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::{start, watches};
 
-/// Maximum resident memory with no pods and with two thousand, MiB.
+/// Maximum resident memory in MiB: with no pods, and with two thousand pods.
 const MEMORY_TARGETS: (f64, f64) = (20.0, 60.0);
-/// Minimum requests per second, by kind.
+/// Minimum requests per second. Each kind of request has its own limit.
 const CREATES_TARGET: f64 = 3300.0;
 const GETS_TARGET: f64 = 10_000.0;
 const LISTS_TARGET: f64 = 500.0;
 const WHOLE_LISTS_TARGET: f64 = 100.0;
 const PATCHES_TARGET: f64 = 4500.0;
-/// Maximum CPU use of an idle master, as a percentage of one core. The target is this project's own.
+/// Maximum CPU use of an idle master, as a percentage of one core.
 const QUIET_TARGET: f64 = 1.0;
 /// Nodes of a small cluster.
 const NODES: usize = 100;
-/// Concurrent lists of all pods; the responses are large, so a few saturate the CPUs.
+/// Number of concurrent lists of all pods. The responses are large, so a few lists saturate the CPUs.
 const WHOLE_LISTS_AT_ONCE: usize = 4;
 
 /// (c) Measures creates and adds the result to the table.

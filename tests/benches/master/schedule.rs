@@ -1,4 +1,4 @@
-//! (g) Schedules pending pods: bindings per second of the scheduler inside the master, measured with one watch.
+//! (g) Schedules pending pods. A watch measures how many pods per second the scheduler of the master binds.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use crate::shared::gauge;
 use crate::shared::table::Table;
 use crate::start;
 
-/// Minimum bindings per second with a thousand nodes, also with pod anti-affinity.
+/// Minimum bindings per second with a thousand nodes. It applies also to pods with anti-affinity.
 const TARGET: f64 = 5000.0;
 const APART_TARGET: f64 = 1000.0;
 /// Number of nodes to which these targets apply.
 const NODES: usize = 1000;
 /// Number of clients that create objects.
 const CLIENTS: usize = 32;
-/// Timeout without any binding.
+/// The benchmark stops if no pod is bound for this long.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Poll interval while waiting for Ready nodes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ async fn one(
     table.at_least(what, target, seen.rate(), " /s", detail);
 }
 
-/// Waits until no node has the not-ready taint that new nodes get; pods cannot be scheduled to tainted nodes.
+/// Waits until no node has the not-ready taint of new nodes. The scheduler binds no pod to a node with this taint.
 async fn all_ready(way: &Way) {
     let begun = Instant::now();
     let mut connection = way.connect().await.unwrap();
@@ -87,11 +87,11 @@ async fn all_ready(way: &Way) {
     }
 }
 
-/// Pods with a node, as seen by a watch.
+/// The pods that a watch saw with a node.
 struct Seen {
-    /// Pods in the first chunk, which were bound earlier.
+    /// Number of pods in the first chunk of the response. They were bound earlier.
     first: usize,
-    /// Pods in later chunks.
+    /// Number of pods in later chunks.
     more: usize,
     /// Seconds from the first chunk to the last.
     seconds: f64,
@@ -109,7 +109,7 @@ impl Seen {
     }
 }
 
-/// Watches for scheduled pods until enough were seen or the timeout passes without one.
+/// Watches for scheduled pods, until the watch has seen enough of them or has seen none for the timeout.
 async fn watch(way: &Way, pods: usize, master: u32) -> Seen {
     let mut connection = way.connect().await.unwrap();
     let path = "/api/v1/pods?watch=true&fieldSelector=spec.nodeName!%3D";

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::client::Way;
 
-/// First time that each object was seen in the wanted state, by object name.
+/// The time at which a watch first saw each object in the wanted state, by object name.
 pub type Moments = HashMap<String, Instant>;
 
-/// The fields that are read from an object.
+/// The fields of an object that the benchmark reads.
 #[derive(Deserialize)]
 pub struct Seen {
     metadata: Metadata,
@@ -40,18 +40,18 @@ struct Condition {
 }
 
 impl Seen {
-    /// Whether its Ready condition is true.
+    /// Whether the object's Ready condition is true.
     pub fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|one| one.r#type == "Ready" && one.status == "True")
     }
 
-    /// Whether it is a pod with phase Running.
+    /// Whether the object is a pod with phase Running.
     pub fn is_running(&self) -> bool {
         self.status.phase == "Running"
     }
 }
 
-/// Follows a watch as long as the returned receiver exists.
+/// Follows a watch until the returned receiver is dropped. `is_it` says whether an object is in the wanted state.
 pub async fn follow(way: &Way, path: &str, is_it: fn(&Seen) -> bool) -> watch::Receiver<Moments> {
     #[derive(Deserialize)]
     struct Event {

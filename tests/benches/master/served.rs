@@ -1,4 +1,4 @@
-//! Number of requests that a master has answered, from its metrics.
+//! Reads the number of requests that a master has answered from its metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use http::Method;
 
 use crate::client::Way;
 
-/// Number of request kinds listed by name.
+/// Maximum number of request kinds in the text, the most frequent ones.
 const TOLD: usize = 8;
 
 /// Number of answered requests, by kind.
 pub struct Served(BTreeMap<String, f64>);
 
-/// Reads the current counters.
+/// Reads the current counters of a master.
 pub async fn served(way: &Way) -> Served {
     let (code, body) = way.connect().await.unwrap().ask(Method::GET, "/metrics", "").await.unwrap();
     assert_eq!(code, 200);
@@ -31,7 +31,7 @@ pub async fn served(way: &Way) -> Served {
 }
 
 impl Served {
-    /// Requests per second since `before`, and the most frequent kinds.
+    /// Returns the requests per second since `before`, and the most frequent kinds as text.
     pub fn since(&self, before: &Self, seconds: f64) -> (f64, String) {
         let of = |(what, count): (&String, &f64)| {
             (what.clone(), (count - before.0.get(what).copied().unwrap_or_default()) / seconds)

@@ -1,4 +1,4 @@
-//! (a) Time from the start of the process to the first ready response, and the size of the binary.
+//! (a) Measures the time from the start of the process to the first ready response, and the size of the binary.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::client::Way;
 use crate::shared::numbers::{median, quartiles};
 use crate::shared::table::Table;
 
-/// Maximum milliseconds with an existing data directory and with a new one.
+/// Maximum milliseconds to start: with an existing data directory, and with a new one.
 const AGAIN_TARGET: f64 = 100.0;
 const FRESH_TARGET: f64 = 300.0;
 /// Maximum size of the binary, MiB.
 const SIZE_TARGET: f64 = 25.0;
-/// Timeout of a start.
+/// How long a start may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Runs the measurement and adds its results to the table.
@@ -39,18 +39,18 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     table.at_most("(a) binary", SIZE_TARGET, size as f64 / f64::from(1 << 20), " MiB", String::new());
 }
 
-/// A master that is not started yet, with additional flags. Its nodes have no kubelets, so the node lifecycle
-/// controller never marks them unhealthy.
+/// Returns a master with additional flags, without starting it. Its nodes have no kubelets, so the flags keep the
+/// node lifecycle controller from marking them unhealthy.
 pub fn master(more: &[&str]) -> Master {
     Master::new().with_flags(flags(more))
 }
 
-/// The flags of such a master.
+/// Returns the flags of a benchmarked master, with additional ones.
 pub fn flags(more: &[&str]) -> Vec<String> {
     ["--node-monitor-grace-period=10h"].iter().chain(more).map(ToString::to_string).collect()
 }
 
-/// Starts a master; returns milliseconds until it is ready.
+/// Starts a master. Returns the milliseconds until it is ready.
 pub async fn start(master: &mut Master) -> f64 {
     let begun = Instant::now();
     master.launch();

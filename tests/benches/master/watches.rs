@@ -1,4 +1,5 @@
-//! (e) Many watches of all pods while pods change at a steady rate: event throughput and delay.
+//! (e) Measures many watches of all pods while the pods change at a steady rate: the throughput and the delay of
+//! events.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::shared::table::Table;
 const TARGET: f64 = 100_000.0;
 /// Maximum delay at the 99th percentile, in milliseconds after the change was requested.
 const LATE_TARGET: f64 = 20.0;
-/// Rate of events as a multiple of the target: a tenth more than the target needs.
+/// Rate of events to reach, as a multiple of the target: a tenth more than the target needs.
 const PACE: f64 = 1.1;
 /// Number of clients that change pods.
 const WRITERS: usize = 16;
@@ -49,7 +50,7 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// Delay that the given share of events does not exceed.
+    /// Returns the delay that the given share of events does not exceed.
     pub fn late_ms(&self, share: f64) -> f64 {
         let place = (self.late_micros.len() as f64 * share) as usize;
         self.late_micros.get(place).map_or(f64::NAN, |micros| *micros as f64 / 1e3)
@@ -88,7 +89,7 @@ pub async fn deliver(way: &Way, watchers: usize, pods: usize, pace: f64, window:
 
 /// Reads a watch until no event arrives for [`SILENCE`].
 async fn watch(mut body: Incoming, epoch: Instant, measures: bool) -> (u64, Vec<u128>) {
-    /// Longer than any delay on a machine that can reach the target at all.
+    /// How long a watch waits for the next event. On a machine that can reach the target, every delay is shorter.
     const SILENCE: Duration = Duration::from_secs(3);
 
     let (mut events, mut late, mut rest) = (0, Vec::new(), Vec::new());
@@ -103,7 +104,7 @@ async fn watch(mut body: Incoming, epoch: Instant, measures: bool) -> (u64, Vec<
     (events, late)
 }
 
-/// Finds send times in complete lines; an incomplete last line stays in `rest` until the next chunk arrives.
+/// Finds the send times in complete lines. An incomplete last line stays in `rest` until the next chunk arrives.
 fn measure_lines(rest: &mut Vec<u8>, data: &Bytes, mut found: impl FnMut(u128)) {
     rest.extend_from_slice(data);
     let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else { return };
@@ -115,7 +116,7 @@ fn measure_lines(rest: &mut Vec<u8>, data: &Bytes, mut found: impl FnMut(u128)) 
     }
 }
 
-/// Changes pods at the given rate; returns the number of changes.
+/// Changes pods at the given rate. Returns the number of changes.
 async fn change(way: &Way, pods: usize, pace: f64, window: Duration, epoch: Instant) -> usize {
     let begun = Instant::now();
     let mut running = Vec::new();

@@ -1,4 +1,4 @@
-//! CPU time and memory of a process, from `/proc`.
+//! Reads the CPU time and memory of a process from `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub fn memory(pid: u32) -> Memory {
     Memory { resident: mib("VmRSS"), anonymous: mib("RssAnon"), peak: mib("VmHWM") }
 }
 
-/// CPU use of a process over the window, as a percentage of one core.
+/// Measures the CPU use of a process during the window, as a percentage of one core.
 pub async fn cpu(pid: u32, window: Duration) -> f64 {
     let (begin, before) = (Instant::now(), cpu_seconds(pid));
     tokio::time::sleep(window).await;

@@ -1,4 +1,4 @@
-//! Code that all benchmarks share: command line, process statistics, percentiles and the result table.
+//! Code that all benchmarks share: the command line, process statistics, percentiles and the result table.
 
 pub mod gauge;
 pub mod numbers;

@@ -1,4 +1,4 @@
-//! Percentiles of measured values.
+//! Computes percentiles of measured values.
 
 pub fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
@@ -12,7 +12,7 @@ pub fn quartiles(values: &[f64]) -> (f64, f64) {
     (sorted[sorted.len() / 4], sorted[sorted.len() - 1 - sorted.len() / 4])
 }
 
-/// The given percentile, as a share from 0 to 1.
+/// Returns the given percentile. `share` is from 0 to 1.
 pub fn share(values: &[f64], share: f64) -> f64 {
     let sorted = sorted(values);
     let place = (sorted.len() as f64 * share) as usize;

@@ -1,4 +1,4 @@
-//! The result table: target, measured value, and whether it meets the target.
+//! The result table: each line has a target, the measured value, and whether the value meets the target.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Adds a value with an upper limit. With a limit of infinity, the value is only reported.
+    /// Adds a value with an upper limit. If the limit is infinity, the table only reports the value.
     pub fn at_most(&mut self, what: &str, target: f64, measured: f64, unit: &str, detail: String) {
         let text = format!("<= {target:.2}{unit}");
         self.add(what, (target, text), measured <= target, measured, unit, detail);

@@ -1,24 +1,25 @@
 //! Parses the command line of a benchmark: selected parts and additional options.
 
-/// The remaining arguments.
+/// The remaining command-line arguments.
 pub struct Words(Box<dyn Iterator<Item = String>>);
 
 impl Words {
-    /// The value of an option.
+    /// Returns the value of the option `of`.
     pub fn text(&mut self, of: &str) -> Result<String, String> {
         self.0.next().ok_or_else(|| format!("{of} needs a word behind it"))
     }
 
-    /// The value of an option as a number greater than 0.
+    /// Returns the value of the option `of`, a number greater than 0.
     pub fn number(&mut self, of: &str) -> Result<usize, String> {
         let number = self.text(of).ok().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
         number.ok_or_else(|| format!("{of} needs a number"))
     }
 }
 
-/// Parses the command line and returns the selected parts; the first part is called `a`. `own` receives each option
-/// that is not common to all benchmarks, and returns whether it accepts it. `known` lists these options for the error
-/// message. Exits on a usage error.
+/// Parses the command line and returns the selected parts. The first part is called `a`.
+///
+/// `own` receives each option that not all benchmarks have, and returns whether it accepts the option. `known`
+/// lists these options for the error message. Exits on a usage error.
 pub fn parts<P: Copy>(
     all: &[P],
     known: &str,
@@ -43,7 +44,7 @@ pub fn parts<P: Copy>(
     })
 }
 
-/// The parts with these letters (`a,c`). An empty list selects no part; an unknown letter is an error.
+/// Returns the parts with the given letters (`a,c`). An empty list selects no part. An unknown letter is an error.
 fn chosen<P: Copy>(all: &[P], text: &str) -> Result<Vec<P>, String> {
     let one = |letter: &str| {
         let found = ('a'..).zip(all).find(|(name, _)| letter == name.to_string());

@@ -1,4 +1,5 @@
-//! Machines of a bed that host the cluster's master: the first runs it from a manifest, others join it.
+//! Machines of a bed that host the cluster's master: the first machine runs the master from a manifest, and others
+//! join it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -12,11 +13,11 @@ use crate::{Output, installed, process};
 
 /// Port on which masters listen.
 const PORT: u16 = 6443;
-/// Base directory of persistent data in the manifests. Machines of a bed share the file system, so each needs its own
-/// path.
+/// Base directory of persistent data in the manifests. Machines of a bed share the file system, so each machine
+/// replaces it with its own path.
 const KEPT: &str = "/var/lib/";
 
-/// A manifest of the repository.
+/// Reads a manifest from the repository.
 pub fn manifest(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("manifests").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -28,7 +29,8 @@ impl Machine {
         self.disk().join("master")
     }
 
-    /// Adapts a manifest to this machine: another tag of the master's image, and data on the machine's own disk.
+    /// Adapts a manifest to this machine: sets the tag of the master's image, and puts the data on the machine's
+    /// own disk.
     pub fn own_manifest(&self, text: &str, tag: &str) -> String {
         let place = format!("hostPath: {{path: {}/", self.disk().display());
         let own = text.replace(&format!("hostPath: {{path: {KEPT}"), &place);
@@ -67,7 +69,7 @@ impl Machine {
     /// Sends a GET request to the machine's master as its administrator.
     ///
     /// # Errors
-    /// If the master does not answer, or not with success.
+    /// If the master does not answer, or answers with an error status.
     pub async fn asked(&self, path: &str) -> Result<Value, String> {
         let Kubeconfig { authority, credentials, .. } = self.administrator()?;
         let client = trusting(&authority, Some((&credentials.certificates, &credentials.key)))?;

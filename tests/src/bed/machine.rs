@@ -11,22 +11,22 @@ use crate::private_engine::{PrivateEngine, folder};
 use crate::process::Process;
 use crate::{Host, Master, World};
 
-/// Host number of the first machine on its segment; lower ones belong to the router and the desk.
+/// Host number of the first machine on its segment. The router and the desk have lower numbers.
 const FIRST: u8 = 10;
 
-/// Network location of a machine.
+/// Network location of a machine: its segment and its addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     versions: &'static [u8],
     segment: u8,
     /// Number of the machine on the bed.
     number: u8,
-    /// Host part of its addresses.
+    /// Host part of the machine's addresses.
     host: u8,
 }
 
 impl Place {
-    /// The initial location of the machine with that number.
+    /// Creates the initial location of a machine with the given number.
     pub fn new(versions: &'static [u8], segment: u8, number: u8) -> Self {
         Self { versions, segment, number, host: FIRST + number }
     }
@@ -47,11 +47,11 @@ impl Place {
 /// A machine. Dropping it stops everything that runs there.
 #[derive(Debug)]
 pub struct Machine {
-    /// Its kubelet, with a directory on the machine's disk.
+    /// Kubelet of the machine, with a directory on the machine's disk.
     pub node: World,
-    /// Its Docker engine, with live restore.
+    /// Docker engine of the machine, with live restore.
     pub engine: PrivateEngine,
-    /// Address of the machine, of the bed's first IP version.
+    /// Address of the machine, in the bed's first IP version.
     pub address: String,
     host: Arc<Host>,
     folder: PathBuf,
@@ -75,7 +75,7 @@ impl Machine {
         Self { node, engine, address, host, folder, switch, place, is_on: true, late: None }
     }
 
-    /// Starts the kubelet with a join string of that master and the native pod network.
+    /// Starts the kubelet with a join string of the given master and the native pod network.
     pub async fn join(&mut self, master: &Master, flags: &[&str]) {
         let line = master.verb(&["join-string"]).await.stdout.trim_end().to_owned();
         let own = ["--bootstrap", &line, "--pod-network", "native"];
@@ -96,12 +96,13 @@ impl Machine {
         printed(command.args(["-c", line]))
     }
 
-    /// The host, for example to run a master there.
+    /// Returns the host of the machine, for example to run a master there.
     pub fn host(&self) -> Arc<Host> {
         self.host.clone()
     }
 
-    /// Data that survives a power cut: the engine's images and containers, the kubelet's directory.
+    /// Returns the directory of the data that survives a power cut: the engine's images and containers, and the
+    /// kubelet's directory.
     pub fn disk(&self) -> PathBuf {
         self.folder.join("disk")
     }
@@ -169,7 +170,7 @@ impl Machine {
         self.switch.straighten(&self.port(), self.place.segment);
     }
 
-    /// Limits the machine's outgoing bandwidth to that many gigabits per second, until its power is cut.
+    /// Limits the machine's outgoing bandwidth to the given gigabits per second, until its power is cut.
     pub fn narrow(&self, gigabits: u32) {
         // A burst buffer for packets that arrive while the kernel is busy, so that only the rate limits throughput.
         self.run(&format!("tc qdisc replace dev eth0 root tbf rate {gigabits}gbit burst 1mb latency 10ms"));
@@ -187,7 +188,7 @@ impl Machine {
         self.host.at(|| self.place.settle());
     }
 
-    /// Address of the machine of that IP version.
+    /// Returns the machine's address of the given IP version.
     pub fn address_of(&self, version: u8) -> String {
         address(version, self.place.segment, self.place.host)
     }
@@ -208,13 +209,13 @@ impl Drop for Machine {
     }
 }
 
-/// A new host for that folder; its volatile data from before the power cut is deleted.
+/// Creates a new host for a machine's folder. Deletes the volatile data from before the power cut.
 async fn power(folder: &Path, name: &str, place: Place) -> Host {
     let hosts = format!("127.0.0.1 localhost\n{} {name}\n", place.address());
     Host::whole(folder, name, &hosts).await
 }
 
-/// Connects the machine's only link, with the same MAC address each time.
+/// Connects the machine's only link. The MAC address is the same each time.
 fn wire(switch: &Switch, host: &Host, place: Place) {
     let Place { segment, number, .. } = place;
     switch.plug(host, &place.port(), "eth0", segment);

@@ -1,9 +1,10 @@
-//! Virtual machines on network segments with a router between them, and a desk, where the test and its master run.
+//! A bed: virtual machines on network segments with a router between them, and a desk. The desk is the host where
+//! the test and its master run.
 //!
-//! Each machine has its own engine, kubelet, disk and address, and can lose its power and its network, or be frozen.
-//! Everything ends when the values are dropped, even if the test is killed. Nothing is created in the real machine's
-//! network namespace, so several beds can run concurrently. The thread of a test is in the desk's namespaces from the
-//! creation of the bed on, so the test needs a single-threaded runtime.
+//! Each machine has its own engine, kubelet, disk and address. A test can cut its power or its network, or freeze
+//! it. Everything ends when the values are dropped, even if the test is killed. Nothing is created in the real
+//! machine's network namespace, so several beds can run concurrently. The thread of a test is in the desk's
+//! namespaces from the creation of the bed on, so the test needs a single-threaded runtime.
 
 mod founding;
 mod machine;
@@ -35,29 +36,31 @@ const BOTH: &[u8] = &[4, 6];
 /// Switch port of the desk.
 const DESK: &str = "desk";
 
-/// The desk, the router and the switch of a bed.
+/// The parts of a bed other than its machines: the desk, the router and the switch.
 #[derive(Debug)]
 pub struct Bed {
     switch: Arc<Switch>,
     versions: &'static [u8],
-    /// Host of the test and its master, on a separate segment that is external to the machines.
+    /// Host of the test and its master, on a separate segment outside the machines' segments.
     pub desk: Host,
     _router: Host,
 }
 
 impl Bed {
-    /// A bed with one machine per given segment number (from 1 on). All machines have booted and their engines answer;
-    /// their kubelets are not started. They are called `a`, `b` and so on, and have IPv4 and IPv6 addresses.
+    /// Creates a bed with one machine per given segment number, from 1 on.
+    ///
+    /// All machines have booted and their engines answer. Their kubelets are not started. The machines are called
+    /// `a`, `b` and so on, and have IPv4 and IPv6 addresses.
     pub async fn with<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
         Self::speaking(BOTH, segments, own_names()).await
     }
 
-    /// As `with`, but without IPv4.
+    /// Creates a bed without IPv4. Otherwise does the same as `with`.
     pub async fn with_ipv6<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
         Self::speaking(&[6], segments, own_names()).await
     }
 
-    /// A bed with machines of these names on one segment, for demonstrations.
+    /// Creates a bed with machines of the given names on one segment, for demonstrations.
     pub async fn named<const N: usize>(names: [&str; N]) -> (Self, [Machine; N]) {
         Self::speaking(BOTH, [1; N], names.map(str::to_owned)).await
     }
@@ -97,24 +100,24 @@ impl Bed {
         Self { switch: Arc::new(switch), versions, desk, _router: router }
     }
 
-    /// Address of the desk, of the bed's first IP version.
+    /// Address of the desk, in the bed's first IP version.
     pub fn address(&self) -> String {
         self.address_of(self.versions[0])
     }
 
-    /// Address of the desk of that IP version.
+    /// Returns the desk's address of the given IP version.
     pub fn address_of(&self, version: u8) -> String {
         address(version, OFFICE, DESK_PLACE)
     }
 
-    /// A running master at the desk that approves every machine and advertises the desk's address.
+    /// Starts a master at the desk. It approves every machine and advertises the desk's address.
     pub async fn master(&self, flags: &[&str]) -> Master {
         let mut master = Self::master_at(&self.address(), flags);
         master.start().await;
         master
     }
 
-    /// A master that advertises that address and is not started yet.
+    /// Returns a master that advertises the given address, without starting it.
     pub fn master_at(at: &str, flags: &[&str]) -> Master {
         // The desk's addresses of both IP versions.
         let own = [
@@ -150,7 +153,7 @@ fn own_names<const N: usize>() -> [String; N] {
     [(); N].map(|()| format!("test-{}-{}", std::process::id(), letters.next().unwrap()))
 }
 
-/// Address of a host on a segment, of that IP version.
+/// Returns the address of a host on a segment, in the given IP version.
 fn address(version: u8, segment: u8, host: u8) -> String {
     if version == 4 {
         Ipv4Addr::new(10, 77, segment, host).to_string()
@@ -164,7 +167,7 @@ fn gateway(version: u8, segment: u8) -> String {
     address(version, segment, 1)
 }
 
-/// Configures the addresses and the default route of the current thread's host, replacing existing ones.
+/// Sets the addresses and the default route of the current thread's host. Replaces existing ones.
 fn settle(versions: &[u8], segment: u8, host: u8) {
     ip("addr flush dev eth0 scope global");
     for version in versions {

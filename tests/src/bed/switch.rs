@@ -1,4 +1,4 @@
-//! The switch of a bed: one bridge per segment; its ports are the ends of the machines' cables.
+//! The switch of a bed. It has one bridge per segment. Its ports are the ends of the machines' cables.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch without segments.
+    /// Creates a switch without segments.
     pub async fn new() -> Self {
         let host = Host::new().await;
         host.at(|| {
@@ -35,7 +35,7 @@ impl Switch {
         });
     }
 
-    /// Connects a host to a port with a veth pair; `end` is the link name in the host.
+    /// Connects a host to a port with a veth pair. `end` is the name of the link in the host.
     pub fn plug(&self, host: &Host, port: &str, end: &str, segment: u8) {
         self.host.at(|| {
             host.link(port, end);
@@ -74,12 +74,13 @@ impl Switch {
         self.host.at(|| ip(&format!("link delete {port}")));
     }
 
-    /// Sets a port up or down; the host at the other end sees the change.
+    /// Sets a port up or down. The host at the other end sees the change.
     pub fn turn(&self, port: &str, state: &str) {
         self.host.at(|| ip(&format!("link set {port} {state}")));
     }
 
-    /// Silently drops packets from one port to another of the same segment, and packets from it to these addresses.
+    /// Silently drops packets from one port to another of the same segment, and packets from the first port to the
+    /// given addresses.
     pub fn lose(&self, from: &str, to: &str, addresses: &[String]) {
         let family = |address: &str| if address.contains(':') { "ip6" } else { "ip" };
         let far = addresses.iter().map(|address| format!("{} daddr {address}", family(address)));

@@ -1,7 +1,8 @@
-//! A demo cluster of three machines on a bed: the first runs the master as a static pod, two join with its join string.
+//! A demo cluster of three machines on a bed: the first runs the master as a static pod, two join with its join
+//! string.
 //!
-//! `hack/demo-cluster.sh` builds the binaries and runs this program. It exits on Ctrl-C, or as soon as everything is
-//! Ready if `ONCE` is set. Everything that it created ends with it.
+//! `hack/demo-cluster.sh` builds the binaries and runs this program. It exits on Ctrl-C, or as soon as everything
+//! is Ready if `ONCE` is set. Everything that the program created ends with it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "it ends with what went wrong, and leaves nothing")]
 
@@ -16,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Repository of the master image that `hack/image.sh` builds.
 const REPOSITORY: &str = "coracle/master";
-/// Timeout until everything is Ready. A loaded machine with cold engines needs minutes, an idle one about twenty
-/// seconds.
+/// How long to wait until everything is Ready. A loaded machine with cold engines needs minutes, an idle one about
+/// twenty seconds.
 const READY_WITHIN: Duration = Duration::from_secs(240);
 /// API path of the nodes.
 const NODES: &str = "/api/v1/nodes";
@@ -97,7 +98,7 @@ async fn within<T>(one: &Machine, what: &str, look: impl AsyncFnMut() -> Result<
     }
 }
 
-/// Waits until that many objects exist at the path and all are Ready.
+/// Waits until `count` objects exist at the path and all are Ready.
 async fn ready(one: &Machine, path: &str, count: usize) {
     within(one, &format!("{count} of {path} to be Ready"), async || all_ready(one, path, count).await).await;
 }

@@ -95,7 +95,7 @@ fn text(out: &mut String, text: &str, indent: usize) {
     if text.contains('\n') && fits_block(text) { block(out, text, indent) } else { line(out, text) }
 }
 
-/// Writes a scalar on one line: plain if that is safe, otherwise in the quotes that need the least escaping.
+/// Writes a scalar on one line. It is plain if that is safe, otherwise in the quotes that need fewer escapes.
 fn line(out: &mut String, text: &str) {
     if is_plain(text) {
         out.push_str(text);

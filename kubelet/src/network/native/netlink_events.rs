@@ -15,9 +15,10 @@ use super::bridge::is_veth;
 use super::links::{self, Link};
 use super::netlink::{HEADER, LINKS};
 
-/// The `RTMGRP_*` groups to which every node subscribes. Nodes with peers add another one.
+/// The `RTMGRP_*` groups to which every node subscribes.
 const GROUPS: u32 =
     LINKS | IPV4_ADDRESS | IPV6_ADDRESS | IPV4_ROUTE | IPV6_ROUTE | IPV4_SETTINGS | IPV6_SETTINGS;
+/// The groups to which a node with peers subscribes in addition.
 const PEER_GROUPS: u32 = NEIGHBOUR;
 const NEIGHBOUR: u32 = 0x4;
 const IPV4_ADDRESS: u32 = 0x10;
@@ -27,10 +28,11 @@ const IPV6_ROUTE: u32 = 0x400;
 /// `RTNLGRP_IPV4_NETCONF` and `RTNLGRP_IPV6_NETCONF`.
 const IPV4_SETTINGS: u32 = 1 << 23;
 const IPV6_SETTINGS: u32 = 1 << 24;
-/// The message type `RTM_NEWNETCONF`, which the library lacks. Its attribute `NETCONFA_IFINDEX`, and the value of
-/// that for all links, follow.
+/// The message type `RTM_NEWNETCONF`, which the library lacks.
 const RTM_NEWNETCONF: u16 = 80;
+/// `NETCONFA_IFINDEX`: the attribute with the index of a link.
 const IFINDEX_ATTRIBUTE: u16 = 1;
+/// The index that stands for all links: `NETCONFA_IFINDEX_ALL`.
 const ALL_LINKS: i32 = -1;
 /// Maximum number of events that are merged at once.
 const MAX_BATCH: usize = 10_000;
@@ -47,7 +49,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Everything.
+    /// All checks.
     pub const ALL: Self = Self { links: true, rules: true, routes: true };
     const NOTHING: Self = Self { links: false, rules: false, routes: false };
     const LINKS: Self = Self { links: true, rules: false, routes: false };

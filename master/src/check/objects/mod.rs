@@ -356,7 +356,7 @@ impl World {
     }
 }
 
-/// A cluster that cannot be read completely is not known to be healthy.
+/// The finding for a resource that could not be read. The cluster is then not known to be healthy.
 fn blind(plural: &str, Lack { severity, why, .. }: &Lack) -> Finding {
     let remedy = "ask again; if it stays so, the log of the master says why";
     Finding::problem(plural, "nobody could look at all of these", remedy).because(why).graded(*severity)
