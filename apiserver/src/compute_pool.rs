@@ -79,7 +79,7 @@ impl ComputePool {
     /// As [`Self::run`]. The user's next computation waits until the returned permit is dropped.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// The same as [`Self::run`].
     pub(crate) async fn run_in_turn<T: Send + 'static, F: Future<Output = Result<T, Status>>>(
         &self,
         who: &Identity,

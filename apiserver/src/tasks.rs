@@ -29,7 +29,7 @@ impl Tasks {
     /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The first failure. The other tasks keep running.
+    /// If a task fails. The error is that of the first one. The other tasks keep running.
     pub async fn join(&mut self) -> Result<(), TaskFailed> {
         while let Some(ended) = self.running.join_next_with_id().await {
             let (id, is_failed) = match ended {

@@ -24,7 +24,7 @@ impl Program {
     /// Parses and type-checks an expression.
     ///
     /// # Errors
-    /// The first error with its position.
+    /// If the expression is invalid. The error is the first one, with its position.
     pub fn compile(source: &str, environment: &Environment) -> Result<Self, CompileError> {
         if source.len() > MAX_LENGTH {
             let message = format!("an expression must not be longer than {MAX_LENGTH} bytes");
@@ -72,7 +72,7 @@ impl Program {
     /// Evaluates the expression with at most `most` of the shared budget.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// The same as [`Self::run`].
     pub fn run_within(&self, bindings: &Bindings, all: &mut Budget, most: u64) -> Result<Value, Error> {
         all.with_limit(most, |budget| self.run(bindings, budget))
     }

@@ -28,7 +28,7 @@ impl Logging {
     /// Parses `--log-format`. Returns true for JSON.
     ///
     /// # Errors
-    /// Why the value is invalid. Messages show it after the value.
+    /// If the value is invalid. The error is the reason. Messages show it after the value.
     pub fn format(text: &str) -> Result<bool, String> {
         match text {
             "text" => Ok(false),

@@ -9,7 +9,7 @@ const MAX_PATH_BYTES: usize = 107;
 /// Checks that the kernel accepts a socket path in the directory of `flag`.
 ///
 /// # Errors
-/// The actual length, the limit and the remedy.
+/// If the path is too long. The error says the actual length, the limit and the remedy.
 pub fn check_socket_path(path: &Path, flag: &str) -> Result<(), String> {
     let length = path.as_os_str().as_bytes().len();
     let Some(over) = length.checked_sub(MAX_PATH_BYTES).filter(|over| *over > 0) else { return Ok(()) };

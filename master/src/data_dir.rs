@@ -243,7 +243,7 @@ impl DataDir {
     /// The join string, `https://HOST:PORT#sha256:<hash of the root's public key>`.
     ///
     /// # Errors
-    /// As [`Self::kubeconfig`].
+    /// The same as [`Self::kubeconfig`].
     pub fn join_string(&self, now: Timestamp) -> Result<String, Error> {
         let pki = Pki::read(&self.pki(), now)?;
         Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
@@ -252,7 +252,7 @@ impl DataDir {
     /// Creates the file for `master discovery` on a host with these names.
     ///
     /// # Errors
-    /// As [`Self::kubeconfig`].
+    /// The same as [`Self::kubeconfig`].
     pub fn cluster_info(&self, names: &Names, now: Timestamp) -> Result<String, Error> {
         let pki = Pki::read(&self.pki(), now)?;
         let servers = vec![format!("https://{}", self.advertised()?)];

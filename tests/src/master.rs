@@ -237,7 +237,7 @@ pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::C
 /// Returns the TLS configuration of such a client.
 ///
 /// # Errors
-/// As [`trusting`].
+/// The same as [`trusting`].
 pub fn tls_config(authority: &str, own: Option<(&str, &str)>) -> Result<rustls::ClientConfig, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut roots = rustls::RootCertStore::empty();

@@ -147,7 +147,7 @@ impl ManagedFields {
     /// Decodes `managedFields`. An empty record has no entries.
     ///
     /// # Errors
-    /// Describes the first invalid entry.
+    /// If an entry is invalid. The error describes the first one.
     pub(super) fn read(record: &[u8]) -> Result<Self, String> {
         Self::read_by(record, |row| {
             let (identity, mut entry) = read_lazily(row)?;
@@ -163,7 +163,7 @@ impl ManagedFields {
     /// As [`Self::read`], but leaves the field sets encoded.
     ///
     /// # Errors
-    /// Describes the first invalid entry; field sets are not checked.
+    /// If an entry is invalid. The error describes the first one. Field sets are not checked.
     pub(super) fn read_lazily(record: &[u8]) -> Result<Self, String> {
         Self::read_by(record, read_lazily)
     }

@@ -12,7 +12,8 @@ use crate::shape::{Form, List, Shape};
 /// Checks that the lists of an applied object can be merged.
 ///
 /// # Errors
-/// Names the first list with an element without its keys, with duplicate keys, or of the wrong type.
+/// If a list has an element without its keys, with duplicate keys, or of the wrong type. The error names the first
+/// such list.
 pub(super) fn check(applied: &Value, shape: Shape<'_>, at: &Path<'_>) -> Result<(), String> {
     let refuse = |what: &str| Err(format!(".{}: {what}", at.to_owned()));
     match (shape.form(), applied) {

@@ -63,7 +63,7 @@ pub enum ApplyError {
 /// over fields that conflict.
 ///
 /// # Errors
-/// [`ApplyError::Conflicts`] lists all fields that other managers own and that would change.
+/// [`ApplyError::Conflicts`] if fields that other managers own would change. The error lists all of them.
 pub fn apply(
     live: Option<&Value>,
     recorded: &[u8],
@@ -119,7 +119,7 @@ pub fn apply(
 /// Merges `over` into `object` as an apply would, but without field owners and removals.
 ///
 /// # Errors
-/// Describes the part of `over` that cannot be merged.
+/// If a part of `over` cannot be merged. The error describes it.
 pub fn merge_over(object: &Value, over: &Value, shape: Shape<'_>) -> Result<Value, String> {
     if !fits(over, MAX_DEPTH) || !fits(object, MAX_DEPTH) {
         return Err(format!("the applied configuration nests deeper than {MAX_DEPTH}"));

@@ -54,7 +54,7 @@ impl<'v, 's> Typed<'v, 's> {
 /// The path elements of a list; `None` for an atomic list.
 ///
 /// # Errors
-/// Names the first element that lacks a key or cannot be in a set.
+/// If an element lacks a key or cannot be in a set. The error names the first one.
 pub(super) fn names(
     values: &[Value],
     list: List<'_>,

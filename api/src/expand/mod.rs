@@ -17,7 +17,7 @@ pub fn expand<'a, 'v>(text: &'a str, lookup: impl Fn(&str) -> Option<&'v str>) -
 /// As [`expand`], but fails for unknown names. For fields such as `subPathExpr`.
 ///
 /// # Errors
-/// The first unknown name.
+/// If a name is unknown. The error is the first such name.
 pub fn expand_all<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> Result<String, String> {
     match walk(text, |name| lookup(name)) {
         None => Ok(text.to_owned()),

@@ -255,7 +255,7 @@ impl Registry {
     /// of these writes.
     ///
     /// # Errors
-    /// As [`Self::replace`].
+    /// The same as [`Self::replace`].
     pub async fn renew<'a>(
         &self,
         resource: &Resource,

@@ -13,7 +13,7 @@ pub(super) const MAX_OBJECT_BYTES: usize = 1536 * 1024;
 /// deletion. Users can thus reduce and delete objects that an earlier version accepted.
 ///
 /// # Errors
-/// [`Error::TooLarge`].
+/// [`Error::TooLarge`] if the object is too large.
 pub(super) fn check(draft: &Draft, before: Option<&Object>) -> Result<(), Error> {
     if draft.size() <= MAX_OBJECT_BYTES {
         return Ok(());

@@ -49,7 +49,7 @@ pub(crate) fn encoded(encoding: Encoding, json: &[u8]) -> Result<Vec<u8>, Status
 /// Creates a response in an encoding.
 ///
 /// # Errors
-/// As [`encoded`].
+/// The same as [`encoded`].
 pub(crate) fn answer(encoding: Encoding, json: &[u8]) -> Result<Response, Status> {
     let body = encoded(encoding, json)?;
     Ok(([(header::CONTENT_TYPE, encoding.media_type())], Body::from(body)).into_response())
@@ -58,7 +58,7 @@ pub(crate) fn answer(encoding: Encoding, json: &[u8]) -> Result<Response, Status
 /// Encodes an object as protobuf with its envelope.
 ///
 /// # Errors
-/// As [`encoded`].
+/// The same as [`encoded`].
 pub(crate) fn protobuf(json: &[u8]) -> Result<Vec<u8>, Status> {
     let fields: Fields<'_> = serde_json::from_slice(json).map_err(Status::internal)?;
     let text = |name: &str| -> &str {

@@ -180,7 +180,7 @@ impl FieldSelector {
     /// Translates every field label with `name`.
     ///
     /// # Errors
-    /// The error that `name` returns for an unsupported label.
+    /// If `name` does not support a label. The error is that of `name`.
     pub fn rename(&mut self, name: impl Fn(&str) -> Result<String, Status>) -> Result<(), Status> {
         for requirement in &mut self.0 {
             requirement.path = name(&requirement.path)?;

@@ -152,7 +152,7 @@ impl Decoder {
     /// skipped.
     ///
     /// # Errors
-    /// After an error nothing more can be decoded.
+    /// If the bytes are invalid. Nothing more can then be decoded.
     pub fn next(&mut self, come: &mut BytesMut) -> Result<Option<Frame>, Error> {
         loop {
             if let Some(begun) = self.begun.take() {

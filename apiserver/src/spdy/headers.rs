@@ -48,7 +48,7 @@ impl Inflater {
     /// Decodes the headers of the next block.
     ///
     /// # Errors
-    /// After an error no block can be decoded.
+    /// If the block is invalid. No later block can then be decoded.
     pub fn headers(&mut self, block: &[u8]) -> Result<HeaderMap, Error> {
         if let Some(context) = &mut self.0 {
             return parse(&inflate(context, block)?);

@@ -71,13 +71,13 @@ pub trait Store: Send + Sync {
     /// last of several deferred writes to a key.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// The same as [`Self::commit`].
     async fn commit_deferred(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
     /// Persists deferred writes before shutdown.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If the changes cannot be written.
     async fn flush(&self) -> Result<(), Error>;
 
     /// Streams all events after a revision, in order, complete and without repetition. If the revision is in the
@@ -93,7 +93,7 @@ pub trait Store: Send + Sync {
     /// Compacts the log up to a revision.
     ///
     /// # Errors
-    /// When the revision is in the future, or the store cannot be written.
+    /// If the revision is in the future, or the store cannot be written.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 
     /// Reads the current revision.

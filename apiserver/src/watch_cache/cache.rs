@@ -278,7 +278,7 @@ impl WatchCache {
     /// Starts a watcher of changes to objects in a scope that have or had this field value.
     ///
     /// # Errors
-    /// As [`Self::watch`].
+    /// The same as [`Self::watch`].
     pub fn watch_field(
         &self,
         resource: &str,

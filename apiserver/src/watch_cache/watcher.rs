@@ -153,7 +153,7 @@ impl Watcher {
     /// Returns available changes without waiting, oldest first. The caller repeats it until it returns none.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The same as [`Self::next`].
     pub fn ready(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
         self.take()
     }

@@ -82,7 +82,7 @@ struct Write<'a> {
 /// Handles a write request whose body has been read.
 ///
 /// # Errors
-/// Errors of the request or the storage.
+/// If the request is invalid, or the storage returns an error.
 pub(crate) async fn answer(
     context: WriteContext<'_>,
     resource: &Resource,
@@ -134,7 +134,7 @@ pub(crate) async fn answer(
 /// Creates a cluster-scoped object in the name of the server, unless the object exists.
 ///
 /// # Errors
-/// Validation or storage errors.
+/// If the object is invalid, or the storage returns an error.
 pub async fn ensure(registry: &Registry, plural: &str, object: Json) -> Result<(), Status> {
     let rows = registry.rows();
     let resource = rows.all().iter().find(|resource| resource.plural == plural);

@@ -36,7 +36,7 @@ impl Burstable {
     /// the newest sum is written last.
     ///
     /// # Errors
-    /// The error of `write`. The next call then writes again.
+    /// If `write` fails. The next call then writes again.
     pub fn set_shares(
         &self,
         uid: &PodUid,

@@ -45,7 +45,7 @@ impl Api {
     /// Creates a client of these servers with this trust.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The same as [`Self::new`].
     pub fn with_trust(servers: &[String], trust: &Trust, credentials: Credentials) -> Result<Self, ApiError> {
         let shown = match &credentials {
             Credentials::Certificate(own) => Some(own.certified.clone()),
@@ -94,7 +94,7 @@ impl Api {
     /// Creates an object and returns it.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// The same as [`Self::get`].
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
         self.request(Method::POST, path, Some(Content::json(object))).await
     }
@@ -102,7 +102,7 @@ impl Api {
     /// Sends a strategic merge patch.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// The same as [`Self::get`].
     pub async fn patch(&self, path: &str, patch: &Value) -> Result<Value, ApiError> {
         self.request(Method::PATCH, path, Some(Content::of(STRATEGIC_MERGE_PATCH, patch))).await
     }
@@ -110,7 +110,7 @@ impl Api {
     /// Deletes an object with these `DeleteOptions`.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// The same as [`Self::get`].
     pub async fn delete(&self, path: &str, options: &Value) -> Result<(), ApiError> {
         let deleted = self.request::<IgnoredAny>(Method::DELETE, path, Some(Content::json(options)));
         deleted.await.map(drop)

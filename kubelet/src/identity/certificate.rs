@@ -60,7 +60,7 @@ impl Certificate {
     /// Parses a chain and a key, both PEM.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The same as [`Self::read`].
     pub fn of(chain: &[u8], key: &[u8], since: Timestamp) -> Result<Self, String> {
         let chain = certificates(chain)?;
         let facts = chain.first().map(|first| Facts::of(first)).transpose()?.unwrap_or_default();

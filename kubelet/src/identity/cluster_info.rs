@@ -100,7 +100,7 @@ impl ClusterInfo {
     /// The hashes of the retiring CAs.
     ///
     /// # Errors
-    /// As [`Self::authorities`].
+    /// The same as [`Self::authorities`].
     pub fn retiring(&self) -> Result<Vec<String>, String> {
         self.authorities()?.retiring.iter().map(|one| certificate::hash(one)).collect()
     }

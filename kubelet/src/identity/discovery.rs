@@ -30,7 +30,7 @@ pub struct Found {
 /// trusted.
 ///
 /// # Errors
-/// The most useful error of the servers.
+/// If no server returns trusted cluster info. The error is the most useful one of all servers.
 pub async fn discover(servers: &[String], pin: Option<&str>) -> Result<Found, ApiError> {
     let mut error = ApiError::invalid("the join string", "names no server");
     for (index, server) in servers.iter().enumerate() {
@@ -67,7 +67,7 @@ pub async fn refetch(servers: &[String], authority: &[u8]) -> Result<ClusterInfo
 /// certificate of the cluster.
 ///
 /// # Errors
-/// The reason why the cluster info is not trusted.
+/// If the cluster info is not trusted. The error is the reason.
 pub async fn confirm(
     known: &ClusterAccess,
     info: ClusterInfo,

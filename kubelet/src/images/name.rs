@@ -37,7 +37,7 @@ impl ImageName {
     /// Parses an image reference.
     ///
     /// # Errors
-    /// What is wrong, and what to write instead.
+    /// If the name is invalid. The error says what is wrong, and what to write instead.
     pub fn parse(name: &str) -> Result<Self, InvalidName> {
         read(name).map_err(|problem| InvalidName { name: name.to_owned(), problem })
     }

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Runs a hook until it ends or the deadline expires.
 ///
 /// # Errors
-/// The message for an event.
+/// If the hook fails. The error is the message of an event.
 pub(super) async fn run(
     job: &ActionContext,
     name: &str,

@@ -39,7 +39,7 @@ impl Environment {
     /// Resolves the environment of a container.
     ///
     /// # Errors
-    /// The missing ConfigMap, Secret, key or field. A retry succeeds once it exists.
+    /// If a ConfigMap, Secret, key or field is missing. The error names it. A retry succeeds once it exists.
     pub fn of(sources: &Sources<'_>, container: &Container) -> Result<Self, ConfigError> {
         let links = sources.references.api_service.as_deref().map(links::of).unwrap_or_default();
         let mut env = Self { links, ..Self::default() };

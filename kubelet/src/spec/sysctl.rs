@@ -27,7 +27,7 @@ const SAFE: &[&str] = &[
 /// The sysctls of a pod, with dots as separators.
 ///
 /// # Errors
-/// The sysctl that the node forbids.
+/// If the node forbids a sysctl. The error names it.
 pub(super) fn of(pod: &Pod, facts: &Facts) -> Result<BTreeMap<String, String>, ConfigError> {
     let spec = pod.spec.as_ref();
     let sysctls = spec.and_then(|s| s.security_context.as_ref()).and_then(|c| c.sysctls.as_ref());

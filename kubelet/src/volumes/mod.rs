@@ -65,7 +65,8 @@ impl Volumes {
     /// volume lacks.
     ///
     /// # Errors
-    /// The volume, and what is missing. Volumes that were already mounted stay.
+    /// If a volume cannot be mounted. The error names the volume and what is missing. Volumes that were already
+    /// mounted stay.
     pub async fn mount(&self, wanted: &VolumeInput<'_>) -> Result<Vec<Note>, Error> {
         check_name("UID", wanted.uid.as_str())?;
         let plan = plan::plan(&self.layout, wanted)?;
@@ -93,7 +94,7 @@ impl Volumes {
     /// The mounts of a container. The pod's volumes must be mounted.
     ///
     /// # Errors
-    /// The mount that failed.
+    /// If a mount fails. The error names it.
     pub async fn container_mounts(
         &self,
         wanted: &VolumeInput<'_>,

@@ -32,7 +32,7 @@ enum Source {
 /// The mounts of a container.
 ///
 /// # Errors
-/// The invalid mount.
+/// If a mount is invalid. The error describes it.
 pub(super) fn plan(
     layout: &Layout,
     wanted: &VolumeInput<'_>,

@@ -26,7 +26,7 @@ enum Kind {
 /// Plans all volumes of a pod.
 ///
 /// # Errors
-/// The first invalid volume.
+/// If a volume is invalid. The error describes the first one.
 pub(super) fn plan(layout: &Layout, wanted: &VolumeInput<'_>) -> Result<Vec<Planned>, Error> {
     types::volumes(wanted.pod).map(|volume| planned(layout, wanted, volume)).collect()
 }

@@ -38,7 +38,7 @@ pub(super) struct SubPath {
 /// Rejects invalid subPaths.
 ///
 /// # Errors
-/// The reason, for the author of the pod.
+/// If the subPath cannot be mounted. The error is the reason, for the author of the pod.
 pub(super) fn check(part: &str) -> Result<(), String> {
     let path = Path::new(part);
     if path.is_absolute() {

@@ -60,7 +60,7 @@ impl Priority {
 /// Applies a class to a new pod: the one that it names, or the default class.
 ///
 /// # Errors
-/// The stock message if the pod sets another value.
+/// If the pod sets another value. The error is the stock message.
 fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
     let of = |field: &str| class.and_then(|class| class.get(field));
     let value = of("value").and_then(Value::as_i64).unwrap_or(0);

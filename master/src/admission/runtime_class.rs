@@ -50,7 +50,7 @@ struct Scheduling {
 /// Applies a class to a pod.
 ///
 /// # Errors
-/// The stock message if pod and class conflict.
+/// If the pod and the class conflict. The error is the stock message.
 fn apply(pod: &mut Json, class: Class) -> Result<(), String> {
     let Class { overhead: Overhead { pod_fixed }, scheduling } = class;
     let Some(spec) = field(pod, "spec") else { return Ok(()) };

@@ -39,7 +39,7 @@ impl DiscoveryFile {
     /// Parses the file.
     ///
     /// # Errors
-    /// The problem. Messages show it after the name of the file.
+    /// If the text is no valid discovery document. Messages show the error after the name of the file.
     pub fn read(text: &str, now: Timestamp) -> Result<Self, String> {
         let document: Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
         let info = ClusterInfo::read(&document)?;

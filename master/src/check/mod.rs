@@ -107,7 +107,7 @@ pub async fn run(target: &Target) -> Report {
 /// rotation is in progress.
 ///
 /// # Errors
-/// Why this cannot be determined, as a sentence.
+/// If this cannot be determined. The error is the reason, as a sentence.
 pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
     let here = here::look(data_dir);
     if here.retiring.is_none() {

@@ -193,7 +193,7 @@ pub fn client_response(
 /// Builds the response to a log request.
 ///
 /// # Errors
-/// The status for an error of the kubelet.
+/// If the kubelet answers with an error. The error is the status for the client.
 pub async fn log(answer: Response, pod: &str) -> Result<Response, Status> {
     let code = answer.status();
     if code.is_success() {

@@ -103,7 +103,7 @@ impl Ca {
     /// Signs a certificate with this lifetime.
     ///
     /// # Errors
-    /// As [`Self::sign`].
+    /// The same as [`Self::sign`].
     pub fn sign_for(
         &self,
         common_name: &str,

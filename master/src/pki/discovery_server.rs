@@ -28,7 +28,7 @@ impl Pki {
 /// Also returns the expiry.
 ///
 /// # Errors
-/// What is wrong. Messages show it after the name of the file.
+/// If a certificate or the key is invalid. Messages show the error after the name of the file.
 pub fn discovery_serving(
     own: &Credentials,
     authority: &str,
@@ -55,7 +55,7 @@ pub fn discovery_serving(
 /// SHA-256 of a CA's public key (SubjectPublicKeyInfo) in hex. Join strings pin this hash.
 ///
 /// # Errors
-/// As [`discovery_serving`].
+/// The same as [`discovery_serving`].
 pub fn ca_hash(authority: &[u8]) -> Result<String, String> {
     Ok(hex::encode(Sha256::digest(CertificateInfo::of(&only(authority)?)?.spki)))
 }

@@ -365,7 +365,7 @@ impl Pki {
 /// The validity periods of the certificates in a PEM file, in order.
 ///
 /// # Errors
-/// What is wrong. Messages show it after the name of the file.
+/// If the text has no valid certificate. Messages show the error after the name of the file.
 pub fn validities(pem: &[u8]) -> Result<Vec<Validity>, String> {
     read::certificates(pem)?.iter().map(|der| Validity::of(der)).collect()
 }

@@ -60,7 +60,7 @@ impl Request {
     /// Parses a CSR (PEM).
     ///
     /// # Errors
-    /// The reason why no certificate can be issued for it.
+    /// If no certificate can be issued for the request. The error is the reason.
     pub fn read(pem: &[u8]) -> Result<Self, String> {
         let (_, block) = parse_x509_pem(pem).map_err(|error| format!("it is not PEM: {error}"))?;
         if block.label != LABEL {

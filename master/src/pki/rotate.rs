@@ -108,7 +108,7 @@ pub fn begin(directory: &Path, now: Timestamp) -> Result<(), Error> {
 /// that send the old one with them.
 ///
 /// # Errors
-/// As [`begin`].
+/// The same as [`begin`].
 pub fn renew_intermediate(directory: &Path, now: Timestamp) -> Result<(), Error> {
     complete(directory)?;
     let (root, mut replaced) = signer(directory, now)?;

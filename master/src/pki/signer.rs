@@ -70,7 +70,8 @@ impl Signer {
     /// The usages of the certificate, if this signer accepts the CSR.
     ///
     /// # Errors
-    /// The reason why it does not accept the CSR. It is in the words of the stock signers where they have one.
+    /// If the signer does not accept the CSR. The error is the reason, in the words of the stock signers where they
+    /// have one.
     pub fn check(self, request: &Request, usages: &[&str]) -> Result<BTreeSet<Usage>, String> {
         match self {
             Self::Client => client_usages(usages),

@@ -94,7 +94,7 @@ impl Quota {
     /// The usage after `share` is added.
     ///
     /// # Errors
-    /// The stock message if a limit is exceeded.
+    /// If a limit is exceeded. The error is the stock message.
     pub fn add_usage(&self, share: &Amounts) -> Result<Amounts, String> {
         let mut used = self.used.clone();
         let mut exceeded = Vec::new();

@@ -38,7 +38,7 @@ impl Preflight {
     /// Reads the files that flags name, and binds the port.
     ///
     /// # Errors
-    /// The flag with an invalid value.
+    /// If a flag has an invalid value. The error names the flag.
     pub fn run(options: &Options, data_dir: &DataDir) -> anyhow::Result<Self> {
         let webhook = webhook(&options.approval).context("--csr-approval-webhook")?;
         let certificates = store::certificates(&options.etcd)?;

@@ -42,7 +42,7 @@ impl Rule {
     /// Compiles a rule for values of the type `of`.
     ///
     /// # Errors
-    /// Names the invalid field of the rule.
+    /// If a field of the rule is invalid. The error names it.
     pub fn compile(rule: &Value, of: &Type) -> Result<Self, RuleError> {
         let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default().trim();
         let optional_old_self = rule.get("optionalOldSelf").is_some_and(|flag| *flag == true);

@@ -14,7 +14,7 @@ impl Pattern {
     /// Parses a regular expression.
     ///
     /// # Errors
-    /// The error of the parser.
+    /// If the parser rejects the pattern.
     pub fn read(text: &str) -> Result<Self, String> {
         let has_unicode_classes = text.contains("\\p") || text.contains("\\P");
         let regex = match Regex::new(text) {

@@ -12,13 +12,13 @@ pub trait Allocator {
     /// Allocates the address `wanted`, or any free one if it is `None`. `family` is `IPv4` or `IPv6`.
     ///
     /// # Errors
-    /// A message for the client.
+    /// If the address cannot be allocated. The error is a message for the client.
     fn address(&mut self, family: &str, wanted: Option<&str>) -> Result<String, String>;
 
     /// Allocates the node port `wanted`, or any free one if it is `None`.
     ///
     /// # Errors
-    /// A message for the client.
+    /// If the port cannot be allocated. The error is a message for the client.
     fn port(&mut self, protocol: &str, wanted: Option<u16>) -> Result<u16, String>;
 }
 
@@ -44,8 +44,8 @@ pub type Families<'a> = &'a [&'a str];
 /// kept.
 ///
 /// # Errors
-/// The field that cannot be set, and the reason. The caller must release the values that were allocated before the
-/// error.
+/// If a field cannot be set. The error names the field and the reason. The caller must release the values that were
+/// allocated before the error.
 pub fn complete(
     service: &mut Json,
     before: Option<&Json>,

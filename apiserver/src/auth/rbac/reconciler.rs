@@ -56,7 +56,7 @@ impl RbacReconciler {
     /// Reconciles the bootstrap roles and bindings once.
     ///
     /// # Errors
-    /// The API error of the first failed write.
+    /// If a write fails. The error is the API error of the first one.
     pub async fn reconcile_bootstrap_policy(&self) -> Result<(), String> {
         let mut existing = Objects::new();
         for kind in Kind::ALL {

@@ -34,7 +34,7 @@ pub fn secret_name(id: &str) -> String {
 /// Authenticates a bootstrap token against its Secret.
 ///
 /// # Errors
-/// The error has details only if the token secret matches.
+/// If the token is invalid. The error has details only if the token secret matches.
 pub fn check(
     found: Option<&Map<String, Value>>,
     id: &str,

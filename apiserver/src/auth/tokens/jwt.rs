@@ -50,7 +50,7 @@ impl Signer {
     /// Signs the claims.
     ///
     /// # Errors
-    /// When the system cannot provide randomness.
+    /// If the system cannot provide randomness.
     pub fn sign(&self, claims: &Value) -> Result<String, String> {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let header = json!({"alg": ALGORITHM, "kid": self.key_id});

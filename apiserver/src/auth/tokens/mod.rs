@@ -96,7 +96,7 @@ impl Tokens {
     /// Signs a new token.
     ///
     /// # Errors
-    /// When the system cannot provide randomness.
+    /// If the system cannot provide randomness.
     pub fn sign(&self, claims: &Claims) -> Result<String, String> {
         self.signer.sign(&claims.json())
     }

@@ -144,7 +144,7 @@ impl Claims {
 /// name.
 ///
 /// # Errors
-/// The reason why the token is no longer valid.
+/// If the token is no longer valid. The error is the reason.
 pub fn check(
     claims: &Claims,
     now: Timestamp,

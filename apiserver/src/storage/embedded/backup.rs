@@ -82,7 +82,7 @@ pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revis
 /// Blocking and read-only.
 ///
 /// # Errors
-/// As for opening the store.
+/// The same as for opening the store.
 pub fn revision(directory: &Path) -> Result<Option<Revision>, Error> {
     let file = directory.join(FILE);
     match open_file_read_only(&file) {

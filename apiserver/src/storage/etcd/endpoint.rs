@@ -31,7 +31,7 @@ impl Certificates {
     /// Checks that the certificates are usable. A CA is required.
     ///
     /// # Errors
-    /// The invalid certificate, and the reason.
+    /// If a certificate is invalid. The error names it and the reason.
     pub fn check(&self) -> Result<(), String> {
         configure(self).map(drop)
     }
@@ -41,7 +41,7 @@ impl Endpoint {
     /// Parses a URL such as `https://10.0.0.1:2379`. `http://` disables TLS.
     ///
     /// # Errors
-    /// What is wrong. Messages show it after the URL.
+    /// If the URL is invalid. Messages show the error after the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wanted = || "is not an etcd URL, use one like https://10.0.0.1:2379".to_owned();
         let uri: http::Uri = text.parse().map_err(|_| wanted())?;
@@ -92,7 +92,7 @@ impl fmt::Display for Endpoint {
 /// Builds the TLS client configuration.
 ///
 /// # Errors
-/// The invalid certificate, and the reason.
+/// If a certificate is invalid. The error names it and the reason.
 pub(super) fn configure(certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
     let authority = certificates.authority.as_deref().ok_or(
         "https requires the CA of etcd's certificate: specify the CA file, or use http:// to disable TLS",

@@ -477,7 +477,7 @@ pub fn directory(root_dir: &Path) -> PathBuf {
 /// Runs [`Native::open`] on a blocking thread.
 ///
 /// # Errors
-/// As [`Native::open`].
+/// The same as [`Native::open`].
 pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> {
     disk::run(move || Native::open(settings)).await
 }
@@ -497,7 +497,7 @@ pub async fn remove_stale(directory: PathBuf, node: String) -> io::Result<()> {
 /// Runs [`Native::close`] on a blocking thread.
 ///
 /// # Errors
-/// As [`Native::close`].
+/// The same as [`Native::close`].
 pub async fn close(native: Arc<Native>) -> io::Result<()> {
     let closed = native.run(Native::close).await?;
     closed.log(&native.bridge.name);

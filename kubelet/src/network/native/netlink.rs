@@ -78,7 +78,7 @@ impl Netlink {
     /// Sends a change. `flags` are added to "request" and "acknowledge".
     ///
     /// # Errors
-    /// The errno of the kernel.
+    /// If the kernel returns an error. The error has its errno.
     pub fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
         self.request(message, NLM_F_REQUEST | NLM_F_ACK | flags, |_| None::<()>).map(drop)
     }

@@ -104,7 +104,7 @@ impl Native {
     /// Allows traffic of pods in the firewall of iptables-legacy. Returns the chains that were changed.
     ///
     /// # Errors
-    /// The reason as text.
+    /// If the legacy firewall rules cannot be changed. The error is the reason.
     pub(super) fn open_legacy_firewall(&self) -> Result<Vec<String>, String> {
         legacy::open(&self.bridge.name).map_err(|error| error.to_string())
     }

@@ -160,7 +160,7 @@ pub(super) fn lock() -> io::Result<Option<File>> {
 /// Takes the lock without waiting.
 ///
 /// # Errors
-/// As [`lock`].
+/// The same as [`lock`].
 pub(super) fn try_lock() -> io::Result<Option<File>> {
     lock_within(Path::new(LOCK), Duration::ZERO)
 }

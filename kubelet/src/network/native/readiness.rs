@@ -44,7 +44,7 @@ impl AddressReadiness {
     /// Waits for the first status, at most until [`CLUSTER_WAIT`] after the start.
     ///
     /// # Errors
-    /// The reason why no addresses are assigned.
+    /// If no addresses are assigned. The error is the reason.
     pub async fn wait(&self) -> Result<(), String> {
         let mut state = self.state.subscribe();
         // After the timeout, addresses are assigned.

@@ -30,7 +30,7 @@ pub(super) fn metric(node: &str) -> u32 {
 /// errors, and continue when a better route appears.
 ///
 /// # Errors
-/// The error of the kernel.
+/// If the kernel rejects the request.
 pub(super) fn add(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::Result<bool> {
     match netlink.change(Message::NewRoute(route(range, metric)), NLM_F_CREATE | NLM_F_EXCL) {
         Err(error) if is(&error, Errno::EXIST) => Ok(false),
@@ -41,7 +41,7 @@ pub(super) fn add(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::Resu
 /// Removes the unreachable route of a pod CIDR.
 ///
 /// # Errors
-/// The kernel's error.
+/// If the kernel rejects the request.
 pub(super) fn remove(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::Result<()> {
     match netlink.change(Message::DelRoute(route(range, metric)), 0) {
         Err(error) if is(&error, Errno::SRCH) => Ok(()),
@@ -52,7 +52,7 @@ pub(super) fn remove(netlink: &mut Netlink, range: &IpNet, metric: u32) -> io::R
 /// Removes all unreachable routes with this metric.
 ///
 /// # Errors
-/// The error of the kernel.
+/// If the kernel rejects the request.
 pub(super) fn remove_all(netlink: &mut Netlink, metric: u32) -> io::Result<()> {
     let mut listing = Netlink::strict()?;
     for family in Family::BOTH {

@@ -275,7 +275,7 @@ impl Rules {
     /// Adds host ports. A port with another target is replaced.
     ///
     /// # Errors
-    /// As [`Rules::ports`], or if the kernel rejects the change.
+    /// If the kernel rejects the change. Also in the cases of [`Rules::ports`].
     pub fn add(&mut self, name: &str, ports: &[Port]) -> Result<(), Error> {
         self.edit(name, |there| {
             let taken: BTreeSet<_> = ports.iter().map(Port::place).collect();
@@ -287,7 +287,7 @@ impl Rules {
     /// Removes host ports that have exactly these targets.
     ///
     /// # Errors
-    /// As [`Rules::ports`], or if the kernel rejects the change.
+    /// If the kernel rejects the change. Also in the cases of [`Rules::ports`].
     pub fn take(&mut self, name: &str, ports: &[Port]) -> Result<(), Error> {
         self.edit(name, |there| there.iter().filter(|port| !ports.contains(port)).copied().collect())
     }
@@ -314,7 +314,7 @@ impl Rules {
     /// Sets the checked pods to `pods`, adds the host ports `add` and removes `remove`, in one transaction.
     ///
     /// # Errors
-    /// As [`Rules::ports`] if ports change, or if the kernel rejects the change.
+    /// If the kernel rejects the change. If ports change, also in the cases of [`Rules::ports`].
     pub fn change_pods(
         &mut self,
         name: &str,

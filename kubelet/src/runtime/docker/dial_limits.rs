@@ -39,7 +39,7 @@ impl DialLimits {
     /// Waits for a permit for the pod, at most for [`DIAL_TIMEOUT`].
     ///
     /// # Errors
-    /// The limit that is reached, as text for users.
+    /// If a limit is reached. The error names it, as text for users.
     pub(super) async fn take(&self, pod: &PodUid) -> Result<DialPermit, String> {
         let due = tokio::time::Instant::now() + DIAL_TIMEOUT;
         let turn = async |of: Arc<Semaphore>| {

@@ -47,7 +47,7 @@ impl Create for HostPath {
     /// Checks the path, and creates it if its type allows that.
     ///
     /// # Errors
-    /// The text of the stock kubelet.
+    /// If the path does not have the required type. The error is the text of the stock kubelet.
     fn create(&self, path: &Path) -> Result<bool, String> {
         let found = match std::fs::metadata(path) {
             Ok(found) => Some(found.file_type()),

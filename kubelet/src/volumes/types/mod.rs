@@ -86,7 +86,7 @@ pub trait Create {
     /// be in memory, because the process may not mount.
     ///
     /// # Errors
-    /// What failed, for the event.
+    /// If the volume cannot be prepared. The error says what failed, for the event.
     fn create(&self, path: &Path) -> Result<bool, String>;
 }
 

@@ -12,7 +12,7 @@ use super::{node_name, part};
 /// The owner reference of a mirror pod. The owner must be the Node of the node.
 ///
 /// # Errors
-/// The stock message if the pod is not a valid mirror pod of this node.
+/// If the pod is not a valid mirror pod of this node. The error is the stock message.
 pub(super) fn owner<'a>(node: &str, pod: &'a Json) -> Result<&'a Json, String> {
     if !is_mirror(pod) {
         return Err(format!(

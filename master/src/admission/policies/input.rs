@@ -84,7 +84,7 @@ impl Input {
     /// The variables of a policy with these parameters. `None` if a match condition is false.
     ///
     /// # Errors
-    /// The error of a match condition.
+    /// If the evaluation of a match condition returns an error.
     pub fn bindings_for(
         &self,
         policy: &Policy,
@@ -125,7 +125,7 @@ pub fn changed(policy: &Policy, bindings: &Bindings, new: &Json, budget: &mut Bu
 /// Evaluates an expression within the cost budget.
 ///
 /// # Errors
-/// The evaluation or compilation error.
+/// If the expression cannot be compiled or evaluated.
 pub fn run(compiled: &Compiled, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
     let program = compiled.as_ref().map_err(|why| Error::failed(why.clone()))?;
     expressions::run(program, bindings, budget)

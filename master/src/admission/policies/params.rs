@@ -11,7 +11,7 @@ const MAX_PARAMS: usize = 100;
 /// The parameter objects of a binding, one for each evaluation. If the policy takes none, one `null`.
 ///
 /// # Errors
-/// The stock message if the parameters are missing or invalid.
+/// If the parameters are missing or invalid. The error is the stock message.
 pub fn collect(
     registry: &Registry,
     kind: Option<&(String, String)>,

@@ -110,7 +110,7 @@ impl ResourceQuota {
     /// Waits until the quotas' status covers all resources of the request.
     ///
     /// # Errors
-    /// The stock message if the status stays incomplete.
+    /// If the status stays incomplete. The error is the stock message.
     async fn wait_until_counted(
         &self,
         attempt: &AdmissionRequest<'_>,

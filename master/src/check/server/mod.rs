@@ -65,7 +65,7 @@ pub struct Heard {
 /// Connects to the server and queries it.
 ///
 /// # Errors
-/// The reason why it could not be queried.
+/// If the server could not be queried. The error is the reason.
 pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     let unusable = |error: tower::BoxError| Refusal::Unusable(error.to_string());
     let address = remote.address().map_err(unusable)?;

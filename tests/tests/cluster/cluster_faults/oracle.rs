@@ -13,7 +13,7 @@ impl Cluster {
     /// Checks everything except these machines once. A container that runs twice fails the test at once.
     ///
     /// # Errors
-    /// The violated invariant.
+    /// If an invariant is violated. The error describes it.
     pub async fn look(&self, away: &[usize]) -> Result<(), String> {
         let here = |on: &usize| !away.contains(on);
         let mut running: BTreeMap<String, Vec<(usize, Container)>> = BTreeMap::new();

@@ -47,7 +47,7 @@ impl<'a> World<'a> {
     /// Runs a line.
     ///
     /// # Errors
-    /// The unexpected output.
+    /// If the output is unexpected. The error is the output.
     pub async fn plays(&mut self, line: &Line) -> Result<(), String> {
         let mut typed = line.typed.replace("{me}", &self.me);
         for (name, value) in &self.kept {

@@ -49,7 +49,7 @@ pub(super) fn wanted(plan: &Plan, tunnels: &BTreeMap<Family, u32>) -> Routes {
 /// Adds or replaces a route.
 ///
 /// # Errors
-/// The kernel's error, with the route.
+/// If the kernel rejects the route. The error names the route.
 pub(super) fn add(
     netlink: &mut Netlink,
     range: IpNet,
@@ -65,7 +65,7 @@ pub(super) fn add(
 /// Removes a route, if it exists.
 ///
 /// # Errors
-/// The kernel's error, with the route.
+/// If the kernel rejects the route. The error names the route.
 pub(super) fn remove(
     netlink: &mut Netlink,
     range: IpNet,
