@@ -8,7 +8,7 @@ pub const MAX_ERRORS: usize = 100;
 /// The part of a field that an error refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The value.
+    /// The value of the field.
     Value,
     /// The field name or map key.
     Name,
@@ -43,7 +43,7 @@ pub struct FieldError {
     pub target: Target,
     /// The type of the error.
     pub error_type: ErrorType,
-    /// The error.
+    /// The description of the error.
     pub what: String,
     /// The remedy: what to write instead.
     pub remedy: String,

@@ -17,7 +17,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// The kind.
+    /// The kind of the object.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Pod(_) => "Pod",
@@ -26,12 +26,12 @@ impl Object {
         }
     }
 
-    /// The namespace. The decoder sets `default` if the manifest has none.
+    /// The namespace of the object. The decoder sets `default` if the manifest has none.
     pub fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
-    /// The name.
+    /// The name of the object.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl Object {
         }
     }
 
-    /// The metadata.
+    /// The metadata of the object.
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Pod(pod) => &pod.metadata,

@@ -48,9 +48,9 @@ impl Operation {
 /// A write request that passes admission.
 #[derive(Debug)]
 pub struct AdmissionRequest<'a> {
-    /// The operation.
+    /// The operation of the request.
     pub operation: Operation,
-    /// The resource.
+    /// The resource of the object.
     pub resource: &'a Resource,
     /// The subresource, if the request targets one.
     pub subresource: Option<&'a str>,

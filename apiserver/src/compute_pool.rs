@@ -76,7 +76,8 @@ impl ComputePool {
         self.run_in_turn(who, work).await.map(|(done, _)| done)
     }
 
-    /// As [`Self::run`]. The user's next computation waits until the returned permit is dropped.
+    /// Does the same as [`Self::run`], and returns a permit. The user's next computation waits until the permit is
+    /// dropped.
     ///
     /// # Errors
     /// The same as [`Self::run`].

@@ -25,7 +25,7 @@ pub(crate) const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The objects.
+    /// The objects of the page.
     pub objects: Vec<Object>,
     /// Revision of the snapshot.
     pub revision: u64,

@@ -33,7 +33,7 @@ pub enum Target {
 pub struct Objects {
     /// API group, empty for the core group.
     pub group: String,
-    /// Version.
+    /// API version of the group.
     pub version: String,
     /// Plural name.
     pub plural: String,
@@ -144,7 +144,7 @@ pub struct ListOptions {
 /// The part of the object that a table row contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing.
+    /// No part of the object.
     None,
     /// The metadata of the object.
     #[default]

@@ -52,11 +52,11 @@ pub enum GarbageCollection {
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: Text,
-    /// Version.
+    /// API version of the group.
     pub version: Text,
-    /// Kind.
+    /// Kind of the objects.
     pub kind: Text,
-    /// List kind.
+    /// Kind of a list of the objects.
     pub list_kind: Text,
     /// Plural name.
     pub plural: Text,
@@ -361,7 +361,7 @@ impl Resource {
         }
     }
 
-    /// As [`Self::tree`], without managed fields.
+    /// Does the same as [`Self::tree`], without managed fields.
     pub(crate) fn tree_without_managed_fields(&self, object: &Object) -> Map<String, Value> {
         let stored = object.decode_without_managed_fields();
         match &self.conversion {

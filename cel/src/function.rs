@@ -19,7 +19,7 @@ pub struct Function {
     pub takes: &'static [Kind],
     /// The result type.
     pub returns: Returns,
-    /// The implementation.
+    /// The implementation of the function.
     pub run: Run,
 }
 

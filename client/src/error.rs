@@ -69,7 +69,7 @@ pub enum Error {
     NoKind {
         /// The group and version.
         api_version: String,
-        /// The kind.
+        /// The kind of the object.
         kind: String,
     },
 }

@@ -20,7 +20,7 @@ use crate::{JSON, Limits, Typed};
 /// A server that the client can use.
 #[derive(Clone, Debug)]
 struct Server {
-    /// Its URL, or a description of the service in this process.
+    /// The server's URL, or a description of the service in this process.
     name: Arc<str>,
     /// The prefix of all paths; empty for a service in this process.
     url: Arc<str>,

@@ -25,8 +25,8 @@ impl Command {
         self.parse_with(arguments, |_| None)
     }
 
-    /// As [`Command::parse`]. `instead` returns a message for an unknown flag that a similar program has. The flag
-    /// is then removed with its value.
+    /// Does the same as [`Command::parse`]. `instead` returns a message for an unknown flag that a similar program
+    /// has. The flag is then removed with its value.
     ///
     /// # Errors
     /// All usage errors, or the requested help or version.

@@ -254,11 +254,11 @@ impl Metrics {
 /// Counters of one probe by result.
 #[derive(Clone, Debug)]
 pub struct ProbeCounters {
-    /// Successes.
+    /// Number of successful probes.
     pub successful: Counter,
-    /// Failures.
+    /// Number of failed probes.
     pub failed: Counter,
-    /// Probes whose result is unknown.
+    /// Number of probes whose result is unknown.
     pub unknown: Counter,
 }
 

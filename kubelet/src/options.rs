@@ -52,9 +52,9 @@ pub struct Cluster {
 /// The component that provides the pod network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodNetwork {
-    /// The kubelet.
+    /// The kubelet provides the pod network.
     Native,
-    /// The engine.
+    /// The engine provides the pod network.
     Docker,
 }
 

@@ -14,7 +14,7 @@ pub struct TaskGroup {
 /// The error for a task that has ended, although it must run until the kubelet stops.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It returned.
+    /// The task returned.
     #[error("the task {name:?} of the kubelet has ended; this is a bug, please report it")]
     Ended {
         /// Name of the task.
@@ -24,7 +24,7 @@ pub enum TaskError {
     Panicked {
         /// Name of the task.
         name: &'static str,
-        /// The panic.
+        /// The error of the panic.
         source: JoinError,
     },
 }

@@ -160,7 +160,7 @@ impl ManagedFields {
         })
     }
 
-    /// As [`Self::read`], but leaves the field sets encoded.
+    /// Does the same as [`Self::read`], but leaves the field sets encoded.
     ///
     /// # Errors
     /// If an entry is invalid. The error describes the first one. Field sets are not checked.

@@ -3,11 +3,11 @@
 /// An unclosed bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
-    /// `[` or `{`.
+    /// The character: `[` or `{`.
     pub bracket: char,
-    /// 1-based.
+    /// Line number, from 1.
     pub line: u32,
-    /// 1-based, in characters.
+    /// Column number in characters, from 1.
     pub column: u32,
 }
 

@@ -48,8 +48,8 @@ pub fn decode(bytes: &[u8]) -> Decoded {
     decode_with(bytes, &|_| Vec::new())
 }
 
-/// As [`decode`], with an additional check of valid objects. Its errors are reported with their positions, and the
-/// object is left out.
+/// Does the same as [`decode`], and runs an additional check on valid objects. If the check finds errors, they are
+/// reported with their positions and the object is left out.
 pub fn decode_with(bytes: &[u8], extra_check: &dyn Fn(&Object) -> Vec<FieldError>) -> Decoded {
     let mut outcome = Outcome {
         decoded: Decoded::default(),

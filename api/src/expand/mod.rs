@@ -14,7 +14,7 @@ pub fn expand<'a, 'v>(text: &'a str, lookup: impl Fn(&str) -> Option<&'v str>) -
     }
 }
 
-/// As [`expand`], but fails for unknown names. For fields such as `subPathExpr`.
+/// Does the same as [`expand`], but fails for unknown names, as fields such as `subPathExpr` require.
 ///
 /// # Errors
 /// If a name is unknown. The error is the first such name.

@@ -34,7 +34,7 @@ pub enum Patch {
     Usual,
     /// A list of objects, merged by this key.
     MergeBy(&'static str),
-    /// As [`Patch::MergeBy`]; objects with `$retainKeys` keep only those keys.
+    /// Merges like [`Patch::MergeBy`]. Objects with `$retainKeys` keep only the keys listed there.
     MergeRetainKeysBy(&'static str),
     /// A list of scalars, merged as a set.
     MergeValues,

@@ -13,7 +13,7 @@ pub(crate) fn require(name: &str, object: &mut Map<String, Value>) {
     }
 }
 
-/// As [`require`], for the status of an object of a built-in kind.
+/// Does the same as [`require`] for the status of an object of a built-in kind.
 pub(crate) fn require_status(object: &mut Map<String, Value>, api_version: &str, kind: &str) {
     let field = all().kind_of(api_version, kind).and_then(|of| of.field("status"));
     if let (Some(field), Some(status)) = (field, object.get_mut("status")) {

@@ -40,12 +40,12 @@ impl Reason {
     }
 }
 
-/// A cause.
+/// A reason why an object is invalid, for a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The field path, such as `spec.template.spec.containers[0].name`.
     pub field: String,
-    /// The reason.
+    /// The type of the error.
     pub reason: Reason,
     /// The message, such as `Invalid value: "x": must be ...`.
     pub message: String,

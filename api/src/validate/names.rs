@@ -25,7 +25,7 @@ pub fn is_dns_subdomain(name: &str) -> bool {
     is_subdomain(name, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// As [`is_dns_subdomain`], but with `_`, for DNS search paths.
+/// Whether the name is a DNS search path: a [DNS subdomain](is_dns_subdomain) that may contain `_`.
 pub(crate) fn is_dns_search(name: &str) -> bool {
     is_subdomain(name, |byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
@@ -152,7 +152,7 @@ pub(super) fn local_path(local: &str, path: &Path<'_>, errors: &mut FieldErrors)
     no_parent_element(local, path, errors);
 }
 
-/// As [`local_path`], and rejects file names that begin with `..`, which volumes reserve.
+/// Reports the same errors as [`local_path`], and also file names that begin with `..`, which volumes reserve.
 pub(super) fn local_file(local: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     local_path(local, path, errors);
     if local.starts_with("..") && !has_parent_element(local) {

@@ -61,7 +61,8 @@ impl Auth {
         Self::build(store, signer, issuer, false)
     }
 
-    /// As [`Auth::new`], and rejects node certificates whose key is not registered at the Node ([`nodes::keys`]).
+    /// Does the same as [`Auth::new`], and also rejects node certificates whose key is not registered at the Node
+    /// ([`nodes::keys`]).
     pub fn with_node_keys(store: WatchCache, signer: Signer, issuer: Issuer) -> Arc<Self> {
         Self::build(store, signer, issuer, true)
     }

@@ -20,7 +20,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 /// Annotation with the scaling behavior; field names start with a capital letter, as in stock Kubernetes.
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-/// All of these annotations. They are read from clients and never stored.
+/// The annotations that hold fields of `autoscaling/v2`. Clients may send them. The server never stores them.
 const ANNOTATIONS: [&str; 4] = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR];
 
 /// Converts between `autoscaling/v1` and `autoscaling/v2`.

@@ -8,7 +8,7 @@ use crate::resource::Conversion;
 pub(super) struct ConvertedStrategy<V> {
     /// API group, empty for the core group.
     pub group: &'static str,
-    /// Kind.
+    /// The stored kind.
     pub kind: &'static str,
     /// Conversion between the served and the stored version.
     pub conversion: V,

@@ -12,7 +12,7 @@ pub use self::field::{Field, FieldValue, Fields, NODE_NAME, Source, Text};
 /// The content of an object to be written. Managed fields (JSON) are inside the object or separate.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
-    /// The object.
+    /// The object as JSON.
     pub object: &'a Map<String, Value>,
     /// Managed fields; empty if they are inside the object or absent.
     pub record: &'a [u8],

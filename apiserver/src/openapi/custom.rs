@@ -35,7 +35,7 @@ pub(super) struct Envelope {
 
 /// The custom resource whose schemas are generated.
 pub(super) struct Custom<'a> {
-    /// The resource.
+    /// The custom resource.
     pub resource: &'a Resource,
     /// OpenAPI version.
     pub dialect: Dialect,

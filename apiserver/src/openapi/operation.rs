@@ -25,7 +25,7 @@ pub(super) struct Operation {
     pub method: &'static str,
     /// Operation ID.
     pub id: String,
-    /// Description.
+    /// Description of the operation.
     pub said: String,
     /// Group and version, joined by an underscore.
     pub tag: String,

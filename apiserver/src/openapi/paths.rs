@@ -38,7 +38,7 @@ pub(super) struct References {
 
 /// The paths of one resource.
 pub(super) struct Paths<'a> {
-    /// The resource.
+    /// The resource that the paths serve.
     pub resource: &'a Resource,
     /// The schemas to which the paths refer.
     pub references: &'a References,

@@ -251,8 +251,8 @@ impl Registry {
         self.overwrite(resource, before, content.into(), Durable::First).await
     }
 
-    /// As [`Self::replace`], for heartbeats: returns before the write is durable. A crash may lose the last
-    /// of these writes.
+    /// Does the same as [`Self::replace`], for heartbeats: returns before the write is durable. A crash may lose
+    /// the last of these writes.
     ///
     /// # Errors
     /// The same as [`Self::replace`].

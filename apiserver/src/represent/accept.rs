@@ -25,7 +25,7 @@ const DISCOVERY: [(&str, (&str, &str)); 2] = [
 /// Encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// JSON.
+    /// The encoding JSON.
     Json,
     /// YAML, not available for watches.
     Yaml,
@@ -47,18 +47,18 @@ pub enum As {
 /// Version of `meta.k8s.io`; both have the same fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetaVersion {
-    /// `v1`.
+    /// Version `v1`.
     V1,
-    /// `v1beta1`, requested by clients before Kubernetes 1.15.
+    /// Version `v1beta1`, requested by clients before Kubernetes 1.15.
     V1beta1,
 }
 
 /// The encoding and shape of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
-    /// The encoding.
+    /// The encoding of the response.
     pub encoding: Encoding,
-    /// The shape.
+    /// What the response contains.
     pub shape: As,
 }
 

@@ -17,15 +17,15 @@ pub trait Columns: Send + Sync {
 /// A column definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Name.
+    /// Name of the column.
     pub name: Text,
-    /// `string`, `integer`, `number`, `boolean` or `date`.
+    /// Type of the cells: `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: Text,
     /// Format: `name` for the name of the object, otherwise empty.
     pub format: Text,
-    /// Description.
+    /// Description of the column.
     pub description: Text,
-    /// 0 for columns that are always shown, 1 for those with `-o wide`.
+    /// Priority: 0 if the column is always shown, 1 if only with `-o wide`.
     pub priority: i32,
 }
 

@@ -24,19 +24,19 @@ pub struct Subresource {
 /// How a subresource works.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// It reads and writes the status.
+    /// The subresource reads and writes the status.
     Status,
-    /// It writes a subset of the fields. The strategy distinguishes such subresources by name.
+    /// The subresource writes some of the fields. The strategy distinguishes such subresources by name.
     Fields(UpdateFields),
-    /// It reads and writes the number of replicas, as a `Scale`.
+    /// The subresource reads and writes the number of replicas, as a `Scale`.
     Scale(Replicas),
-    /// It binds a pod to a node.
+    /// The subresource binds a pod to a node.
     Binding,
-    /// It evicts a pod: a delete that respects disruption budgets.
+    /// The subresource evicts a pod: a delete that respects disruption budgets.
     Eviction,
-    /// A route in front of the API handles it.
+    /// A route in front of the API handles the subresource.
     Elsewhere,
-    /// It is a stream that a route in front of the API handles. It has no OpenAPI schema.
+    /// The subresource is a stream, which a route in front of the API handles. It has no OpenAPI schema.
     Stream,
 }
 

@@ -12,7 +12,7 @@ const WORDS: &str = "options,head,post,put,delete,trace,accept,accept-charset,ac
     upgrade,user-agent,vary,via,warning,www-authenticate,method,get,status,200 OK,version,HTTP/1.1,url,public,\
     set-cookie,keep-alive,origin";
 
-/// The rest of the dictionary.
+/// The text of the dictionary after the words.
 const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized\
     403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable\

@@ -53,16 +53,16 @@ pub enum Frame {
         fin: bool,
         /// True if the receiver must not send.
         unidirectional: bool,
-        /// Headers.
+        /// Headers of the stream.
         headers: HeaderMap,
     },
     /// Accepts a stream.
     SynReply {
         /// Stream ID.
         stream: u32,
-        /// The sender closes its side.
+        /// True if the sender closes its side.
         fin: bool,
-        /// Headers.
+        /// Headers of the stream.
         headers: HeaderMap,
     },
     /// Aborts a stream in both directions.
@@ -87,9 +87,9 @@ pub enum Frame {
     Headers {
         /// Stream ID.
         stream: u32,
-        /// The sender closes its side.
+        /// True if the sender closes its side.
         fin: bool,
-        /// The headers.
+        /// Additional headers of the stream.
         headers: HeaderMap,
     },
     /// Increases a flow-control window.
@@ -103,9 +103,9 @@ pub enum Frame {
     Data {
         /// Stream ID.
         stream: u32,
-        /// The sender closes its side.
+        /// True if the sender closes its side.
         fin: bool,
-        /// The bytes.
+        /// Bytes of the stream.
         bytes: Bytes,
     },
 }

@@ -22,7 +22,7 @@ pub(super) type Alive = mpsc::Sender<Infallible>;
 pub struct Stream {
     /// Stream ID.
     pub id: u32,
-    /// Headers.
+    /// Headers of the stream.
     pub headers: HeaderMap,
     /// Input. It ends when the client closes its side, resets the stream or is gone.
     pub reader: Reader,

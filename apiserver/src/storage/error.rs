@@ -34,7 +34,7 @@ pub enum Error {
          defrag`, then `etcdctl alarm disarm`, or start it with a larger quota"
     )]
     Quota {
-        /// Endpoints.
+        /// Endpoints of the store.
         store: String,
         /// Message of etcd.
         reason: String,
@@ -92,25 +92,25 @@ pub enum Error {
     /// Another process has locked the directory.
     #[error("{directory} is in use by another process: stop that process, or specify another directory")]
     Locked {
-        /// Directory.
+        /// The locked directory.
         directory: PathBuf,
     },
     /// The file exists, and the operation does not overwrite it.
     #[error("{path} already exists and is not overwritten: move it away, or specify another path")]
     Exists {
-        /// File.
+        /// The existing file.
         path: PathBuf,
     },
     /// The remote store does not respond.
     #[error("the store at {store} does not respond: retry later")]
     Unreachable {
-        /// Endpoints.
+        /// Endpoints of the store.
         store: String,
     },
     /// The remote store rejects the client or the operation.
     #[error("the store at {store} rejects this client ({reason}): check its certificates and permissions")]
     Refused {
-        /// Endpoints.
+        /// Endpoints of the store.
         store: String,
         /// Message of the store.
         reason: String,
@@ -131,7 +131,7 @@ pub enum Advice {
     ListAgain,
     /// Free disk space, then retry.
     MakeRoom,
-    /// Only an administrator can resolve it.
+    /// Only an administrator can resolve the error.
     GiveUp,
 }
 

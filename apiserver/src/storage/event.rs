@@ -9,18 +9,18 @@ use super::{Entry, Revision};
 /// All events of one transaction, at its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Revision.
+    /// Revision of the transaction.
     pub revision: Revision,
-    /// At most one event per key, in transaction order.
+    /// Events, at most one per key, in transaction order.
     pub events: Vec<Event>,
 }
 
 /// The change of one key by a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Key.
+    /// The changed key.
     pub key: Arc<str>,
-    /// Change.
+    /// What happened to the key.
     pub change: Change,
     /// Revision of the previous value, if any.
     pub previous: Option<Revision>,

@@ -64,7 +64,8 @@ pub trait Store: Send + Sync {
     /// If nothing was written, or the outcome is unknown ([`Error::Unknown`]).
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
-    /// As [`Self::commit`], for heartbeats, which are repeated soon. It may return before the write is durable.
+    /// Does the same as [`Self::commit`], for heartbeats, which are repeated soon. May return before the write is
+    /// durable.
     ///
     /// Readers and watchers see the write at once and in order. A crash may lose the latest deferred writes, but
     /// none that precedes a [`Self::commit`], and no revision is used twice. A watch that resumes may see only the

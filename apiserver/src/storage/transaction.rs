@@ -25,9 +25,9 @@ pub(super) const FIRST_REVISION: Revision = 1;
 /// A key with its value and revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Key.
+    /// Key of the entry.
     pub key: Arc<str>,
-    /// Value.
+    /// Value of the key.
     pub value: Bytes,
     /// The revision at which the key was created.
     pub created: Revision,
@@ -47,7 +47,7 @@ pub struct Found {
 /// A page of entries, in key order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Entries.
+    /// Entries of the page.
     pub entries: Vec<Entry>,
     /// Current revision.
     pub revision: Revision,
@@ -58,7 +58,7 @@ pub struct Page {
 /// Writes that are applied atomically if all expectations hold.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// The expectations.
+    /// The expectations of the transaction.
     pub compares: Vec<Compare>,
     /// The writes, at most one per key.
     pub writes: Vec<Write>,
@@ -67,7 +67,7 @@ pub struct Transaction {
 /// The expectation for a key.
 #[derive(Clone, Debug)]
 pub struct Compare {
-    /// Key.
+    /// The key that has the expectation.
     pub key: Arc<str>,
     /// The expected state of the key.
     pub expected: Expected,
@@ -84,19 +84,19 @@ pub enum Expected {
     Any,
 }
 
-/// A write.
+/// A write of a transaction.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Sets a value.
     Put {
-        /// Key.
+        /// The key to write.
         key: Arc<str>,
-        /// Value.
+        /// The new value.
         value: Bytes,
     },
     /// Deletes the key.
     Delete {
-        /// Key.
+        /// The key to delete.
         key: Arc<str>,
     },
 }

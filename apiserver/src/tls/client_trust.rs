@@ -93,7 +93,7 @@ impl Revocation {
         self.revoked.is_none()
     }
 
-    /// As [`Self::has_happened`], and registers a waker.
+    /// Does the same as [`Self::has_happened`], and registers a waker.
     pub(super) fn poll_revoked(&mut self, context: &mut Context<'_>) -> bool {
         let Some(revoked) = &mut self.revoked else { return true };
         match revoked.as_mut().poll(context) {

@@ -17,7 +17,7 @@ use super::write_timeout::WriteTimeout;
 /// An upgraded connection.
 #[derive(Debug)]
 pub struct UpgradedStream {
-    /// The connection.
+    /// The TLS connection.
     pub stream: TlsStream<TcpStream>,
     /// Bytes that were received after the request.
     pub before: Bytes,

@@ -38,7 +38,7 @@ impl<S> WriteTimeout<S> {
         self.is_upgraded.load(Ordering::Relaxed) && self.revocation.poll_revoked(context)
     }
 
-    /// As [`Self::is_revoked`] for writes, without a waker.
+    /// Does the same as [`Self::is_revoked`] for writes, without a waker.
     fn was_revoked(&mut self) -> bool {
         self.is_upgraded.load(Ordering::Relaxed) && self.revocation.has_happened()
     }

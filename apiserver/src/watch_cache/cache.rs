@@ -87,16 +87,16 @@ pub enum StorageEvent {
     Put {
         /// Storage name of the resource.
         resource: String,
-        /// The object.
+        /// The written object.
         object: Object,
     },
     /// The object was deleted.
     Delete {
         /// Storage name of the resource.
         resource: String,
-        /// Namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Name.
+        /// Name of the object.
         name: String,
     },
 }
@@ -104,9 +104,9 @@ pub enum StorageEvent {
 /// Objects at one revision, ordered by namespace and name.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Revision.
+    /// Revision at which the objects were listed.
     pub revision: u64,
-    /// Objects.
+    /// The listed objects.
     pub objects: Vec<Object>,
 }
 
@@ -119,7 +119,8 @@ impl WatchCache {
         Self::with_history(first, HISTORY_BYTES)
     }
 
-    /// As [`Self::new`], with a limit of the history per resource in bytes of superseded objects.
+    /// Does the same as [`Self::new`]. `history_bytes` limits the history per resource, in bytes of superseded
+    /// objects.
     pub fn with_history(first: u64, history_bytes: usize) -> Self {
         let reached = watch::Sender::new(first);
         let shared = Shared {
@@ -184,7 +185,7 @@ impl WatchCache {
         self.apply_all([(revision, changes)]);
     }
 
-    /// As [`Self::apply`] for several revisions. Waiting tasks are woken only once.
+    /// Does the same as [`Self::apply`] for several revisions. Waiting tasks are woken only once.
     pub fn apply_all(&self, steps: impl IntoIterator<Item = (u64, impl IntoIterator<Item = StorageEvent>)>) {
         let mut shared = self.lock();
         for (revision, changes) in steps {

@@ -102,7 +102,7 @@ impl Objects {
         range(&self.all, "", scope, after)
     }
 
-    /// As [`Self::after`], restricted to a node.
+    /// Returns the objects of a node in a scope after a namespace and name, in order.
     pub fn of_node(
         &self,
         node: &str,
@@ -151,7 +151,7 @@ impl FromIterator<Object> for Objects {
 /// A snapshot of the objects of a resource.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Revision.
+    /// The revision of the snapshot.
     pub revision: u64,
     pub(super) objects: Objects,
 }
@@ -162,7 +162,7 @@ impl Snapshot {
         self.objects.after(scope, after)
     }
 
-    /// As [`Self::after`], restricted to a node.
+    /// Returns the objects of a node in a scope after a namespace and name, in order.
     pub fn of_node(
         &self,
         node: &str,

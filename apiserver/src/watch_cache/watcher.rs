@@ -15,7 +15,7 @@ use crate::object::FieldValue;
 /// A change of an object.
 #[derive(Debug)]
 pub struct Change {
-    /// Revision.
+    /// Revision of the change.
     pub revision: u64,
     /// Kind of change.
     pub kind: ChangeKind,
@@ -29,7 +29,7 @@ pub struct Change {
 /// The previous object of a change.
 #[derive(Clone, Debug)]
 pub enum Before {
-    /// The object was created.
+    /// There is none, because the change created the object.
     Nothing,
     /// The previous object.
     Object(Object),

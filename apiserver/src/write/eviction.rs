@@ -120,11 +120,11 @@ impl Write<'_> {
 /// How an eviction counts against a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Charge {
-    /// It does not count: the pod is pending or finished.
+    /// The eviction does not count: the pod is pending or finished.
     Nothing,
-    /// It does not count: the pod is not ready, and the named budget allows the eviction of unready pods.
+    /// The eviction does not count: the pod is not ready, and the named budget allows the eviction of unready pods.
     Spared(String),
-    /// It counts as one disruption, or no budget selects the pod.
+    /// The eviction counts as one disruption, or no budget selects the pod.
     One,
 }
 

@@ -33,9 +33,9 @@ pub(super) struct Options {
 /// How unknown and repeated fields are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Validation {
-    /// They are dropped.
+    /// The fields are dropped.
     Ignore,
-    /// They are dropped with a warning; the default.
+    /// The fields are dropped with a warning. This is the default.
     #[default]
     Warn,
     /// The request is rejected.

@@ -49,7 +49,7 @@ pub struct Hashes {
     pub ephemerals: BTreeMap<String, String>,
     /// Hash of the whole pod spec. A change restarts no running container.
     pub spec: String,
-    /// The restart policy itself. A change restarts no running container.
+    /// The restart policy. A change restarts no running container.
     pub restart_policy: String,
 }
 

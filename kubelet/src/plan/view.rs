@@ -64,8 +64,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The restart count. A container that was created but never started does not count, because an edit may remove
-    /// it.
+    /// The restart count of the container. A container that was created but never started does not count, because
+    /// an edit may remove it.
     pub(super) fn restarts(&self) -> u32 {
         match self {
             Self::Never => 0,

@@ -50,7 +50,7 @@ fn collect(value: &Value, names: &mut BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
-    //! Only referenced objects affect a pod.
+    //! Tests that only the objects that a pod references affect it.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use api::object::Object;

@@ -35,8 +35,8 @@ impl Schedule {
         Self::from(period, period)
     }
 
-    /// Like [`Schedule::periodic`], with additional attempts in the first period. They are at once, and after
-    /// `gap`, twice `gap`, four times `gap` and so on.
+    /// Creates a schedule like [`Schedule::periodic`] with additional attempts in the first period. They are at
+    /// once, and after `gap`, twice `gap`, four times `gap` and so on.
     pub fn with_early_attempts(period: Duration, gap: Duration) -> Self {
         Self { early: Some(Duration::ZERO), gap, ..Self::periodic(period) }
     }

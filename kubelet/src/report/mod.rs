@@ -92,7 +92,7 @@ impl About {
 /// An event, as `kubectl get events` shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// The object.
+    /// The object that the event is about.
     pub about: About,
     /// Normal or Warning.
     pub severity: Severity,
@@ -100,7 +100,7 @@ pub struct Note {
     pub reason: Cow<'static, str>,
     /// The message: what happened, to which object, and what to do.
     pub message: String,
-    /// The time.
+    /// When the event happened.
     pub at: Timestamp,
 }
 

@@ -174,9 +174,9 @@ pub struct LogOptions {
     pub follow: bool,
     /// Maximum number of lines, counted from the end.
     pub tail: Option<u64>,
-    /// Only lines written since this time.
+    /// Return only lines written since this time.
     pub since: Option<Timestamp>,
-    /// Only lines written until this time. It cannot be combined with `follow`.
+    /// Return only lines written until this time. It cannot be combined with `follow`.
     pub until: Option<Timestamp>,
     /// Whether to prefix each line with its RFC 3339 time.
     pub timestamps: bool,

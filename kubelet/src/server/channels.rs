@@ -35,9 +35,9 @@ pub struct Process {
 /// Terminal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Columns.
+    /// Number of columns of the terminal.
     pub width: u16,
-    /// Rows.
+    /// Number of rows of the terminal.
     pub height: u16,
 }
 

@@ -43,7 +43,7 @@ pub enum Error {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The file.
+        /// The file that cannot be read.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -51,7 +51,7 @@ pub enum Error {
     /// A file has invalid content.
     #[error("{path} {fault}")]
     Unusable {
-        /// The file.
+        /// The invalid file.
         path: PathBuf,
         /// What is wrong with the file. The message shows it after the path.
         fault: String,

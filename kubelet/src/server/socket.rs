@@ -18,7 +18,7 @@ pub enum Error {
     /// Another kubelet holds the lock.
     #[error("another kubelet runs on {path}: stop it, or give this one another --root-dir")]
     Taken {
-        /// The directory.
+        /// The locked directory.
         path: PathBuf,
     },
     /// The socket path is too long for the operating system.

@@ -28,7 +28,7 @@ pub struct ContainerInput<'a> {
     /// The sandbox that the container joins.
     pub sandbox: &'a Sandbox,
     pub image: &'a Image,
-    /// Its environment variables.
+    /// The environment variables of the container.
     pub environment: &'a Environment,
     /// The mounts of the container, which the module `volumes` prepared.
     pub mounts: Vec<Mount>,

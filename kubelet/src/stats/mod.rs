@@ -46,7 +46,7 @@ struct CpuSample {
 /// Usage at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
-    /// The time.
+    /// When the usage was measured.
     pub at: Timestamp,
     /// Usage of the machine.
     pub node: NodeUsage,
@@ -94,7 +94,7 @@ pub struct PodUsage {
     pub started_at: Timestamp,
     /// CPU and memory of the whole pod.
     pub used: ResourceUsage,
-    /// Its running containers.
+    /// The running containers of the pod.
     pub containers: Vec<ContainerUsage>,
 }
 
@@ -111,7 +111,7 @@ pub struct ContainerUsage {
 /// CPU and memory usage, with the CPU rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// The counters.
+    /// The counters of the cgroup.
     pub counted: CgroupStats,
     /// CPU rate in billionths of a core since the last sample; `None` for the first sample.
     pub nanocores: Option<u64>,

@@ -103,7 +103,7 @@ fn default_class(classes: Vec<Json>) -> Option<Json> {
     classes.into_iter().filter(is_default).min_by_key(value)
 }
 
-/// Another class that is already the default.
+/// Returns the name of another class that is already the default.
 fn other_default(classes: Vec<Json>, name: &str) -> Option<String> {
     let name_of =
         |class: &Json| class.get("metadata").and_then(Value::as_object).map(|m| text(m, "name").to_owned());

@@ -19,7 +19,7 @@ pub enum Error {
     /// A file is missing, damaged or does not match the others.
     #[error("{path} {fault}; nothing was changed: {remedy}")]
     Unusable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with the file. The message shows it after the file.
         fault: String,

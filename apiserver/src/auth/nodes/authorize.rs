@@ -18,7 +18,7 @@ pub enum Verdict {
     Denied(String),
     /// The request is allowed only if a pod of the node references this object.
     IfReachable(Object),
-    /// These rules do not apply. The RBAC rules of the role `system:node` decide.
+    /// The rules for nodes do not apply. The RBAC rules of the role `system:node` decide.
     ByRules,
 }
 

@@ -58,11 +58,11 @@ impl Kind {
 /// An object key: kind, namespace (empty if cluster-scoped) and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {
-    /// Kind.
+    /// Kind of the object.
     pub kind: Kind,
     /// Namespace, empty if cluster-scoped.
     pub namespace: Box<str>,
-    /// Name.
+    /// Name of the object.
     pub name: Box<str>,
 }
 
@@ -162,7 +162,7 @@ impl Index {
         self.lookup(node, object).found
     }
 
-    /// As [`Self::reaches`], and counts the table lookups.
+    /// Does the same as [`Self::reaches`], and counts the table lookups.
     pub fn lookup(&self, node: &str, object: &Object) -> Lookup {
         let Some(held) = self.nodes.get(node) else { return Lookup { found: false, steps: 1 } };
         match object.kind {

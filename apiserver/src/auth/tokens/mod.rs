@@ -27,7 +27,7 @@ pub enum TokenError {
 /// Result of token authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
-    /// The identity.
+    /// The identity of the token's holder.
     pub identity: Identity,
     /// The requested audiences that the token is valid for; empty for tokens without audiences.
     pub audiences: Vec<String>,

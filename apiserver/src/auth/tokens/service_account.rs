@@ -14,20 +14,20 @@ const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 /// A service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Its namespace.
+    /// Namespace of the service account.
     pub namespace: String,
-    /// Its name.
+    /// Name of the service account.
     pub name: String,
-    /// Its UID.
+    /// UID of the service account.
     pub uid: String,
 }
 
 /// An object that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its UID.
+    /// UID of the object.
     pub uid: String,
 }
 
@@ -59,7 +59,7 @@ pub struct Claims {
 /// A stored object that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its UID.
+    /// UID of the object.
     pub uid: String,
     /// Deletion timestamp, if the object is terminating.
     pub deleted_at: Option<Timestamp>,

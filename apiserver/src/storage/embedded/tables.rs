@@ -138,7 +138,7 @@ pub(super) fn migrate(database: &Database, format: u64) -> Result<(), redb::Erro
     migrate_by(database, format, MIGRATIONS)
 }
 
-/// As [`migrate`], with the given list of migrations.
+/// Does the same as [`migrate`], with the given list of migrations.
 pub(super) fn migrate_by(database: &Database, format: u64, all: &[Migration]) -> Result<(), redb::Error> {
     let done = usize::try_from(format.saturating_sub(1)).unwrap_or(usize::MAX);
     let steps = all.get(done..).unwrap_or_default();

@@ -296,9 +296,9 @@ pub(super) fn overlap(
 /// Whether the node's own routes to peers count as an overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnRoutes {
-    /// They count.
+    /// The routes count as an overlap.
     Count,
-    /// They are ignored, because they are removed when the node gets the CIDR.
+    /// The routes are ignored, because they are removed when the node gets the CIDR.
     Ignore,
 }
 

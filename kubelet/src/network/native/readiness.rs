@@ -14,9 +14,9 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(5);
 enum State {
     /// The membership is not known yet.
     Unknown,
-    /// They get addresses.
+    /// New pods get addresses.
     Allowed,
-    /// They get none, with the reason.
+    /// New pods get no addresses, with the reason.
     Denied(String),
 }
 

@@ -12,7 +12,7 @@ pub enum Error {
         "cannot {doing}: the kernel has no nf_tables ({source}): load the module nf_tables, or use --pod-network docker"
     )]
     Missing {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
         /// The error of the kernel.
         source: io::Error,
@@ -20,7 +20,7 @@ pub enum Error {
     /// The process lacks permission.
     #[error("cannot {doing}: {source}: it needs CAP_NET_ADMIN in the network namespace of the host")]
     Denied {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
         /// The error of the kernel.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum Error {
          nft_masq, nft_ct and nft_fib_inet, or use --pod-network docker"
     )]
     Unsupported {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
         /// The rejected part.
         what: String,
@@ -41,7 +41,7 @@ pub enum Error {
     /// The kernel rejects a message.
     #[error("cannot {doing}: the kernel refuses {what}: {source}")]
     Refused {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
         /// The rejected part.
         what: String,
@@ -53,7 +53,7 @@ pub enum Error {
         "cannot {doing}: the kernel has no nf_tables of family bridge ({source}), see CONFIG_NF_TABLES_BRIDGE"
     )]
     NoBridgeFamily {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
         /// The error of the kernel.
         source: io::Error,
@@ -61,7 +61,7 @@ pub enum Error {
     /// Another program changes rules all the time.
     #[error("cannot {doing}: another program changes packet rules all the time; try again")]
     Contended {
-        /// The operation.
+        /// The failed operation.
         doing: &'static str,
     },
     /// The table is gone or was changed by another program.

@@ -113,7 +113,7 @@ mod tests {
         Forward { family: 2, table, chain, drops, is_owned: false, ours: ours.collect() }
     }
 
-    /// The numbers of deleted and created rules.
+    /// Checks how many rules the plan deletes and creates.
     fn check(chain: Forward, deleted: usize, made: usize) {
         let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
         let planned = plan(&node, std::slice::from_ref(&chain));

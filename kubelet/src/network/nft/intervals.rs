@@ -10,7 +10,7 @@ use super::Family;
 /// The start of an interval, or the first address after its end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntervalEdge {
-    /// The address.
+    /// The address of the edge.
     pub key: Vec<u8>,
     /// True for the end of an interval, false for its start.
     pub is_end: bool,

@@ -49,7 +49,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both versions.
+    /// Both IP versions.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
     /// The family of an address.

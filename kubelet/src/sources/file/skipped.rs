@@ -19,11 +19,11 @@ pub struct SkippedEntry {
 /// Reason why an entry is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// Its name has no manifest extension.
+    /// The file name has no manifest extension.
     Ending,
-    /// It is a directory. Directories are not read recursively.
+    /// The entry is a directory. Directories are not read recursively.
     Directory,
-    /// It is a symlink whose target does not exist.
+    /// The entry is a symlink whose target does not exist.
     Dangling,
 }
 

@@ -62,7 +62,8 @@ pub enum Location {
     /// The directory `volumes/kubernetes.io~<plugin>/<name>` of the pod, for data of the pod. A pod that starts
     /// again gets an empty one.
     Scratch(&'static str),
-    /// The same directory, for files that only the kubelet writes and refreshes. Containers mount it read-only.
+    /// The directory `volumes/kubernetes.io~<plugin>/<name>` of the pod, for files that only the kubelet writes and
+    /// refreshes. Containers mount it read-only.
     Files(&'static str),
     /// A path of the host. It continues to exist after the pod.
     Host(fn(&Volume) -> PathBuf),

@@ -6,7 +6,7 @@ use crate::pki::files::OTHERS;
 /// A file with a private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
-    /// Path.
+    /// Path of the file.
     pub file: String,
     /// Permission bits.
     pub mode: u32,

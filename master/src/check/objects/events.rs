@@ -47,7 +47,7 @@ const MENDS: &[(&str, &[&str])] = &[
 ];
 /// Warnings that a ready Node resolves.
 const NOT_READY: &[&str] = &["NodeNotReady", "NodeNotRegistered"];
-/// Both certificates of a node. Their events have the same reasons.
+/// The certificates of a node. Events about them have the same reasons.
 const CERTIFICATES: &[&str] = &["client certificate", "serving certificate"];
 
 /// Reasons that kubelets before version 0.2 use, with their present names. This table can be removed in version

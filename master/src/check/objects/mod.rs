@@ -211,7 +211,7 @@ pub struct World {
     pub version: Version,
     /// Start time of the API server, if it is known.
     pub started: Option<Timestamp>,
-    /// The objects.
+    /// The objects that were read.
     lists: Lists,
     /// Resources that were read, by plural name.
     read: BTreeSet<String>,

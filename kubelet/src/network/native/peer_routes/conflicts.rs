@@ -11,9 +11,9 @@ use crate::network::native::pod_cidr::list;
 
 /// The addresses and pod CIDRs of a peer node after conflicts are resolved.
 pub(super) struct GrantedNode<'a> {
-    /// The node.
+    /// The peer node.
     pub member: &'a Member,
-    /// Its usable addresses, one per family.
+    /// The usable addresses of the node, one per family.
     pub addresses: Vec<IpAddr>,
     /// The pod CIDRs that no older node claims.
     pub ranges: Vec<IpNet>,

@@ -113,7 +113,7 @@ pub(super) struct RouteLookup {
     pub is_local: bool,
     /// The index of the egress link.
     pub link: u32,
-    /// The router.
+    /// The address of the router, if any.
     pub gateway: Option<IpAddr>,
     /// Whether there is a next hop, even one of an unknown address family.
     pub has_hop: bool,

@@ -19,13 +19,13 @@ pub(super) type Mac = [u8; 6];
 /// How an address is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reachability {
-    /// It is an address of this machine.
+    /// The address belongs to this machine.
     Local,
-    /// It is on the network segment of a link.
+    /// The address is on the network segment of a link.
     SameSegment(Path),
-    /// It is behind a router, or behind a link that does not carry pod addresses.
+    /// The address is behind a router, or behind a link that does not carry pod addresses.
     Routed(Path),
-    /// It is unreachable, with the reason.
+    /// The address is unreachable, with the reason.
     None(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Path {
     pub mtu: u32,
     /// The source address.
     pub from: Option<IpAddr>,
-    /// The router.
+    /// The address of the router, if any.
     pub gateway: Option<IpAddr>,
 }
 
