@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use serde::de::{DeserializeSeed, IgnoredAny};
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::list::Page;
@@ -61,7 +61,20 @@ impl Client {
     /// # Errors
     /// If the server does not say whether the object exists. The caller should retry.
     pub async fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
-        match self.get(kind, namespace, name).await {
+        self.find_as(kind, namespace, name).await
+    }
+
+    /// Gets the fields of `T` of one object; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If the server does not say whether the object exists, or a field has another type. The caller should retry.
+    pub async fn find_as<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<T>, Error> {
+        match self.request(Method::GET, &kind.path(namespace, name), None).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -72,13 +85,13 @@ impl Client {
     ///
     /// # Errors
     /// If the server does not say whether the subresource exists. The caller should retry.
-    pub async fn find_subresource(
+    pub async fn find_subresource<T: DeserializeOwned>(
         &self,
         kind: &Kind,
         namespace: &str,
         name: &str,
         part: &str,
-    ) -> Result<Option<Json>, Error> {
+    ) -> Result<Option<T>, Error> {
         match self.request(Method::GET, &format!("{}/{part}", kind.path(namespace, name)), None).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_not_found() || error.is_unknown_resource() => Ok(None),
@@ -90,15 +103,15 @@ impl Client {
     ///
     /// # Errors
     /// If the server does not say whether the object exists. The caller should retry.
-    pub async fn find_by_list(
+    pub async fn find_by_list<T: DeserializeOwned + Send + Sync>(
         &self,
         kind: &Kind,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Json>, Error> {
+    ) -> Result<Option<T>, Error> {
         let mut found = None;
         let scope = Scope::object(namespace, name);
-        self.list_with(kind, &scope, Typed::default(), |object| found = Some(object)).await?;
+        self.list_with(kind, &scope, Typed::<T>::default(), |object| found = Some(object)).await?;
         Ok(found)
     }
 
@@ -106,8 +119,12 @@ impl Client {
     ///
     /// # Errors
     /// If the server does not respond with JSON.
-    pub async fn get_document(&self, path: &str, accept: &'static str) -> Result<Json, Error> {
-        self.request_with(Method::GET, path, accept, None, Typed::default()).await
+    pub async fn get_document<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<T, Error> {
+        self.request_with(Method::GET, path, accept, None, Typed::<T>::default()).await
     }
 
     /// Checks `/readyz`. A server without this path counts as ready.
@@ -139,16 +156,16 @@ impl Client {
     ///
     /// # Errors
     /// If a page cannot be read.
-    pub async fn list_by_labels(
+    pub async fn list_by_labels<T: DeserializeOwned + Send + Sync>(
         &self,
         kind: &Kind,
         namespace: &str,
         labels: &[(&str, &str)],
-    ) -> Result<Vec<Json>, Error> {
+    ) -> Result<Vec<T>, Error> {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let scope = Scope { labels: labels.join(","), ..Scope::namespace(namespace) };
         let mut found = Vec::new();
-        self.list_with(kind, &scope, Typed::default(), |object| found.push(object)).await?;
+        self.list_with(kind, &scope, Typed::<T>::default(), |object| found.push(object)).await?;
         Ok(found)
     }
 

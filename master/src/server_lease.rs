@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::controllers::{ActAs as _, Client, DeleteOptions, Error, Json, Kind};
-use crate::objects::{self, Lease};
+use crate::objects::Lease;
 
 const NAMESPACE: &str = "kube-system";
 /// The label of such a lease, with its value.
@@ -55,8 +55,7 @@ async fn renew(client: &Client, name: &str, own: &str, host_name: &str) -> Resul
         Some(found) => client.update(&Kind::LEASE, "", renewed(found, own, now)).await,
     };
     written?;
-    for lease in client.list_by_labels(&Kind::LEASE, NAMESPACE, &[LABEL]).await? {
-        let lease: Lease = objects::read(&lease);
+    for lease in client.list_by_labels::<Lease>(&Kind::LEASE, NAMESPACE, &[LABEL]).await? {
         if !is_expired(&lease, now) {
             continue;
         }
@@ -113,7 +112,7 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let made = lease(&name("master-a"), "master-a", "host", at("2026-03-04T10:00:00Z"));
         let made = made.as_object().unwrap();
-        let is_expired = |lease: &Json, now: &str| is_expired(&objects::read(lease), at(now));
+        let is_expired = |lease: &Json, now: &str| is_expired(&crate::objects::read(lease), at(now));
         assert_eq!(made["spec"]["renewTime"], "2026-03-04T10:00:00.000000Z");
         assert!(!is_expired(made, "2026-03-04T11:00:00Z"));
         assert!(is_expired(made, "2026-03-04T11:00:01Z"));

@@ -12,10 +12,8 @@ use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use apiserver::watch_cache::{ChangeKind, Object, Scope, TooOld, WatchCache, Watcher};
 use apiserver::{Identity, Status};
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
+use crate::objects::{self, CertificateSigningRequest};
 use crate::pki::{Request, Signer, node};
 
 /// The resource in the store.
@@ -134,11 +132,11 @@ impl Usage {
 
     fn put(&mut self, object: &Object) {
         self.remove(object.name());
-        let request = object.decode();
+        let request: CertificateSigningRequest = objects::decode(object.json());
         let requester = Requester::of(&request, read(&request).ok().as_ref());
         let counts = Counts {
-            user: user_of(&request).to_owned(),
-            is_pending: is_pending(&request),
+            is_pending: request.status.conditions.is_empty(),
+            user: request.spec.username.into(),
             bytes: object.json().len(),
             requester,
         };
@@ -229,10 +227,9 @@ impl Used {
 }
 
 impl Requester {
-    fn of(request: &Json, read: Option<&Request>) -> Self {
-        let user = user_of(request);
-        let mut groups = spec(request, "groups").and_then(Value::as_array).into_iter().flatten();
-        let is_in_nodes = groups.any(|group| group == node::GROUP);
+    fn of(request: &CertificateSigningRequest, read: Option<&Request>) -> Self {
+        let user = &*request.spec.username;
+        let is_in_nodes = request.spec.groups.iter().any(|group| &**group == node::GROUP);
         let class = if user == Identity::anonymous().user {
             Class::Anonymous
         } else if is_in_nodes && node::of_user(user).is_some() {
@@ -246,54 +243,35 @@ impl Requester {
     }
 }
 
-fn user_of(request: &Json) -> &str {
-    spec(request, "username").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn is_pending(request: &Json) -> bool {
-    let status = request.get("status");
-    let conditions = status.and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    conditions.is_none_or(Vec::is_empty)
-}
-
-fn spec<'a>(request: &'a Json, field: &str) -> Option<&'a Value> {
-    request.get("spec")?.get(field)
-}
-
-fn decoded(request: &Json) -> Result<Vec<u8>, String> {
-    let text = spec(request, "request").and_then(Value::as_str).unwrap_or_default();
-    STANDARD.decode(text).map_err(|error| error.to_string())
-}
-
-fn read(request: &Json) -> Result<Request, String> {
-    Request::read(&decoded(request)?)
+fn read(request: &CertificateSigningRequest) -> Result<Request, String> {
+    Request::read(&request.request().map_err(|error| error.to_string())?)
 }
 
 /// Rejects anonymous requests for anything but a node's client certificate, and any metadata except a name.
-fn check_anonymous(request: &Json, read: &Result<Request, String>) -> Result<(), String> {
-    let metadata = request.get("metadata").and_then(Value::as_object);
-    let has = |field: &&&str| metadata.is_some_and(|metadata| metadata.contains_key(**field));
+fn check_anonymous(
+    object: &Json,
+    request: &CertificateSigningRequest,
+    read: &Result<Request, String>,
+) -> Result<(), String> {
+    let has = |field: &&&str| object.get("metadata").is_some_and(|metadata| metadata.get(**field).is_some());
     if let Some(field) = RESERVED_METADATA.iter().find(has) {
         return Err(format!(
             "anonymous requests may have a name and no other metadata: remove metadata.{field}"
         ));
     }
-    let bytes = decoded(request)?.len();
+    let bytes = request.request().map_err(|error| error.to_string())?.len();
     if bytes > ANONYMOUS_REQUEST_BYTES {
         return Err(format!(
             "spec.request has {bytes} bytes; anonymous requests may have {ANONYMOUS_REQUEST_BYTES}"
         ));
     }
-    let text = |field: &str| spec(request, field).and_then(Value::as_str).unwrap_or_default();
-    if Signer::of(text("signerName")) != Some(Signer::NodeClient) {
+    if Signer::of(&request.spec.signer_name) != Some(Signer::NodeClient) {
         return Err(
             "anonymous requests may name the signer kubernetes.io/kube-apiserver-client-kubelet only"
                 .to_owned(),
         );
     }
-    let usages = spec(request, "usages").and_then(Value::as_array).into_iter().flatten();
-    let usages: Vec<&str> = usages.filter_map(Value::as_str).collect();
-    Signer::NodeClient.check(read.as_ref().map_err(Clone::clone)?, &usages).map(drop)
+    Signer::NodeClient.check(read.as_ref().map_err(Clone::clone)?, &request.usages()).map(drop)
 }
 
 /// Size of the object in bytes as it would be stored. `managed_fields` is its encoded `metadata.managedFields`.
@@ -309,11 +287,12 @@ impl Admission for CsrLimits {
             return Ok(());
         }
         let forbidden = |why: String| Status::forbidden(REQUESTS, attempt.name, &why);
-        let read = read(&attempt.object);
+        let request: CertificateSigningRequest = objects::read(&attempt.object);
+        let read = read(&request);
         if attempt.user.is_anonymous() {
-            check_anonymous(&attempt.object, &read).map_err(forbidden)?;
+            check_anonymous(&attempt.object, &request, &read).map_err(forbidden)?;
         }
-        let requester = Requester::of(&attempt.object, read.as_ref().ok());
+        let requester = Requester::of(&request, read.as_ref().ok());
         let bytes = stored_bytes(&attempt.object, attempt.managed_fields.0);
         if requester.class != Class::Other && bytes > OBJECT_BYTES {
             return Err(forbidden(format!(
@@ -322,7 +301,7 @@ impl Admission for CsrLimits {
         }
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         usage.catch_up();
-        let Some(why) = usage.exceeded(&requester, user_of(&attempt.object), bytes) else { return Ok(()) };
+        let Some(why) = usage.exceeded(&requester, &request.spec.username, bytes) else { return Ok(()) };
         Err(Status::new(
             http::StatusCode::TOO_MANY_REQUESTS,
             "TooManyRequests",

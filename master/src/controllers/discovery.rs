@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use client::{Client, Error, Json, Kind};
-use serde_json::Value;
+use client::{Client, Error, Kind};
+use serde::Deserialize;
 
-use super::object::text;
+use crate::objects::{List, ObjectMeta};
 
 /// The media type of aggregated discovery.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -26,6 +26,43 @@ impl Served {
     }
 }
 
+/// Aggregated discovery of one path.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Discovery {
+    items: List<Group>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Group {
+    metadata: ObjectMeta,
+    versions: List<Version>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Version {
+    version: String,
+    resources: List<Resource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Resource {
+    resource: String,
+    response_kind: ResponseKind,
+    /// `Namespaced` or `Cluster`.
+    scope: String,
+    verbs: BTreeSet<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResponseKind {
+    kind: String,
+}
+
 /// Discovers all resources of a server.
 ///
 /// # Errors
@@ -33,43 +70,29 @@ impl Served {
 pub async fn discover(client: &Client) -> Result<Vec<Served>, Error> {
     let mut served = Vec::new();
     for path in ["/api", "/apis"] {
-        take(&client.get_document(path, ACCEPT).await?, &mut served);
+        take(client.get_document(path, ACCEPT).await?, &mut served);
     }
     Ok(served)
 }
 
 /// Adds each resource of a discovery document once. Groups list their preferred version first.
-fn take(document: &Json, served: &mut Vec<Served>) {
-    for group in array(document.get("items")) {
-        let name = text(group.pointer("/metadata/name"));
-        for version in array(group.get("versions")) {
-            for resource in array(version.get("resources")) {
-                let found = of(&name, &text(version.get("version")), resource);
-                if !found.kind.plural.is_empty() && !served.iter().any(|known| known.kind.is(&found.kind)) {
-                    served.push(found);
+fn take(document: Discovery, served: &mut Vec<Served>) {
+    for Group { metadata, versions } in document.items {
+        for Version { version, resources } in versions {
+            for resource in resources {
+                let kind = Kind {
+                    group: metadata.name.to_string().into(),
+                    version: version.clone().into(),
+                    kind: resource.response_kind.kind.into(),
+                    plural: resource.resource.into(),
+                    namespaced: resource.scope == "Namespaced",
+                };
+                if !kind.plural.is_empty() && !served.iter().any(|known| known.kind.is(&kind)) {
+                    served.push(Served { kind, verbs: resource.verbs });
                 }
             }
         }
     }
-}
-
-fn of(group: &str, version: &str, resource: &Value) -> Served {
-    let kind = resource.pointer("/responseKind/kind");
-    let verbs = array(resource.get("verbs")).map(|verb| text(Some(verb)));
-    Served {
-        kind: Kind {
-            group: group.to_owned().into(),
-            version: version.to_owned().into(),
-            kind: text(kind).into(),
-            plural: text(resource.get("resource")).into(),
-            namespaced: resource.get("scope").and_then(Value::as_str) == Some("Namespaced"),
-        },
-        verbs: verbs.collect(),
-    }
-}
-
-fn array(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -88,10 +111,10 @@ mod tests {
                 {"version": "v2", "resources": [resource("hpas", "HPA")]},
                 {"version": "v1", "resources": [resource("hpas", "HPA"), resource("old", "Old")]},
             ]},
-            {"metadata": {"name": "odd"}, "versions": "none"},
+            {"metadata": {"name": "empty", "creationTimestamp": null}, "versions": null},
         ]});
         let mut served = Vec::new();
-        take(document.as_object().unwrap(), &mut served);
+        take(serde_json::from_value(document).unwrap(), &mut served);
         let names: Vec<String> =
             served.iter().map(|s| format!("{} {}", s.kind.qualified(), s.kind.version)).collect();
         assert_eq!(names, ["hpas.autoscaling v2", "old.autoscaling v1"]);

@@ -73,18 +73,20 @@ impl ResourceCache {
     }
 
     fn index_by_node(&mut self, object: &Arc<Object>) {
-        if !object.node.is_empty() {
-            self.by_node.entry(object.node.clone()).or_default().push(object.clone());
+        let node = &object.pod().node;
+        if !node.is_empty() {
+            self.by_node.entry(node.clone()).or_default().push(object.clone());
         }
     }
 
     fn unindex_by_node(&mut self, object: &Arc<Object>) {
-        let Some(there) = self.by_node.get_mut(&object.node) else { return };
+        let node = &object.pod().node;
+        let Some(there) = self.by_node.get_mut(node) else { return };
         if let Some(at) = there.iter().position(|one| Arc::ptr_eq(one, object)) {
             there.swap_remove(at);
         }
         if there.is_empty() {
-            self.by_node.remove(&object.node);
+            self.by_node.remove(node);
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, Error, Json, Kind};
+use client::{Client, Error, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 
@@ -32,11 +32,10 @@ impl NodeIpamController {
     }
 
     /// Records that no pod CIDR is left; the same event for the whole outage.
-    async fn record_exhausted(&self, node: &Json) {
+    async fn record_exhausted(&self, node: &str) {
         let event = cidr_not_available_event(node, Timestamp::now());
         match self.client.create(&Kind::EVENT, EVENT_NAMESPACE, event).await {
             Ok(_) => {
-                let node = name(node);
                 tracing::warn!(
                     node,
                     "no pod CIDR is left in --cluster-cidr for a node: delete Nodes that no longer exist, or enlarge --cluster-cidr"
@@ -50,8 +49,7 @@ impl NodeIpamController {
 
 /// Whether a Node that is not being deleted lacks a pod CIDR.
 fn needs_pod_cidr(node: &Object) -> bool {
-    let range = node.field("/spec/podCIDR").and_then(Value::as_str).unwrap_or_default();
-    range.is_empty() && !node.is_terminating
+    node.node().spec.pod_cidr.is_empty() && !node.is_terminating
 }
 
 #[async_trait]
@@ -83,26 +81,21 @@ impl Controller for NodeIpamController {
         let Some(node) = self.client.find(&Kind::NODE, "", name).await? else {
             return Ok(Action::AwaitChange);
         };
-        if !needs_pod_cidr(&Object::with_fields(&["spec.podCIDR"], &node)) {
+        if !needs_pod_cidr(&Object::of(&self.client, &Kind::NODE, &node)?) {
             return Ok(Action::AwaitChange);
         }
         // Any write of a Node without a pod CIDR allocates one; see `admission::pod_cidrs`.
         let written = self.client.update(&Kind::NODE, "", node).await?;
-        if !needs_pod_cidr(&Object::with_fields(&["spec.podCIDR"], &written)) {
+        if !needs_pod_cidr(&Object::of(&self.client, &Kind::NODE, &written)?) {
             return Ok(Action::AwaitChange);
         }
-        self.record_exhausted(&written).await;
+        self.record_exhausted(name).await;
         Ok(Action::RequeueAfter(RETRY_INTERVAL))
     }
 }
 
-fn name(node: &Json) -> &str {
-    at(node, "/metadata/name").and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The stock event, with a deterministic name.
-fn cidr_not_available_event(node: &Json, now: Timestamp) -> Value {
-    let name = name(node);
+fn cidr_not_available_event(name: &str, now: Timestamp) -> Value {
     let now = api::time::seconds(now);
     json!({
         "apiVersion": "v1",

@@ -6,6 +6,7 @@ use client::{Client, Error, Kind};
 use jiff::Timestamp;
 
 use super::informers::Change;
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 use crate::options::NodeAdmission;
@@ -13,8 +14,6 @@ use crate::trust;
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "node-trust-controller";
-/// The Node fields that matter; heartbeats are ignored.
-const RELEVANT_FIELDS: [&str; 2] = ["/metadata/annotations", "/spec/taints"];
 
 #[derive(Debug)]
 pub struct NodeTrustController {
@@ -37,8 +36,10 @@ impl Controller for NodeTrustController {
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         let Some(now) = change.now.as_ref().filter(|_| change.kind.is(&Kind::NODE)) else { return };
-        let is_same = |before: &super::Object| {
-            RELEVANT_FIELDS.iter().all(|field| before.field(field) == now.field(field))
+        // Heartbeats are ignored.
+        let is_same = |before: &Object| {
+            let (before, now) = (before.node(), now.node());
+            before.metadata.annotations == now.metadata.annotations && before.spec.taints == now.spec.taints
         };
         if !change.before.as_deref().is_some_and(is_same) {
             queue.add(&now.name);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::backoff::Backoff;
-use client::{Client, Delta, Error, Json, Kind, Reflector, Scope, Versioned};
-use serde::de::{DeserializeSeed, Deserializer, Error as _};
-use serde_json::Value;
+use client::{Client, Delta, Error, Kind, Reflector, Scope, Versioned};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer};
+use serde_json::value::RawValue;
 
 use super::informers::SharedInformers;
-use super::object::{Object, text};
+use super::object::Object;
 use super::outage::Outage;
 use super::problems::ProblemReporter;
-use super::projection::Projection;
 
 /// Backoff after the first failure.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -21,23 +21,23 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Where a reflector writes the objects of one resource.
 pub trait Store: Send + Sync + 'static {
-    /// The fields that are decoded from each object.
-    fn projection(&self) -> Projection;
-
     /// What the store keeps of an object.
-    type Item: Send;
+    type Object: Send;
 
-    /// Converts a decoded object.
-    fn project(&self, object: &Json) -> Self::Item;
+    /// Decodes an object from its JSON. Fields that the store does not keep are skipped.
+    ///
+    /// # Errors
+    /// If a field has another type. The object is logged and left out.
+    fn decode(&self, json: &RawValue) -> Result<Self::Object, serde_json::Error>;
 
     /// Replaces all objects with those of a list.
-    fn replace(&self, objects: Vec<Self::Item>);
+    fn replace(&self, objects: Vec<Self::Object>);
 
     /// Adds or updates one object.
-    fn put(&self, object: Self::Item);
+    fn put(&self, object: Self::Object);
 
     /// Removes an object, given its last state.
-    fn remove(&self, object: Self::Item);
+    fn remove(&self, object: Self::Object);
 
     /// The watch is open: no change is missed from now on.
     fn connected(&self) {}
@@ -61,14 +61,10 @@ impl InformerStore {
 }
 
 impl Store for InformerStore {
-    type Item = Object;
+    type Object = Object;
 
-    fn projection(&self) -> Projection {
-        Object::projection(&self.qualified)
-    }
-
-    fn project(&self, object: &Json) -> Object {
-        Object::of(&self.qualified, object)
+    fn decode(&self, json: &RawValue) -> Result<Object, serde_json::Error> {
+        Object::decode(&self.qualified, json)
     }
 
     fn replace(&self, objects: Vec<Object>) {
@@ -97,12 +93,11 @@ pub async fn run_reflector(client: Client, kind: Arc<Kind>, store: impl Store, p
     let qualified = kind.qualified();
     let mut reflector = Reflector::new((*kind).clone(), Scope::default());
     let (mut backoff, mut outage) = (Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF), Outage::default());
-    let projection = store.projection();
-    let seed = Projected { store: &store, projection: &projection };
-    let mut handle = |delta: Delta<Stored<_>>| match delta {
-        Delta::Replaced(all, _) => store.replace(all.into_iter().map(|stored| stored.item).collect()),
-        Delta::Applied(stored) => store.put(stored.item),
-        Delta::Deleted(stored) => store.remove(stored.item),
+    let seed = Decoder { store: &store, resource: &qualified, problems: &problems };
+    let mut handle = |delta: Delta<Decoded<_>>| match delta {
+        Delta::Replaced(all, _) => store.replace(all.into_iter().filter_map(|one| one.object).collect()),
+        Delta::Applied(one) => one.object.into_iter().for_each(|object| store.put(object)),
+        Delta::Deleted(one) => one.object.into_iter().for_each(|object| store.remove(object)),
     };
     loop {
         let error = match reflector.connect(&client, seed, &mut handle).await {
@@ -132,41 +127,65 @@ pub async fn run_reflector(client: Client, kind: Arc<Kind>, store: impl Store, p
     }
 }
 
-/// An object as a store keeps it, with its resource version.
-struct Stored<T> {
+/// A decoded object with its resource version.
+struct Decoded<T> {
     resource_version: String,
-    item: T,
+    /// `None` if the object could not be decoded.
+    object: Option<T>,
 }
 
-impl<T> Versioned for Stored<T> {
+impl<T> Versioned for Decoded<T> {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
 }
 
-/// Decodes the fields that a store reads, and converts each object at once.
-struct Projected<'a, S> {
+/// Decodes one object after the other for a store. One that cannot be decoded is logged; the others are kept.
+struct Decoder<'a, S> {
     store: &'a S,
-    projection: &'a Projection,
+    resource: &'a str,
+    problems: &'a ProblemReporter,
 }
 
-impl<S> Clone for Projected<'_, S> {
+impl<S> Clone for Decoder<'_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S> Copy for Projected<'_, S> {}
+impl<S> Copy for Decoder<'_, S> {}
 
-impl<'de, S: Store> DeserializeSeed<'de> for Projected<'_, S> {
-    type Value = Stored<S::Item>;
+impl<'de, S: Store> DeserializeSeed<'de> for Decoder<'_, S> {
+    type Value = Decoded<S::Object>;
 
     fn deserialize<D: Deserializer<'de>>(self, object: D) -> Result<Self::Value, D::Error> {
-        let Value::Object(object) = self.projection.deserialize(object)? else {
-            return Err(D::Error::custom("an object is no JSON object"));
+        let json = <&RawValue>::deserialize(object)?;
+        let identity = serde_json::from_str::<Identity>(json.get()).map(|identity| identity.metadata);
+        let (identity, object) = match identity {
+            Ok(identity) => (identity, self.store.decode(json)),
+            Err(error) => (IdentityMetadata::default(), Err(error)),
         };
-        let metadata = object.get("metadata");
-        let resource_version = text(metadata.and_then(|metadata| metadata.get("resourceVersion")));
-        Ok(Stored { resource_version, item: self.store.project(&object) })
+        let object = object.map_err(|error| {
+            self.problems.report_undecodable(self.resource, &identity.namespace, &identity.name, &error);
+        });
+        Ok(Decoded { resource_version: identity.resource_version, object: object.ok() })
     }
 }
+
+/// What identifies an object and its version.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    metadata: IdentityMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct IdentityMetadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,6 @@
 //! The ResourceQuota admission plugin adds usage of new objects. This controller recounts after deletions and
 //! periodically.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,8 +10,9 @@ use client::{Client, Error, Json, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::fields::Fields;
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at, text};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 use crate::quota::{self, Amounts, Quota};
@@ -61,13 +61,10 @@ impl ResourceQuotaController {
 
 /// Whether a change releases usage: an object was deleted, or a pod terminated.
 fn frees_resources(change: &Change) -> bool {
-    let is_terminated = |pod: &Object| {
-        matches!(pod.field("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
-    };
     match (&change.before, &change.now) {
         (_, None) => true,
         (Some(before), Some(now)) => {
-            change.kind.is(&Kind::POD) && is_terminated(now) && !is_terminated(before)
+            change.kind.is(&Kind::POD) && now.pod().is_terminal() && !before.pod().is_terminal()
         }
         (None, Some(_)) => false,
     }
@@ -75,17 +72,15 @@ fn frees_resources(change: &Change) -> bool {
 
 /// Whether the status does not match the spec yet.
 fn needs_recount(quota: &Object) -> bool {
-    let names = |pointer: &str| -> BTreeSet<String> {
-        let amounts = quota.field(pointer).and_then(Value::as_object);
-        amounts.into_iter().flatten().map(|(name, _)| name.clone()).collect()
-    };
-    quota.field("/spec/hard") != quota.field("/status/hard") || names("/spec/hard") != names("/status/used")
+    let Fields::ResourceQuota(quota) = &quota.fields else { return false };
+    let (hard, used) = (&quota.spec.hard, &quota.status.used);
+    *hard != quota.status.hard || !hard.iter().map(|(name, _)| name).eq(used.iter().map(|(name, _)| name))
 }
 
 /// The status that the quota should have; `None` if it already has it.
 fn status(quota: &Json, used: &Amounts) -> Option<Value> {
-    let wanted =
-        json!({"hard": at(quota, "/spec/hard").cloned().unwrap_or_default(), "used": quota::texts(used)});
+    let hard = quota.get("spec").and_then(|spec| spec.get("hard")).cloned().unwrap_or_default();
+    let wanted = json!({"hard": hard, "used": quota::texts(used)});
     (quota.get("status") != Some(&wanted)).then_some(wanted)
 }
 
@@ -114,14 +109,8 @@ impl Controller for ResourceQuotaController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let mut found = None;
         // The stock role may list quotas but not get them.
-        let take = |quota: Json| {
-            if text(at(&quota, "/metadata/name")) == name {
-                found = Some(quota);
-            }
-        };
-        self.client.list(&Kind::RESOURCE_QUOTA, namespace, take).await?;
+        let found: Option<Json> = self.client.find_by_list(&Kind::RESOURCE_QUOTA, namespace, name).await?;
         let Some(found) = found else { return Ok(Action::AwaitChange) };
         let used = self.count(&Quota::of(&found), namespace).await?;
         if let Some(status) = status(&found, &used) {
@@ -141,17 +130,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_counted_until_the_status_says_so() {
+    fn usage_is_counted_until_the_status_matches_the_spec() {
         let quota = |value: Value| value.as_object().unwrap().clone();
         let fresh = quota(json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}));
-        assert!(needs_recount(&Object::of("resourcequotas", &fresh)));
+        let cached = |quota: &Json| Object::decode("resourcequotas", quota).unwrap();
+        assert!(needs_recount(&cached(&fresh)));
         let used = Quota::of(&fresh).zero_usage();
         let told = status(&fresh, &used).unwrap();
         assert_eq!(told, json!({"hard": {"pods": "2"}, "used": {"pods": "0"}}));
         let mut known = fresh;
         known.insert("status".to_owned(), told);
-        assert!(!needs_recount(&Object::of("resourcequotas", &known)) && status(&known, &used).is_none());
+        assert!(!needs_recount(&cached(&known)) && status(&known, &used).is_none());
         known.insert("spec".to_owned(), json!({"hard": {"pods": "3"}}));
-        assert!(needs_recount(&Object::of("resourcequotas", &known)));
+        assert!(needs_recount(&cached(&known)));
     }
 }

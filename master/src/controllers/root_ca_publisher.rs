@@ -6,7 +6,6 @@ use client::{Client, Error, Json, Kind};
 use serde_json::{Value, json};
 
 use super::informers::{Change, SharedInformers};
-use super::object::at;
 use super::rate_limited_queue::Action;
 use super::service_accounts::ignore_existing;
 use super::work_queue::{Controller, WorkQueue};
@@ -57,22 +56,16 @@ fn plan(found: Option<&Json>, namespace: &str, certificate: &str) -> Plan {
             "data": data,
         }));
     };
-    let is_described = at(found, "/metadata/annotations/kubernetes.io~1description").and_then(Value::as_str)
-        == Some(DESCRIPTION);
-    if found.get("data") == Some(&data) && is_described {
-        return Plan::Nothing;
-    }
     // Other keys are removed.
     let mut wanted = found.clone();
     wanted.insert("data".to_owned(), data);
     if let Some(Value::Object(metadata)) = wanted.get_mut("metadata") {
-        let told = metadata.entry("annotations").or_insert_with(|| json!({}));
-        match told {
-            Value::Object(told) => drop(told.insert(DESCRIPTION_ANNOTATION.to_owned(), DESCRIPTION.into())),
+        match metadata.entry("annotations").or_insert_with(|| json!({})) {
+            Value::Object(own) => drop(own.insert(DESCRIPTION_ANNOTATION.to_owned(), DESCRIPTION.into())),
             other => *other = annotations,
         }
     }
-    Plan::Update(wanted)
+    if wanted == *found { Plan::Nothing } else { Plan::Update(wanted) }
 }
 
 #[async_trait]
@@ -117,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_and_healed() {
+    fn the_config_map_is_created_and_repaired() {
         let Plan::Create(good) = plan(None, "n", "PEM") else { panic!("it is missing") };
         assert_eq!(good["data"], json!({"ca.crt": "PEM"}));
         check(Some(good.clone()), |plan| *plan == Plan::Nothing);

@@ -8,12 +8,15 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, DeleteOptions, Error, Json, Kind};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::fields::Fields;
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at, text};
+use super::object::{Object, Source as _, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::{ObjectMeta, PartialObject, StringMap};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "serviceaccount-token-controller";
@@ -31,6 +34,40 @@ pub struct ServiceAccountTokenController {
     informers: SharedInformers,
     /// The trust bundle in base64.
     certificate: String,
+}
+
+/// The fields of a Secret that the controller reads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Secret {
+    metadata: ObjectMeta<StringMap>,
+    r#type: Box<str>,
+    immutable: bool,
+    /// Values in base64.
+    data: StringMap,
+}
+
+impl Secret {
+    fn annotation(&self, name: &str) -> &str {
+        self.metadata.annotations.get(name).unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> &str {
+        self.data.get(name).unwrap_or_default()
+    }
+}
+
+/// The answer to a token request.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TokenRequest {
+    status: TokenRequestStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TokenRequestStatus {
+    token: String,
 }
 
 /// What to do with a Secret.
@@ -52,56 +89,47 @@ impl ServiceAccountTokenController {
     }
 
     /// Requests a token that is bound to the Secret; base64.
-    async fn token(&self, secret: &Json, account: &str) -> Result<String, Error> {
-        let field = |name: &str| at(secret, &format!("/metadata/{name}")).cloned().unwrap_or_default();
+    async fn token(&self, secret: &Secret, account: &str) -> Result<String, Error> {
+        let ObjectMeta { namespace, name, uid, .. } = &secret.metadata;
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {
                 "expirationSeconds": TOKEN_SECONDS,
-                "boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": field("name"), "uid": field("uid")},
+                "boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": uid},
             },
         });
-        let namespace = text(at(secret, "/metadata/namespace"));
-        let answer = self
-            .client
-            .create_subresource(&Kind::SERVICE_ACCOUNT, &namespace, account, "token", question)
-            .await?;
-        Ok(STANDARD.encode(text(at(&answer, "/status/token"))))
+        let kind = &Kind::SERVICE_ACCOUNT;
+        let answer = self.client.create_subresource(kind, namespace, account, "token", question).await?;
+        let answer: Result<TokenRequest, _> = answer.read();
+        let answer = answer.map_err(|source| unreadable(&self.client, source))?;
+        Ok(STANDARD.encode(answer.status.token))
     }
 }
 
-fn annotation(secret: &Json, name: &str) -> String {
-    text(at(secret, "/metadata/annotations").and_then(|all| all.get(name)))
-}
-
-/// Decides about a Secret; `account` is `None` if the account does not exist.
-fn plan(secret: &Json, account: Option<&Json>, certificate: &str) -> Plan {
-    let is_set = |pointer: &str| at(secret, pointer).is_some_and(|value| !value.is_null());
+/// Decides about a Secret, with the JSON to write back. `account` is the UID of the account; `None` if it does not exist.
+fn plan(secret: &Secret, json: &Json, account: Option<&str>, certificate: &str) -> Plan {
+    if &*secret.r#type != TYPE || secret.metadata.is_terminating() {
+        return Plan::Nothing;
+    }
+    let wanted = secret.annotation(ACCOUNT_UID);
+    let Some(uid) = account.filter(|uid| wanted.is_empty() || wanted == *uid) else { return Plan::Delete };
+    let has_token = !secret.value("token").is_empty();
+    let is_complete = has_token
+        && wanted == uid
+        && !secret.value("namespace").is_empty()
+        && secret.value("ca.crt") == certificate;
     // An immutable Secret stays as it is.
-    let is_fixed = at(secret, "/immutable") == Some(&Value::Bool(true));
-    if text(secret.get("type")) != TYPE || is_set("/metadata/deletionTimestamp") {
+    if secret.immutable || is_complete {
         return Plan::Nothing;
     }
-    let uid = account.map(|account| text(at(account, "/metadata/uid"))).unwrap_or_default();
-    let wanted = annotation(secret, ACCOUNT_UID);
-    if uid.is_empty() || !["", uid.as_str()].contains(&wanted.as_str()) {
-        return Plan::Delete;
-    }
-    let data = |name: &str| text(at(secret, "/data").and_then(|data| data.get(name)));
-    let has_token = !data("token").is_empty();
-    if is_fixed
-        || has_token && wanted == uid && !data("namespace").is_empty() && data("ca.crt") == certificate
-    {
-        return Plan::Nothing;
-    }
-    let mut filled = secret.clone();
+    let mut filled = json.clone();
     put(&mut filled, "data", "ca.crt", certificate.to_owned());
-    if data("namespace").is_empty() {
-        put(&mut filled, "data", "namespace", STANDARD.encode(text(at(secret, "/metadata/namespace"))));
+    if secret.value("namespace").is_empty() {
+        put(&mut filled, "data", "namespace", STANDARD.encode(&*secret.metadata.namespace));
     }
     if let Some(Value::Object(metadata)) = filled.get_mut("metadata") {
-        put(metadata, "annotations", ACCOUNT_UID, uid);
+        put(metadata, "annotations", ACCOUNT_UID, uid.to_owned());
     }
     if has_token { Plan::Update(filled) } else { Plan::Fill(filled) }
 }
@@ -118,7 +146,7 @@ fn put(object: &mut Json, map: &str, name: &str, value: String) {
 }
 
 fn is_token(secret: &Object) -> bool {
-    secret.field("/type").and_then(Value::as_str) == Some(TYPE)
+    matches!(&secret.fields, Fields::Secret { r#type } if **r#type == *TYPE)
 }
 
 #[async_trait]
@@ -144,34 +172,34 @@ impl Controller for ServiceAccountTokenController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let Some(secret) = self.client.find(&Kind::SECRET, namespace, name).await? else {
+        let Some(json) = self.client.find(&Kind::SECRET, namespace, name).await? else {
             return Ok(Action::AwaitChange);
         };
-        let account = annotation(&secret, ACCOUNT);
+        let secret: Secret = json.read().map_err(|source| unreadable(&self.client, source))?;
+        let account = secret.annotation(ACCOUNT);
         if account.is_empty() {
             return Ok(Action::AwaitChange);
         }
         // The account is read from the API server, not from the cache, before a deletion. An invalid name is not used
         // in a path.
-        let found = match is_dns_subdomain(&account) {
-            true => self.client.find(&Kind::SERVICE_ACCOUNT, namespace, &account).await?,
+        let found: Option<PartialObject> = match is_dns_subdomain(account) {
+            true => self.client.find_as(&Kind::SERVICE_ACCOUNT, namespace, account).await?,
             false => None,
         };
-        let written = match plan(&secret, found.as_ref(), &self.certificate) {
+        let uid = found.as_ref().map(|account| &*account.metadata.uid);
+        let written = match plan(&secret, &json, uid, &self.certificate) {
             Plan::Nothing => return Ok(Action::AwaitChange),
             Plan::Delete => {
-                let (uid, resource_version) =
-                    (text(at(&secret, "/metadata/uid")), text(at(&secret, "/metadata/resourceVersion")));
                 let how = DeleteOptions {
-                    uid: Some(&uid),
-                    resource_version: Some(&resource_version),
+                    uid: Some(&secret.metadata.uid),
+                    resource_version: Some(&secret.metadata.resource_version),
                     ..DeleteOptions::default()
                 };
                 self.client.delete(&Kind::SECRET, namespace, name, &how).await
             }
             Plan::Update(filled) => self.client.update(&Kind::SECRET, "", filled).await.map(drop),
             Plan::Fill(mut filled) => {
-                put(&mut filled, "data", "token", self.token(&secret, &account).await?);
+                put(&mut filled, "data", "token", self.token(&secret, account).await?);
                 self.client.update(&Kind::SECRET, "", filled).await.map(drop)
             }
         };
@@ -195,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_filled_healed_and_goes_with_its_account() {
-        let account = json!({"metadata": {"name": "robot", "uid": "1"}}).as_object().unwrap().clone();
+    fn a_token_secret_is_filled_repaired_and_deleted_with_its_account() {
         let full = json!({"token": "dA==", "ca.crt": "Q0E=", "namespace": "c2hvcA=="});
-        let decided = |secret: &Json| plan(secret, Some(&account), "Q0E=");
+        let planned = |json: &Json, account: Option<&str>| plan(&json.read().unwrap(), json, account, "Q0E=");
+        let decided = |json: &Json| planned(json, Some("1"));
         let Plan::Fill(filled) = decided(&secret("", &Value::Null)) else { panic!("it is empty") };
         assert_eq!(filled["data"], json!({"ca.crt": "Q0E=", "namespace": "c2hvcA=="}));
-        assert_eq!(annotation(&filled, ACCOUNT_UID), "1");
+        assert_eq!(filled["metadata"]["annotations"][ACCOUNT_UID], "1");
         assert_eq!(decided(&secret("1", &full)), Plan::Nothing);
         let mut other = full.clone();
         other["ca.crt"] = "b2xk".into();
@@ -213,12 +241,12 @@ mod tests {
         );
         // The account has another UID, or does not exist.
         assert_eq!(decided(&secret("2", &full)), Plan::Delete);
-        assert_eq!(plan(&secret("1", &full), None, "Q0E="), Plan::Delete);
+        assert_eq!(planned(&secret("1", &full), None), Plan::Delete);
         let mut fixed = secret("1", &Value::Null);
         fixed.insert("immutable".to_owned(), true.into());
         assert_eq!(decided(&fixed), Plan::Nothing);
         let mut opaque = secret("1", &Value::Null);
         opaque.insert("type".to_owned(), "Opaque".into());
-        assert_eq!(plan(&opaque, None, "Q0E="), Plan::Nothing);
+        assert_eq!(planned(&opaque, None), Plan::Nothing);
     }
 }

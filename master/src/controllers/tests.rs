@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::object::{at, text};
 use super::*;
 
 /// Timeout, sufficient on a busy machine.
@@ -54,6 +53,29 @@ async fn config_map(client: &Client, namespace: &str, name: &str, owner: Option<
     });
     let made = client.create(&Kind::CONFIG_MAP, namespace, object).await.unwrap();
     text(at(&made, "/metadata/uid"))
+}
+
+/// A field of an object by JSON pointer (`/status/phase`).
+fn at<'a>(object: &'a Json, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(2).try_fold(object.get(pointer.split('/').nth(1)?)?, |value, name| match value {
+        Value::Array(all) => all.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })
+}
+
+/// A string; empty if the value is missing.
+fn text(value: Option<&Value>) -> String {
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The condition of that type in the status of an object.
+fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Value> {
+    let all = at(object, "/status/conditions").and_then(Value::as_array);
+    all.into_iter().flatten().find(|condition| condition["type"] == kind)
+}
+
+fn condition_is(object: &Json, kind: &str, status: &str) -> bool {
+    condition(object, kind).is_some_and(|found| found["status"] == status)
 }
 
 /// Waits until the objects of a kind, by `namespace/name`, satisfy the condition.

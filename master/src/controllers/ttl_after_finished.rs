@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, DeleteOptions, Error, Json, Kind, Propagation};
+use client::{Client, DeleteOptions, Error, Kind, Propagation};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
+use super::fields::Fields;
 use super::informers::Change;
-use super::object::{at, text};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 
@@ -35,10 +35,12 @@ impl TtlAfterFinishedController {
     }
 }
 
-fn plan(job: &Json, now: Timestamp) -> Plan {
-    let keep = at(job, "/spec/ttlSecondsAfterFinished").and_then(Value::as_i64);
-    let (Some(seconds), Some(finished)) = (keep, finished(job)) else { return Plan::Nothing };
-    if at(job, "/metadata/deletionTimestamp").is_some() {
+fn plan(job: &Object, now: Timestamp) -> Plan {
+    let Fields::Job(fields) = job.fields else { return Plan::Nothing };
+    let (Some(seconds), Some(finished)) = (fields.ttl_seconds, fields.finished) else {
+        return Plan::Nothing;
+    };
+    if job.is_terminating {
         return Plan::Nothing;
     }
     let left = SignedDuration::from_secs(seconds) - now.duration_since(finished);
@@ -46,17 +48,6 @@ fn plan(job: &Json, now: Timestamp) -> Plan {
         Ok(left) if !left.is_zero() => Plan::Wait(left),
         _ => Plan::Delete,
     }
-}
-
-/// When the Job finished, if it has.
-fn finished(job: &Json) -> Option<Timestamp> {
-    let conditions = at(job, "/status/conditions").and_then(Value::as_array);
-    let is_end = |condition: &&Value| {
-        let is = |field: &str, of: &[&str]| of.contains(&text(condition.get(field)).as_str());
-        is("type", &["Complete", "Failed"]) && is("status", &["True"])
-    };
-    let end = conditions.into_iter().flatten().find(is_end)?;
-    text(end.get("lastTransitionTime")).parse().ok()
 }
 
 #[async_trait]
@@ -68,7 +59,7 @@ impl Controller for TtlAfterFinishedController {
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::JOB)
             && let Some(job) = &change.now
-            && plan(&job.fields, Timestamp::UNIX_EPOCH) != Plan::Nothing
+            && plan(job, Timestamp::UNIX_EPOCH) != Plan::Nothing
         {
             queue.add(&job.key());
         }
@@ -76,18 +67,16 @@ impl Controller for TtlAfterFinishedController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(job) = self.client.find(&Kind::JOB, namespace, name).await? else {
+        let Some(job) = Object::find(&self.client, &Kind::JOB, namespace, name).await? else {
             return Ok(Action::AwaitChange);
         };
         match plan(&job, Timestamp::now()) {
             Plan::Nothing => Ok(Action::AwaitChange),
             Plan::Wait(left) => Ok(Action::RequeueAfter(left)),
             Plan::Delete => {
-                let (uid, resource_version) =
-                    (text(at(&job, "/metadata/uid")), text(at(&job, "/metadata/resourceVersion")));
                 let how = DeleteOptions {
-                    uid: Some(&uid),
-                    resource_version: Some(&resource_version),
+                    uid: Some(&job.uid),
+                    resource_version: Some(&job.resource_version),
                     propagation: Some(Propagation::Foreground),
                     grace_seconds: None,
                 };
@@ -107,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_goes_when_its_time_is_up() {
+    fn a_finished_job_is_deleted_after_its_ttl() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let ended = json!([{"type": "Suspended", "status": "False"},
             {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
@@ -121,11 +110,12 @@ mod tests {
                 Plan::Wait(Duration::from_secs(30)),
             ),
             (
-                json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"ttlSecondsAfterFinished": 1}, "status": {"conditions": ended}}),
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:30Z"}, "spec": {"ttlSecondsAfterFinished": 1}, "status": {"conditions": ended}}),
                 Plan::Nothing,
             ),
         ] {
-            assert_eq!(plan(job.as_object().unwrap(), now), expected, "{job}");
+            let object = Object::decode("jobs.batch", job.as_object().unwrap()).unwrap();
+            assert_eq!(plan(&object, now), expected, "{job}");
         }
     }
 }

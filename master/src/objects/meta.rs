@@ -1,8 +1,8 @@
 //! Metadata, owner references and conditions.
 
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use super::values::{List, StringMap, time};
 
@@ -17,6 +17,8 @@ pub struct ObjectMeta<Annotations = IgnoredAny> {
     pub uid: Box<str>,
     /// Opaque version for conflict detection and watches.
     pub resource_version: Box<str>,
+    /// Number of the specification; each change of it counts.
+    pub generation: i64,
     /// Time of creation.
     #[serde(deserialize_with = "time")]
     pub creation_timestamp: Option<Timestamp>,
@@ -63,6 +65,21 @@ pub struct AnnotatedObject {
     pub metadata: ObjectMeta<StringMap>,
 }
 
+/// An object of which only metadata and conditions are read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Conditioned {
+    pub metadata: ObjectMeta,
+    pub status: ConditionedStatus,
+}
+
+/// `status` of an object with conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ConditionedStatus {
+    pub conditions: List<Condition>,
+}
+
 /// An object of which only the specification is read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, bound(deserialize = "Specification: Default + Deserialize<'de>"))]
@@ -70,7 +87,7 @@ pub struct Spec<Specification> {
     pub spec: Specification,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     /// Group and version of the owner.
@@ -85,6 +102,13 @@ pub struct OwnerReference {
     pub controller: bool,
     /// Foreground deletion of the owner waits for this object.
     pub block_owner_deletion: bool,
+}
+
+impl OwnerReference {
+    /// The API group of the owner; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
 }
 
 /// A condition in the status of an object.
@@ -104,6 +128,9 @@ pub struct Condition {
     /// Time of the last report; only in Nodes.
     #[serde(deserialize_with = "time")]
     pub last_heartbeat_time: Option<Timestamp>,
+    /// Time of the last change; only in CertificateSigningRequests.
+    #[serde(deserialize_with = "time")]
+    pub last_update_time: Option<Timestamp>,
 }
 
 impl Condition {

@@ -1,9 +1,10 @@
 //! Nodes, taints and tolerations.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::meta::{Condition, ObjectMeta};
-use super::values::{List, StringMap};
+use super::values::{List, StringMap, time};
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -68,6 +69,8 @@ pub struct NodeAddress {
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSystemInfo {
     pub kubelet_version: Box<str>,
+    #[serde(rename = "machineID")]
+    pub machine_id: Box<str>,
 }
 
 /// Ports of the daemons on a node.
@@ -87,7 +90,7 @@ pub struct DaemonEndpoint {
 
 /// A taint of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Taint {
     /// Taint key.
     pub key: Box<str>,
@@ -95,6 +98,9 @@ pub struct Taint {
     pub value: Box<str>,
     /// `NoSchedule`, `NoExecute` or `PreferNoSchedule`.
     pub effect: Box<str>,
+    /// When the taint was added; `None` for most taints that are not `NoExecute`.
+    #[serde(deserialize_with = "time")]
+    pub time_added: Option<Timestamp>,
 }
 
 /// A toleration of a pod.

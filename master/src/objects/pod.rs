@@ -32,6 +32,10 @@ pub struct PodAnnotations {
 pub struct PodSpec {
     /// Node that runs the pod; empty for a pending pod.
     pub node_name: Box<str>,
+    /// Host name; empty for the name of the pod.
+    pub hostname: Box<str>,
+    /// Headless Service that publishes the host name.
+    pub subdomain: Box<str>,
     /// Scheduler that is responsible for the pod.
     pub scheduler_name: Box<str>,
     pub priority_class_name: Box<str>,

@@ -28,6 +28,12 @@ pub struct ServiceSpec {
     #[serde(rename = "clusterIPs")]
     pub cluster_ips: List<Box<str>>,
     pub ports: List<ServicePort>,
+    /// IP families, primary first: `IPv4`, `IPv6`.
+    pub ip_families: List<Box<str>>,
+    /// Whether all pods count as ready.
+    pub publish_not_ready_addresses: bool,
+    /// `PreferClose`, `PreferSameZone` or `PreferSameNode`; empty for no preference.
+    pub traffic_distribution: Box<str>,
     /// Whether a load balancer gets node ports; by default it does.
     pub allocate_load_balancer_node_ports: Option<bool>,
 }
@@ -37,6 +43,9 @@ pub struct ServiceSpec {
 pub struct ServicePort {
     /// Name; empty for an only port.
     pub name: Box<str>,
+    /// `TCP`, `UDP` or `SCTP`; empty is `TCP`.
+    pub protocol: Box<str>,
+    pub app_protocol: Option<Box<str>>,
     /// Port number.
     pub port: i64,
     /// Port of the pods, as a number or a name.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 /// A list. `null` is an empty list. It is smaller than a `Vec` and has no spare capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +105,12 @@ impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for StringMap {
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
         entries.dedup_by(|(one, _), (other, _)| one == other);
         Self(entries.into())
+    }
+}
+
+impl Serialize for StringMap {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_map(self.iter())
     }
 }
 

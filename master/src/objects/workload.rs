@@ -1,13 +1,10 @@
 //! Objects that select pods: Services, workloads and PodDisruptionBudgets.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::meta::{Condition, ObjectMeta};
 use super::selector::LabelSelector;
-use super::values::{IntOrString, List};
+use super::values::{IntOrString, List, StringMap};
 
 /// An object that selects pods. `Selector` is a label map in Services and ReplicationControllers, and a label selector
 /// in the workloads of `apps`.
@@ -54,8 +51,10 @@ pub struct PodDisruptionBudgetSpec {
 pub struct PodDisruptionBudgetStatus {
     /// Disruptions that are allowed now.
     pub disruptions_allowed: i64,
-    /// Names of pods whose disruption is counted already.
-    pub disrupted_pods: BTreeMap<Box<str>, IgnoredAny>,
+    /// Pods whose disruption is counted already, and when it was allowed.
+    pub disrupted_pods: StringMap,
+    /// Generation of the specification that this status was computed from.
+    pub observed_generation: i64,
     /// Pods that the budget counts.
     pub expected_pods: i64,
     /// Healthy pods.

@@ -240,8 +240,8 @@ impl Binder {
         }
     }
 
-    /// Writes the PodScheduled condition and `status.nominatedNodeName`, unless the pod has been bound in the meantime.
-    /// Retries on conflict.
+    /// Writes the PodScheduled condition and `status.nominatedNodeName`, unless the pod has been bound or deleted in the
+    /// meantime. Retries on conflict.
     async fn update_status(&self, pod: &Pod, why: (&str, &str), nominated_node: &str) -> Result<(), Error> {
         let mut version = pod.resource_version.clone();
         for _ in 0..MAX_ATTEMPTS {
@@ -249,12 +249,12 @@ impl Binder {
                 Err(error) if error.is_conflict() => {}
                 written => return written,
             }
-            let now = self.client.get(&Kind::POD, &pod.namespace, &pod.name).await?;
-            let now = Pod::of(objects::read(&now));
-            if now.uid != pod.uid || !now.node.is_empty() {
-                return Ok(());
-            }
-            version = now.resource_version;
+            let now: Option<objects::Pod> =
+                self.client.find_as(&Kind::POD, &pod.namespace, &pod.name).await?;
+            let is_pending =
+                |now: &objects::Pod| *now.metadata.uid == *pod.uid && now.spec.node_name.is_empty();
+            let Some(now) = now.filter(is_pending) else { return Ok(()) };
+            version = now.metadata.resource_version.into();
         }
         Ok(())
     }

@@ -1,25 +1,25 @@
-//! Informers of the scheduler: which resources it watches, which fields it reads, and the event handlers that update
-//! the state.
+//! Informers of the scheduler: which resources it watches, and the event handlers that update the state.
 
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::SharedState;
 use super::labels::Labels;
-use super::node::{self, Node};
-use super::pod::{self, Pod};
-use super::preempt::{self, Budget};
-use super::selector_sources::{self, SelectorSource};
+use super::node::Node;
+use super::pod::Pod;
+use super::preempt::Budget;
+use super::selector_sources::SelectorSource;
 use super::spec_cache::SpecCache;
 use super::state::{InformerKind, State};
 use super::store::{self, Keyed};
-use super::volumes::{self, Claim, Class, Volume};
-use crate::controllers::{Client, Json, Kind, ProblemReporter, Projection, Store, run_reflector};
+use super::volumes::{Claim, Class, Volume};
+use crate::controllers::{Client, Kind, ProblemReporter, Store, run_reflector};
+use crate::objects::PartialObject;
 use crate::objects::workload::PodSelecting;
-use crate::objects::{self, PartialObject};
 
 const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
 const CLAIM: Kind = Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true);
@@ -33,13 +33,12 @@ const STATEFUL_SET: Kind = Kind::of("apps", "StatefulSet", "statefulsets", true)
 struct ResourceHandler<T> {
     state: Arc<SharedState>,
     informer: InformerKind,
-    fields: &'static [&'static str],
-    parse: Parse<T>,
+    decode: Decode<T>,
     handlers: Handlers<T>,
 }
 
-/// Converts an object to the compact type that the state keeps.
-type Parse<T> = Box<dyn Fn(&Json) -> T + Send + Sync>;
+/// Decodes an object into the compact type that the state keeps.
+type Decode<T> = Box<dyn Fn(&RawValue) -> Result<T, serde_json::Error> + Send + Sync>;
 
 /// What the initial list and later events do to the state.
 struct Handlers<T> {
@@ -72,14 +71,10 @@ impl<T: Keyed + 'static> Handlers<T> {
 }
 
 impl<T: Send + 'static> Store for ResourceHandler<T> {
-    type Item = T;
+    type Object = T;
 
-    fn projection(&self) -> Projection {
-        self.fields.iter().copied().fold(Projection::empty(), Projection::with)
-    }
-
-    fn project(&self, object: &Json) -> T {
-        (self.parse)(object)
+    fn decode(&self, json: &RawValue) -> Result<T, serde_json::Error> {
+        (self.decode)(json)
     }
 
     fn replace(&self, all: Vec<T>) {
@@ -107,13 +102,13 @@ pub fn start_informers(client: &Client, state: &Arc<SharedState>) -> JoinSet<()>
         |state, (name, labels): (String, Labels), now| state.put_namespace(&name, Some(labels), now),
         |state, (name, _), now| state.put_namespace(&name, None, now),
     );
-    informers.start(Kind::NAMESPACE, InformerKind::Namespaces, NAMESPACE_FIELDS, namespace, handlers);
+    informers.start(Kind::NAMESPACE, InformerKind::Namespaces, namespace, handlers);
     let handlers = Handlers::of(
         |state, all, now| state.replace_nodes(all, now),
         |state, node, now| state.put_node(node, now),
         |state, node: Node, now| state.remove_node(&node.name, now),
     );
-    informers.start(Kind::NODE, InformerKind::Nodes, node::FIELDS, Node::of, handlers);
+    informers.start(Kind::NODE, InformerKind::Nodes, Node::of, handlers);
     let cache = Arc::new(SpecCache::default());
     let (listed, terminal, deleted) = (cache.clone(), cache.clone(), cache.clone());
     let handlers = Handlers::of(
@@ -132,15 +127,15 @@ pub fn start_informers(client: &Client, state: &Arc<SharedState>) -> JoinSet<()>
             state.remove_pod(&pod.uid, now);
         },
     );
-    informers.start(Kind::POD, InformerKind::Pods, pod::FIELDS, move |object| cache.pod(object), handlers);
+    informers.start(Kind::POD, InformerKind::Pods, move |object| cache.pod(object), handlers);
     let handlers = Handlers::into(|state, _| state.budgets());
-    informers.start(BUDGET, InformerKind::Budgets, preempt::FIELDS, Budget::of, handlers);
+    informers.start(BUDGET, InformerKind::Budgets, Budget::of, handlers);
     let handlers = Handlers::into(|state, now| &mut state.volumes(now).claims);
-    informers.start(CLAIM, InformerKind::Claims, volumes::CLAIM_FIELDS, Claim::of, handlers);
+    informers.start(CLAIM, InformerKind::Claims, Claim::of, handlers);
     let handlers = Handlers::into(|state, now| &mut state.volumes(now).volumes);
-    informers.start(VOLUME, InformerKind::Volumes, volumes::VOLUME_FIELDS, Volume::of, handlers);
+    informers.start(VOLUME, InformerKind::Volumes, Volume::of, handlers);
     let handlers = Handlers::into(|state, now| &mut state.volumes(now).classes);
-    informers.start(CLASS, InformerKind::Classes, volumes::CLASS_FIELDS, Class::of, handlers);
+    informers.start(CLASS, InformerKind::Classes, Class::of, handlers);
     informers.start_selector_source(Kind::SERVICE, InformerKind::Services, SelectorSource::of_labels);
     informers.start_selector_source(CONTROLLER, InformerKind::Controllers, SelectorSource::of_labels);
     informers.start_selector_source(REPLICA_SET, InformerKind::ReplicaSets, SelectorSource::of_selector);
@@ -156,17 +151,17 @@ struct Informers<'a> {
 }
 
 impl Informers<'_> {
-    fn start<O: Default + DeserializeOwned, T: Send + 'static>(
+    /// Starts the informer of a resource. `parse` converts the decoded object.
+    fn start<O: DeserializeOwned, T: Send + 'static>(
         &mut self,
         kind: Kind,
         informer: InformerKind,
-        fields: &'static [&'static str],
         parse: impl Fn(O) -> T + Send + Sync + 'static,
         handlers: Handlers<T>,
     ) {
-        let parse = move |object: &Json| parse(objects::read(object));
+        let decode = move |json: &RawValue| Ok(parse(serde_json::from_str(json.get())?));
         let handler =
-            ResourceHandler { state: self.state.clone(), informer, fields, parse: Box::new(parse), handlers };
+            ResourceHandler { state: self.state.clone(), informer, decode: Box::new(decode), handlers };
         self.tasks.spawn(run_reflector(self.client.clone(), Arc::new(kind), handler, self.problems.clone()));
     }
 
@@ -182,11 +177,9 @@ impl Informers<'_> {
             move |state, one, _| state.selector_sources().put(informer, one),
             move |state, one, _| state.selector_sources().remove(informer, &one),
         );
-        self.start(kind, informer, selector_sources::FIELDS, parse, handlers);
+        self.start(kind, informer, parse, handlers);
     }
 }
-
-const NAMESPACE_FIELDS: &[&str] = &["metadata.name", "metadata.labels", "metadata.resourceVersion"];
 
 fn namespace(object: PartialObject) -> (String, Labels) {
     (object.metadata.name.into(), object.metadata.labels)

@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::node::Node;
-use super::pod::{self, Pod};
+use super::pod::Pod;
 use super::preempt::{Budgets, PreemptionResult, find_candidates};
 use super::schedule_one::{FitError, Rotation};
-use crate::controllers::Projection;
-use crate::objects;
 
 /// An object of the API.
 pub fn decoded<T: DeserializeOwned>(object: Value) -> T {
@@ -46,12 +44,6 @@ pub fn three_nodes() -> Cluster {
     }
     cluster.put_namespace("default", Some([("team", "one")].into_iter().collect()));
     cluster
-}
-
-/// The fields of a Pod that the scheduler reads.
-pub fn as_read(pod: &Value) -> objects::Pod {
-    let projection = pod::FIELDS.iter().copied().fold(Projection::empty(), Projection::with);
-    decoded(projection.read(pod.to_string().as_bytes()).unwrap())
 }
 
 /// A pod of one container with these requests, labels and fields of `spec`.

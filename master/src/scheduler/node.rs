@@ -30,18 +30,6 @@ pub struct Node {
     pub images: BTreeMap<String, i64>,
 }
 
-/// Field paths that the informer keeps.
-pub const FIELDS: &[&str] = &[
-    "metadata.name",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.labels",
-    "spec.taints",
-    "spec.unschedulable",
-    "status.allocatable",
-    "status.images",
-];
-
 impl Node {
     /// Parses a Node.
     pub fn of(object: objects::Node) -> Self {

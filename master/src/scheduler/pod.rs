@@ -29,51 +29,6 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 pub const DISRUPTED: &str = "DisruptionTarget";
 pub const PREEMPTED: &str = "PreemptionByScheduler";
 
-/// Field paths that the informer keeps.
-pub const FIELDS: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.deletionTimestamp",
-    "metadata.ownerReferences",
-    "metadata.labels",
-    "metadata.annotations.[kubernetes.io/config.mirror]",
-    "spec.nodeName",
-    "spec.schedulerName",
-    "spec.priority",
-    "spec.preemptionPolicy",
-    "spec.schedulingGates",
-    "spec.nodeSelector",
-    "spec.affinity",
-    "spec.tolerations",
-    "spec.topologySpreadConstraints",
-    "spec.overhead",
-    "spec.volumes.name",
-    "spec.volumes.persistentVolumeClaim",
-    "spec.volumes.ephemeral",
-    "spec.resources",
-    "spec.containers.name",
-    "spec.containers.image",
-    "spec.containers.ports",
-    "spec.containers.resources",
-    "spec.initContainers.name",
-    "spec.initContainers.image",
-    "spec.initContainers.ports",
-    "spec.initContainers.resources",
-    "spec.initContainers.restartPolicy",
-    "status.phase",
-    "status.containerStatuses.name",
-    "status.containerStatuses.resources",
-    "status.containerStatuses.allocatedResources",
-    "status.initContainerStatuses.name",
-    "status.initContainerStatuses.resources",
-    "status.initContainerStatuses.allocatedResources",
-    "status.conditions",
-    "status.nominatedNodeName",
-    "status.startTime",
-];
-
 /// The fields of a Pod that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {

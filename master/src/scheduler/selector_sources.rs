@@ -11,10 +11,6 @@ use super::topology_counts::{PodSelector, Term};
 use crate::objects::workload::PodSelecting;
 use crate::objects::{LabelSelector, ObjectMeta};
 
-/// Field paths that the informers keep.
-pub const FIELDS: &[&str] =
-    &["metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "spec.selector"];
-
 /// Topology keys and `maxSkew` of the stock system default constraints.
 const DEFAULTS: [(&str, i64); 2] = [("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5)];
 

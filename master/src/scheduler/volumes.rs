@@ -4,24 +4,6 @@ use super::pod::{NodeSelectorTerm, Pod};
 use super::store::{Keyed, NamespacedName, Store};
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
-/// Field paths of PersistentVolumeClaims that the informer keeps.
-pub const CLAIM_FIELDS: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.resourceVersion",
-    "metadata.deletionTimestamp",
-    "metadata.annotations",
-    "spec.volumeName",
-    "spec.storageClassName",
-    "spec.accessModes",
-    "status.phase",
-];
-/// Field paths of PersistentVolumes that the informer keeps.
-pub const VOLUME_FIELDS: &[&str] =
-    &["metadata.name", "metadata.labels", "metadata.resourceVersion", "spec.nodeAffinity"];
-/// Field paths of StorageClasses that the informer keeps.
-pub const CLASS_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "volumeBindingMode"];
-
 /// Zone and region labels of volumes and nodes, GA labels first; the stock scheduler's.
 pub const ZONES: &[&str] = &[
     "topology.kubernetes.io/zone",

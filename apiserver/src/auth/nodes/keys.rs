@@ -16,7 +16,12 @@ pub const MAX_KEYS: usize = 4;
 /// The keys that are registered at a Node.
 pub fn of_node(node: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let text = node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(KEYS)?.as_str());
-    text.unwrap_or_default().split(',').map(str::trim).filter(|key| !key.is_empty()).take(MAX_KEYS)
+    of_annotation(text.unwrap_or_default())
+}
+
+/// The keys in the value of the annotation [`KEYS`].
+pub fn of_annotation(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|key| !key.is_empty()).take(MAX_KEYS)
 }
 
 /// Registered keys by node name.

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use apiserver::watch_cache::Draft;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair, SanType};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -153,7 +155,11 @@ fn decided_requests_of_a_node_or_user_count_for_itself_alone() {
 #[test]
 fn an_anonymous_request_is_for_a_node_and_has_a_name_and_a_small_request() {
     let node = request("a", "kubelet:n1", "system:nodes", false);
-    assert_eq!(check_anonymous(&node, &read(&node)), Ok(()));
+    let checked = |object: &Json| {
+        let request = objects::read(object);
+        check_anonymous(object, &request, &read(&request))
+    };
+    assert_eq!(checked(&node), Ok(()));
     let changed = |change: &dyn Fn(&mut Json)| {
         let mut request = node.clone();
         change(&mut request);
@@ -180,7 +186,7 @@ fn an_anonymous_request_is_for_a_node_and_has_a_name_and_a_small_request() {
         (metadata("finalizers", json!(["example.com/x"])), "metadata.finalizers"),
         (metadata("ownerReferences", json!([{"name": "x"}])), "metadata.ownerReferences"),
     ] {
-        let refused = check_anonymous(&request, &read(&request)).unwrap_err();
+        let refused = checked(&request).unwrap_err();
         assert!(refused.contains(why), "{refused}");
     }
 }

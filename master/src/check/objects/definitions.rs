@@ -1,9 +1,9 @@
 //! Checks CustomResourceDefinitions that are not served or whose names are not accepted. Pure.
 
 use super::field::{condition, why};
-use super::kinds::Conditioned;
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
+use crate::objects::Conditioned;
 
 /// Findings for all CustomResourceDefinitions.
 pub fn findings(world: &World) -> Vec<Finding> {

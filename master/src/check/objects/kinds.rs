@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use crate::objects::meta::ConditionedStatus;
 use crate::objects::node::{NodeAddress, NodeSpec, NodeSystemInfo};
 use crate::objects::pod::SchedulingGate;
 use crate::objects::{Condition, List, ObjectMeta, StringMap, time};
@@ -98,20 +99,6 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-/// An object with conditions: a CustomResourceDefinition or a Job.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Conditioned {
-    pub metadata: ObjectMeta,
-    pub status: ConditionedStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ConditionedStatus {
-    pub conditions: List<Condition>,
-}
-
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Namespace {
@@ -124,31 +111,6 @@ pub struct Namespace {
 #[serde(default)]
 pub struct NamespaceSpec {
     pub finalizers: List<Box<str>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CertificateSigningRequest {
-    pub metadata: ObjectMeta,
-    pub spec: CertificateSigningRequestSpec,
-    pub status: CertificateSigningRequestStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CertificateSigningRequestSpec {
-    pub signer_name: Box<str>,
-    pub username: Box<str>,
-    /// The CSR: PEM in base64.
-    pub request: Box<str>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CertificateSigningRequestStatus {
-    pub conditions: List<Condition>,
-    /// The certificate: PEM in base64. Empty until the request is signed.
-    pub certificate: Box<str>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

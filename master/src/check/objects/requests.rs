@@ -5,10 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 
 use super::field::{condition, why};
-use super::kinds::{CertificateSigningRequest, Node};
+use super::kinds::Node;
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
 use crate::controllers::NAME_IN_USE;
+use crate::objects::CertificateSigningRequest;
 use crate::pki::{Request, Signer, node};
 
 /// How long an approval policy needs at most to decide on a node CSR. One that is pending longer waits for an

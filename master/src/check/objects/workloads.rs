@@ -4,9 +4,9 @@
 use jiff::SignedDuration;
 
 use super::World;
-use super::kinds::Conditioned;
 use crate::check::finding::{Finding, counted};
 use crate::controllers::{CONTROLLER_MANAGER, is_master_identity};
+use crate::objects::Conditioned;
 
 const NAMESPACE: &str = "kube-system";
 /// Maximum age of a lease renewal by the leader. A stock controller manager renews every two seconds, and clocks

@@ -1,21 +1,25 @@
 //! The CSR approving controller: decides node requests by policy, and leaves all others to administrators.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use apiserver::identity::{MASTERS, PEER};
 use async_trait::async_trait;
-use client::{Client, Error, Json, Kind};
+use client::{Client, Error, Kind};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::webhook::Webhook;
-use super::{APPROVING, KIND, has, is_decided, is_signed, pem, texts, with_condition};
+use super::{APPROVING, KIND, find, with_condition};
 use crate::approval::{self, JoinRequest, NodeFacts, Policy, Verdict};
 use crate::controllers::Authority;
+use crate::controllers::fields::Fields;
 use crate::controllers::informers::{Change, SharedInformers};
-use crate::controllers::object::{Object, at, text};
+use crate::controllers::object::{Object, Source as _, unreadable};
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::CertificateSigningRequest;
 use crate::pki::{Names, Request, node};
 
 /// Concurrent reconciliations: enough for the store to batch commits when a thousand nodes join.
@@ -42,13 +46,17 @@ impl CsrApprovingController {
         Self { client, informers, policy, webhook: webhook.clone(), masters: masters.clone() }
     }
 
-    async fn evaluate(&self, request: &Json, join: &JoinRequest) -> Result<Verdict, Error> {
+    async fn evaluate(
+        &self,
+        request: &CertificateSigningRequest,
+        join: &JoinRequest,
+    ) -> Result<Verdict, Error> {
         let node = self.informers.get(&Kind::NODE, "", &join.node);
         let names = node.as_deref().map(addresses).unwrap_or_default();
         let known = NodeFacts { exists: node.is_some(), names, masters: self.masters.clone() };
         let mut verdict = approval::decide(&*self.policy, join, &known);
         if verdict == Verdict::Ask {
-            let question = approval::webhook_review(join, &text(at(request, "/spec/request")));
+            let question = approval::webhook_review(join, &request.spec.request);
             let answer = match &self.webhook {
                 Some(webhook) => approval::webhook_verdict(&webhook.ask(&question).await?),
                 None => Verdict::Wait("no approval webhook is configured".to_owned()),
@@ -66,20 +74,25 @@ impl CsrApprovingController {
     }
 
     /// Whether RBAC lets the requester create `certificatesigningrequests/nodeclient`.
-    async fn may_create_node_client(&self, request: &Json) -> Result<bool, Error> {
-        let field = |name: &str| at(request, &format!("/spec/{name}")).cloned().unwrap_or_default();
+    async fn may_create_node_client(&self, request: &CertificateSigningRequest) -> Result<bool, Error> {
+        let spec = &request.spec;
         let on = json!({
             "group": KIND.group, "resource": KIND.plural, "version": "*", "subresource": "nodeclient", "verb": "create",
         });
+        let extra: BTreeMap<&str, &[Box<str>]> =
+            spec.extra.iter().map(|(name, values)| (&**name, &**values)).collect();
         let review = json!({
             "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
             "spec": {
-                "user": field("username"), "uid": field("uid"), "groups": field("groups"), "extra": field("extra"),
+                "user": spec.username, "uid": spec.uid, "groups": *spec.groups, "extra": extra,
                 "resourceAttributes": on,
             },
         });
         match self.client.create(&REVIEWS, "", review).await {
-            Ok(answer) => Ok(at(&answer, "/status/allowed").and_then(Value::as_bool).unwrap_or_default()),
+            Ok(answer) => {
+                let answer: Result<AccessReview, _> = answer.read();
+                Ok(answer.map_err(|source| unreadable(&self.client, source))?.status.allowed)
+            }
             // The server does not serve SubjectAccessReviews.
             Err(error) if error.is_unknown_resource() => Ok(false),
             Err(error) => Err(error),
@@ -87,22 +100,33 @@ impl CsrApprovingController {
     }
 }
 
+/// The answer to an authorization check.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AccessReview {
+    status: AccessReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AccessReviewStatus {
+    allowed: bool,
+}
+
 /// Parses a request for a node certificate; `None` for requests that no signer here would sign.
-fn join(request: &Json) -> Option<JoinRequest> {
-    let usages = texts(request, "/spec/usages");
-    let usages: Vec<&str> = usages.iter().map(String::as_str).collect();
-    let (username, groups) = (text(at(request, "/spec/username")), texts(request, "/spec/groups"));
-    let peer = at(request, "/spec/extra").and_then(|extra| extra.get(PEER)?.get(0)?.as_str()?.parse().ok());
-    let read = Request::read(&pem(request, "/spec/request")).ok()?;
-    JoinRequest::of(&text(at(request, "/spec/signerName")), &read, &usages, (&username, &groups), peer)
+fn join(request: &CertificateSigningRequest) -> Option<JoinRequest> {
+    let spec = &request.spec;
+    let groups: Vec<String> = spec.groups.iter().map(|group| group.to_string()).collect();
+    let read = Request::read(&request.request().ok()?).ok()?;
+    let user = (&*spec.username, groups.as_slice());
+    JoinRequest::of(&spec.signer_name, &read, &request.usages(), user, request.extra(PEER).parse().ok())
 }
 
 /// The addresses in a Node's status.
 fn addresses(node: &Object) -> Names {
     let mut names = Names::default();
-    let all = node.field("/status/addresses").and_then(Value::as_array).into_iter().flatten();
-    for address in all {
-        names.add(&text(address.get("address")));
+    for address in &node.node().status.addresses {
+        names.add(&address.address);
     }
     names.addresses = names.addresses.iter().map(IpAddr::to_canonical).collect();
     names
@@ -123,15 +147,16 @@ impl Controller for CsrApprovingController {
         if change.kind.is(&KIND) {
             queue.add(&now.name);
         } else if change.kind.is(&Kind::NODE) {
-            let addresses = |node: &Object| node.field("/status/addresses").cloned();
-            if change.before.as_deref().and_then(addresses) == addresses(now) {
+            let before = change.before.as_ref();
+            if before.is_some_and(|before| before.node().status.addresses == now.node().status.addresses) {
                 return;
             }
             // A request of this node may have waited for its addresses.
-            let is_waiting = |request: &Object| {
-                let user = request.field("/spec/username").and_then(Value::as_str).unwrap_or_default();
-                request.field("/status/conditions").is_none()
-                    && node::of_user(user) == Some(now.name.as_str())
+            let is_waiting = |request: &Object| match &request.fields {
+                Fields::CertificateSigningRequest(fields) => {
+                    fields.is_pending && node::of_user(&fields.username) == Some(now.name.as_str())
+                }
+                _ => false,
             };
             for request in self.informers.list(&KIND, "").iter().filter(|request| is_waiting(request)) {
                 queue.add(&request.name);
@@ -140,8 +165,10 @@ impl Controller for CsrApprovingController {
     }
 
     async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
-        let Some(request) = self.client.find(&KIND, "", name).await? else { return Ok(Action::AwaitChange) };
-        if is_decided(&request) || is_signed(&request) || has(&request, "Failed") {
+        let Some((request, json)) = find(&self.client, name).await? else {
+            return Ok(Action::AwaitChange);
+        };
+        if request.is_decided() || request.is_signed() || request.has("Failed") {
             return Ok(Action::AwaitChange);
         }
         let Some(join) = join(&request) else { return Ok(Action::AwaitChange) };
@@ -161,7 +188,7 @@ impl Controller for CsrApprovingController {
             Verdict::Ask => return Ok(Action::AwaitChange),
         };
         tracing::info!(request = name, node = join.node, user = join.username, why, "{kind} by policy");
-        let decided = with_condition(request, kind, reason, &why, Timestamp::now());
+        let decided = with_condition(json, kind, reason, &why, Timestamp::now());
         self.client.update(&KIND, "approval", decided).await?;
         Ok(Action::AwaitChange)
     }

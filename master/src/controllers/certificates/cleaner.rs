@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, DeleteOptions, Error, Json};
+use client::{Client, DeleteOptions, Error};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{CLEANING, KIND, condition, is_signed, pem};
+use super::{CLEANING, KIND};
 use crate::controllers::informers::Change;
-use crate::controllers::object::{at, text};
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::CertificateSigningRequest;
 use crate::pki;
 
 /// How long decided requests are kept; that of the stock cleaner.
@@ -31,17 +31,18 @@ impl CsrCleanerController {
 }
 
 /// When a request is to be deleted; `None` if it has no usable times.
-pub(super) fn due(request: &Json) -> Option<Timestamp> {
-    let created: Option<Timestamp> = text(at(request, "/metadata/creationTimestamp")).parse().ok();
+pub(super) fn due(request: &CertificateSigningRequest) -> Option<Timestamp> {
+    let created = request.metadata.creation_timestamp;
     let after = |from: Option<Timestamp>, kept: Duration| {
         let kept = SignedDuration::try_from(kept).ok()?;
         from.or(created)?.checked_add(kept).ok()
     };
     // The earliest decision counts.
-    let decided = ["Approved", "Denied", "Failed"].into_iter().filter_map(|kind| condition(request, kind));
-    let decided = decided.filter_map(|at| after(at, DECIDED_TTL)).min();
-    let ended =
-        is_signed(request).then(|| pki::validities(&pem(request, "/status/certificate")).ok()).flatten();
+    let decided = ["Approved", "Denied", "Failed"]
+        .into_iter()
+        .filter_map(|kind| request.status.conditions.of_type(kind));
+    let decided = decided.filter_map(|decision| after(decision.last_update_time, DECIDED_TTL)).min();
+    let ended = request.is_signed().then(|| pki::validities(&request.certificate()).ok()).flatten();
     let ended = ended.and_then(|lives| lives.first().map(|life| life.until));
     decided.into_iter().chain(ended).min().or_else(|| after(None, PENDING_TTL))
 }
@@ -59,17 +60,16 @@ impl Controller for CsrCleanerController {
     }
 
     async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
-        let Some(request) = self.client.find(&KIND, "", name).await? else { return Ok(Action::AwaitChange) };
+        let request: Option<CertificateSigningRequest> = self.client.find_as(&KIND, "", name).await?;
+        let Some(request) = request else { return Ok(Action::AwaitChange) };
         let Some(due) = due(&request) else { return Ok(Action::AwaitChange) };
         let left = due.duration_since(Timestamp::now());
         if let Some(left) = Duration::try_from(left).ok().filter(|left| !left.is_zero()) {
             return Ok(Action::RequeueAfter(left));
         }
-        let (uid, resource_version) =
-            (text(at(&request, "/metadata/uid")), text(at(&request, "/metadata/resourceVersion")));
         let how = DeleteOptions {
-            uid: Some(&uid),
-            resource_version: Some(&resource_version),
+            uid: Some(&request.metadata.uid),
+            resource_version: Some(&request.metadata.resource_version),
             ..DeleteOptions::default()
         };
         self.client.delete(&KIND, "", name, &how).await?;

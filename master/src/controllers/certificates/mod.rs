@@ -6,9 +6,7 @@ mod name_in_use;
 mod signer;
 mod webhook;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use client::{Json, Kind};
+use client::{Client, Error, Json, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -17,7 +15,8 @@ pub use self::cleaner::CsrCleanerController;
 pub use self::name_in_use::CONDITION as NAME_IN_USE;
 pub use self::signer::CsrSigningController;
 pub use self::webhook::Webhook;
-use super::object::{at, text};
+use super::object::{Source as _, unreadable};
+use crate::objects::CertificateSigningRequest;
 
 /// The name of the approving controller in `--controllers`.
 pub const APPROVING: &str = "certificatesigningrequest-approving-controller";
@@ -32,40 +31,18 @@ pub const ACCOUNT: &str = "certificate-controller";
 const KIND: Kind =
     Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false);
 
-/// The last update time of a condition; `None` if the request lacks the condition.
-fn condition(request: &Json, kind: &str) -> Option<Option<Timestamp>> {
-    let all = at(request, "/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let own = all.into_iter().find(|condition| text(condition.get("type")) == kind)?;
-    Some(text(own.get("lastUpdateTime")).parse().ok())
-}
-
-fn has(request: &Json, kind: &str) -> bool {
-    condition(request, kind).is_some()
-}
-
-fn is_decided(request: &Json) -> bool {
-    has(request, "Approved") || has(request, "Denied")
-}
-
-fn is_signed(request: &Json) -> bool {
-    !text(at(request, "/status/certificate")).is_empty()
-}
-
-/// Decodes a base64 field that holds PEM: the request or the certificate.
-fn pem(request: &Json, pointer: &str) -> Vec<u8> {
-    STANDARD.decode(text(at(request, pointer))).unwrap_or_default()
-}
-
-fn texts(request: &Json, pointer: &str) -> Vec<String> {
-    let all = at(request, pointer).and_then(Value::as_array).into_iter().flatten();
-    all.map(|one| text(Some(one))).collect()
+/// Gets a request, and the JSON to write it back; `None` if it does not exist.
+async fn find(client: &Client, name: &str) -> Result<Option<(CertificateSigningRequest, Json)>, Error> {
+    let Some(json) = client.find(&KIND, "", name).await? else { return Ok(None) };
+    let read = json.read().map_err(|source| unreadable(client, source))?;
+    Ok(Some((read, json)))
 }
 
 /// Removes all conditions of a type.
 fn without_condition(mut request: Json, kind: &str) -> Json {
     let all = request.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
     if let Some(all) = all {
-        all.retain(|condition| text(condition.get("type")) != kind);
+        all.retain(|condition| condition["type"] != kind);
     }
     request
 }

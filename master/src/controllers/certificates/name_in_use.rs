@@ -5,12 +5,10 @@
 
 use std::net::IpAddr;
 
-use apiserver::auth::nodes::keys::of_node;
-use client::Json;
+use apiserver::auth::nodes::keys::{KEYS, of_annotation};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
-use crate::controllers::object::{at, text};
+use crate::objects::{Lease, Node};
 
 /// The condition of a waiting request.
 pub const CONDITION: &str = "NodeNameInUse";
@@ -33,33 +31,28 @@ pub struct Applicant<'a> {
 /// Why the certificate must wait. `None` if the Node's machine does not run, or is the applicant: it has one of the
 /// Node's keys or addresses.
 pub fn conflict(
-    node: &Json,
-    lease: Option<&Json>,
+    node: &Node,
+    lease: Option<&Lease>,
     applicant: Applicant<'_>,
     now: Timestamp,
 ) -> Option<String> {
-    let all =
-        |pointer: &str| at(node, pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let ready = all("/status/conditions")
-        .iter()
-        .find(|condition| condition["type"] == "Ready" && condition["status"] == "True")?;
-    let heartbeats = [lease.and_then(|lease| at(lease, "/spec/renewTime")), ready.get("lastHeartbeatTime")];
-    let is_fresh = heartbeats
-        .into_iter()
-        .filter_map(|time| text(time).parse::<Timestamp>().ok())
-        .any(|time| now.duration_since(time).abs() < RENEWED_WITHIN);
-    let addresses = || all("/status/addresses").iter().filter_map(|address| address["address"].as_str());
+    let status = &node.status;
+    let ready = status.conditions.of_type("Ready").filter(|ready| ready.is_true())?;
+    let heartbeats = [lease.and_then(|lease| lease.spec.renew_time), ready.last_heartbeat_time];
+    let is_fresh =
+        heartbeats.into_iter().flatten().any(|time| now.duration_since(time).abs() < RENEWED_WITHIN);
+    let addresses = || status.addresses.iter().map(|address| &*address.address);
     let has_address = |peer: IpAddr| {
         addresses().filter_map(|address| address.parse::<IpAddr>().ok()).any(|own| own.to_canonical() == peer)
     };
-    let is_same = of_node(node).any(|key| key == applicant.key)
+    let keys = node.metadata.annotations.get(KEYS).unwrap_or_default();
+    let is_same = of_annotation(keys).any(|key| key == applicant.key)
         || applicant.peer.is_some_and(|peer| has_address(peer.to_canonical()));
     if !is_fresh || is_same {
         return None;
     }
-    let name = text(at(node, "/metadata/name"));
-    let address = addresses().next().unwrap_or("unknown").to_owned();
-    let machine = text(at(node, "/status/nodeInfo/machineID"));
+    let (name, machine) = (&node.metadata.name, &status.node_info.machine_id);
+    let address = addresses().next().unwrap_or("unknown");
     Some(format!(
         "node {name} is Ready on another machine (address {address}, machine ID {machine:?}). The certificate is issued once that node is \
          not Ready; if both machines are to be nodes, give the new one another name (--hostname-override)"
@@ -76,17 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_withheld_while_another_machine_runs_as_that_node() {
+    fn a_certificate_waits_while_another_machine_uses_the_name() {
         let key = "a".repeat(64);
-        let node = |ready: &str, heartbeat: &str| {
-            json!({
+        let node = |ready: &str, heartbeat: &str| -> Node {
+            serde_json::from_value(json!({
                 "metadata": {"name": "n1", "annotations": {"coracle.io/public-keys": key}},
                 "status": {
                     "conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat}],
                     "addresses": [{"type": "InternalIP", "address": "10.0.0.7"}],
                     "nodeInfo": {"machineID": "m1"},
                 },
-            })
+            }))
+            .unwrap()
         };
         let (other_key, now) = ("b".repeat(64), "2026-01-01T00:00:00Z".parse().unwrap());
         let other = Applicant { key: &other_key, peer: "10.0.0.8".parse().ok() };
@@ -95,11 +89,11 @@ mod tests {
             ("another machine", "True", Some(fresh), other, true),
             ("from an unknown address", "True", Some(fresh), Applicant { peer: None, ..other }, true),
             ("a node that is not ready", "Unknown", Some(fresh), other, false),
-            ("a lease that nobody renews", "True", Some(old), other, false),
+            ("a lease that is not renewed", "True", Some(old), other, false),
             ("a node with an old heartbeat and no lease", "True", None, other, false),
             ("the node's own key", "True", Some(fresh), Applicant { key: &key, ..other }, false),
             (
-                "the same machine made anew",
+                "the same machine, reinstalled",
                 "True",
                 Some(fresh),
                 Applicant { peer: "::ffff:10.0.0.7".parse().ok(), ..other },
@@ -107,15 +101,16 @@ mod tests {
             ),
         ] {
             let node = node(ready, "2025-12-31T23:00:00Z");
-            let lease = renewed.map(|renewed| json!({"spec": {"renewTime": renewed}}));
-            let lease = lease.as_ref().and_then(Value::as_object);
-            let found = conflict(node.as_object().unwrap(), lease, applicant, now);
+            let lease = renewed.map(|renewed| {
+                serde_json::from_value::<Lease>(json!({"spec": {"renewTime": renewed}})).unwrap()
+            });
+            let found = conflict(&node, lease.as_ref(), applicant, now);
             assert_eq!(found.is_some(), expected, "{what}: {found:?}");
             if let Some(why) = found {
                 assert!(why.contains("node n1") && why.contains("10.0.0.7") && why.contains("m1"), "{why}");
             }
         }
         let registered_now = node("True", "2025-12-31T23:59:59Z");
-        assert!(conflict(registered_now.as_object().unwrap(), None, other, now).is_some(), "no lease yet");
+        assert!(conflict(&registered_now, None, other, now).is_some(), "no lease yet");
     }
 }

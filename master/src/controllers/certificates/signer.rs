@@ -12,12 +12,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::name_in_use::{self, Applicant};
-use super::{KIND, NAME_IN_USE, SIGNING, has, is_signed, pem, texts, with_condition, without_condition};
+use super::{KIND, NAME_IN_USE, SIGNING, find, with_condition, without_condition};
 use crate::controllers::Authority;
 use crate::controllers::informers::Change;
-use crate::controllers::object::{at, text};
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::{CertificateSigningRequest, Lease};
 use crate::options::{ApprovalPolicy, NodeAdmission, NodeMode};
 use crate::pki::{Pki, Request, Signer, node};
 use crate::trust;
@@ -50,8 +50,8 @@ impl CsrSigningController {
 
     /// Records the node's public key before it gets its certificate. With certificate registration, this creates a
     /// Node that reserves the name. Otherwise the key is recorded when the node creates its Node.
-    async fn register(&self, request: &Json) -> Result<(), Error> {
-        let Ok(join) = Request::read(&pem(request, "/spec/request")) else { return Ok(()) };
+    async fn register(&self, request: &CertificateSigningRequest) -> Result<(), Error> {
+        let Ok(join) = join(request) else { return Ok(()) };
         let Some(node) = node::of_user(&join.common_name) else { return Ok(()) };
         let key = join.key_hash();
         let is_renewal = is_renewal(request, node);
@@ -63,8 +63,7 @@ impl CsrSigningController {
             let patch = json!({"metadata": {"annotations": {trust::KEYS: keys}}});
             self.master.patch(&Kind::NODE, "", node, patch).await?;
         } else if self.nodes.mode == NodeMode::Certificate {
-            let annotations =
-                json!({trust::KEYS: key, trust::REGISTERED_FROM: peer(request), trust::RESERVED: "true"});
+            let annotations = json!({trust::KEYS: key, trust::REGISTERED_FROM: request.extra(PEER), trust::RESERVED: "true"});
             let object = json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "annotations": annotations},
             });
@@ -72,66 +71,72 @@ impl CsrSigningController {
         }
         Ok(())
     }
-}
 
-impl CsrSigningController {
     /// Why a request for a node's client certificate cannot be signed yet.
-    async fn conflict(&self, request: &Json, signer: Signer) -> Result<Option<String>, Error> {
-        let Ok(join) = Request::read(&pem(request, "/spec/request")) else { return Ok(None) };
+    async fn conflict(
+        &self,
+        request: &CertificateSigningRequest,
+        signer: Signer,
+    ) -> Result<Option<String>, Error> {
+        let Ok(join) = join(request) else { return Ok(None) };
         let Some(node) = node::of_user(&join.common_name) else { return Ok(None) };
         if signer != Signer::NodeClient || is_renewal(request, node) {
             return Ok(None);
         }
-        let Some(found) = self.master.find(&Kind::NODE, "", node).await? else { return Ok(None) };
-        let lease = self.master.find(&Kind::LEASE, NODE_LEASES, node).await?;
+        let Some(found) = self.master.find_as(&Kind::NODE, "", node).await? else { return Ok(None) };
+        let lease: Option<Lease> = self.master.find_as(&Kind::LEASE, NODE_LEASES, node).await?;
         let key = join.key_hash();
-        let applicant = Applicant { key: &key, peer: peer(request).parse().ok() };
+        let applicant = Applicant { key: &key, peer: request.extra(PEER).parse().ok() };
         Ok(name_in_use::conflict(&found, lease.as_ref(), applicant, Timestamp::now()))
     }
 }
 
-/// Whether the node requests its own certificate with one that it already has.
-fn is_renewal(request: &Json, node: &str) -> bool {
-    let is_in = texts(request, "/spec/groups").iter().any(|group| group == node::GROUP);
-    is_in && node::of_user(&text(at(request, "/spec/username"))) == Some(node)
+fn join(request: &CertificateSigningRequest) -> Result<Request, String> {
+    Request::read(&request.request().map_err(|error| error.to_string())?)
 }
 
-/// The address that the request came from.
-fn peer(request: &Json) -> &str {
-    at(request, "/spec/extra").and_then(|extra| extra.get(PEER)?.get(0)?.as_str()).unwrap_or_default()
+/// Whether the node requests its own certificate with one that it already has.
+fn is_renewal(request: &CertificateSigningRequest, node: &str) -> bool {
+    let is_in = request.spec.groups.iter().any(|group| &**group == node::GROUP);
+    is_in && node::of_user(&request.spec.username) == Some(node)
 }
 
 /// The signer of a request that is approved but not signed yet.
-fn due(request: &Json) -> Option<Signer> {
-    let is_due = has(request, "Approved")
-        && !has(request, "Denied")
-        && !has(request, "Failed")
-        && !is_signed(request)
-        && at(request, "/metadata/deletionTimestamp").is_none();
-    Signer::of(&text(at(request, "/spec/signerName"))).filter(|_| is_due)
+fn due(request: &CertificateSigningRequest) -> Option<Signer> {
+    let is_due = request.has("Approved")
+        && !request.has("Denied")
+        && !request.has("Failed")
+        && !request.is_signed()
+        && !request.metadata.is_terminating();
+    Signer::of(&request.spec.signer_name).filter(|_| is_due)
 }
 
-/// Signs the request, or adds the condition `Failed` if it is invalid.
-pub(super) fn signed(request: Json, signer: Signer, pki: &Pki, now: Timestamp) -> Json {
-    match certificate(&request, signer, pki, now) {
+/// Signs the request.
+///
+/// # Errors
+/// Why the request is invalid, which becomes the condition `Failed`.
+pub(super) fn certificate(
+    request: &CertificateSigningRequest,
+    signer: Signer,
+    pki: &Pki,
+    now: Timestamp,
+) -> Result<String, String> {
+    let join = join(request)?;
+    let usages = signer.check(&join, &request.usages())?;
+    pki.issue(&join, &usages, request.spec.expiration_seconds, now).map_err(|error| error.to_string())
+}
+
+/// Adds the certificate, or the condition `Failed` if the request is invalid.
+pub(super) fn with_result(mut request: Json, result: Result<String, String>, now: Timestamp) -> Json {
+    match result {
         Ok(chain) => {
-            let mut request = request;
-            let status = request.entry("status").or_insert_with(|| json!({}));
-            if let Value::Object(status) = status {
+            if let Value::Object(status) = request.entry("status").or_insert_with(|| json!({})) {
                 status.insert("certificate".to_owned(), STANDARD.encode(chain).into());
             }
             request
         }
         Err(why) => with_condition(request, "Failed", REASON, &why, now),
     }
-}
-
-fn certificate(request: &Json, signer: Signer, pki: &Pki, now: Timestamp) -> Result<String, String> {
-    let join = Request::read(&pem(request, "/spec/request"))?;
-    let usages = texts(request, "/spec/usages");
-    let usages = signer.check(&join, &usages.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let asked_seconds = at(request, "/spec/expirationSeconds").and_then(Value::as_i64);
-    pki.issue(&join, &usages, asked_seconds, now).map_err(|error| error.to_string())
 }
 
 #[async_trait]
@@ -147,26 +152,29 @@ impl Controller for CsrSigningController {
     }
 
     async fn reconcile(&self, name: &str, _: &WorkQueue) -> Result<Action, Error> {
-        let Some(request) = self.client.find(&KIND, "", name).await? else { return Ok(Action::AwaitChange) };
+        let Some((request, json)) = find(&self.client, name).await? else {
+            return Ok(Action::AwaitChange);
+        };
         let Some(signer) = due(&request) else { return Ok(Action::AwaitChange) };
         if let Some(why) = self.conflict(&request, signer).await? {
-            if !has(&request, NAME_IN_USE) {
+            if !request.has(NAME_IN_USE) {
                 tracing::warn!(
                     request = name,
                     why,
                     "an approved certificate request waits: its node name is in use"
                 );
-                let held = with_condition(request, NAME_IN_USE, name_in_use::REASON, &why, Timestamp::now());
+                let held = with_condition(json, NAME_IN_USE, name_in_use::REASON, &why, Timestamp::now());
                 self.client.update(&KIND, "status", held).await?;
             }
             return Ok(Action::RequeueAfter(RETRY_INTERVAL));
         }
-        let request = without_condition(request, NAME_IN_USE);
-        let signed = signed(request, signer, &self.pki, Timestamp::now());
-        if signer == Signer::NodeClient && is_signed(&signed) {
-            self.register(&signed).await?;
+        let now = Timestamp::now();
+        let result = certificate(&request, signer, &self.pki, now);
+        if signer == Signer::NodeClient && result.is_ok() {
+            self.register(&request).await?;
         }
-        self.client.update(&KIND, "status", signed).await?;
+        let written = with_result(without_condition(json, NAME_IN_USE), result, now);
+        self.client.update(&KIND, "status", written).await?;
         Ok(Action::AwaitChange)
     }
 }

@@ -1,6 +1,8 @@
 //! CSRs that are approved, signed, failed and deleted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
 
@@ -29,34 +31,43 @@ fn request(common_name: &str) -> Json {
     request.as_object().unwrap().clone()
 }
 
+fn read(request: &Json) -> CertificateSigningRequest {
+    request.read().unwrap()
+}
+
+fn signed(request: Json, pki: &Pki, now: Timestamp) -> Json {
+    let result = signer::certificate(&read(&request), Signer::NodeClient, pki, now);
+    signer::with_result(request, result, now)
+}
+
 fn decided(kind: &str, hour: i64) -> Json {
     with_condition(request("kubelet:n1"), kind, "r", "m", at_hour(hour))
 }
 
 #[test]
-fn what_fits_is_signed_and_what_never_will_fails() {
+fn a_valid_request_is_signed_and_an_invalid_one_fails() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), at_hour(0)).unwrap();
-    let signed = signer::signed(decided("Approved", 1), Signer::NodeClient, &pki, at_hour(1));
-    assert!(is_signed(&signed) && !has(&signed, "Failed"));
-    let lives = crate::pki::validities(&pem(&signed, "/status/certificate")).unwrap();
+    let good = read(&signed(decided("Approved", 1), &pki, at_hour(1)));
+    assert!(good.is_signed() && !good.has("Failed"));
+    let lives = crate::pki::validities(&good.certificate()).unwrap();
     assert_eq!((lives.len(), lives[0].name.as_str()), (2, "kubelet:n1"));
     assert_eq!(lives[0].until.as_second(), at_hour(1).as_second() + 900);
     let wrong = with_condition(request("jane"), "Approved", "r", "m", at_hour(1));
-    let failed = signer::signed(wrong, Signer::NodeClient, &pki, at_hour(1));
-    assert!(!is_signed(&failed) && has(&failed, "Failed"));
-    let told = at(&failed, "/status/conditions").unwrap().to_string();
+    let failed = signed(wrong, &pki, at_hour(1));
+    assert!(!read(&failed).is_signed() && read(&failed).has("Failed"));
+    let told = failed["status"]["conditions"].to_string();
     assert!(told.contains("SignerValidationFailure") && told.contains("subject common name"), "{told}");
 }
 
 #[test]
-fn requests_go_at_the_ages_of_the_stock_cleaner() {
-    let mut signed = decided("Approved", 1);
+fn requests_are_deleted_at_the_ages_of_the_stock_cleaner() {
+    let mut approved = decided("Approved", 1);
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), at_hour(0)).unwrap();
-    let short = signer::signed(signed.clone(), Signer::NodeClient, &pki, at_hour(1));
-    signed["spec"]["expirationSeconds"] = 86_400.into();
-    let long = signer::signed(signed, Signer::NodeClient, &pki, at_hour(1));
+    let short = signed(approved.clone(), &pki, at_hour(1));
+    approved["spec"]["expirationSeconds"] = 86_400.into();
+    let long = signed(approved, &pki, at_hour(1));
     let mut timeless = decided("Denied", 1);
     timeless["status"]["conditions"][0]["lastUpdateTime"] = Value::Null;
     for (request, expected) in [
@@ -70,13 +81,13 @@ fn requests_go_at_the_ages_of_the_stock_cleaner() {
         // Its certificate expires earlier.
         (short, Timestamp::from_second(at_hour(1).as_second() + 900).unwrap()),
     ] {
-        assert_eq!(cleaner::due(&request), Some(expected), "{request:?}");
+        assert_eq!(cleaner::due(&read(&request)), Some(expected), "{request:?}");
     }
-    assert_eq!(cleaner::due(&Json::new()), None);
+    assert_eq!(cleaner::due(&read(&Json::new())), None);
 }
 
 #[tokio::test]
-async fn the_webhook_is_asked_over_tls_and_both_know_each_other() {
+async fn the_webhook_is_called_with_mutual_tls() {
     use apiserver::tls::{self, Keys};
     use axum::routing::post;
     use tokio::sync::watch;

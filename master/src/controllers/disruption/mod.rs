@@ -6,17 +6,17 @@ mod status;
 
 use std::time::Duration;
 
-use apiserver::selector::matches_selector;
 use async_trait::async_trait;
 use client::{Client, Error, Kind};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
-use self::status::BudgetTarget;
+use self::status::{Budget, BudgetTarget};
+use super::fields::Fields;
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at};
+use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::LabelSelector;
 
 /// The stock name in `--controllers`.
 pub const NAME: &str = "disruption-controller";
@@ -37,18 +37,16 @@ impl DisruptionController {
 }
 
 /// Whether the selector of a budget matches a pod.
-fn covers(selector: Option<&Value>, pod: &Object) -> bool {
-    let none = Map::new();
-    let labels = pod.field("/metadata/labels").and_then(Value::as_object).unwrap_or(&none);
-    selector.is_some_and(|selector| matches_selector(selector, labels))
+fn covers(selector: Option<&LabelSelector>, pod: &Object) -> bool {
+    selector.is_some_and(|selector| selector.matches(&pod.labels))
 }
 
 /// Whether a pod change may affect a budget.
 fn affects_budget(before: &Object, now: &Object) -> bool {
-    let labels = |pod: &Object| pod.field("/metadata/labels").cloned();
-    (before.is_ready, before.is_terminating) != (now.is_ready, now.is_terminating)
+    before.pod().is_ready != now.pod().is_ready
+        || before.is_terminating != now.is_terminating
         || before.owners != now.owners
-        || labels(before) != labels(now)
+        || before.labels != now.labels
 }
 
 #[async_trait]
@@ -74,9 +72,9 @@ impl Controller for DisruptionController {
         }
         let Some(pod) = change.object() else { return };
         for budget in self.informers.list(&Kind::DISRUPTION_BUDGET, &pod.namespace) {
-            let selector = budget.field("/spec/selector");
+            let Fields::PodDisruptionBudget { selector } = &budget.fields else { continue };
             let states = [&change.before, &change.now];
-            if states.into_iter().flatten().any(|pod| covers(selector, pod)) {
+            if states.into_iter().flatten().any(|pod| covers(selector.as_deref(), pod)) {
                 queue.add(&budget.key());
             }
         }
@@ -84,15 +82,17 @@ impl Controller for DisruptionController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let found = self.client.find(&Kind::DISRUPTION_BUDGET, namespace, name).await?;
-        let Some(mut budget) = found.filter(|budget| at(budget, "/metadata/deletionTimestamp").is_none())
-        else {
+        let Some(found) = self.client.find(&Kind::DISRUPTION_BUDGET, namespace, name).await? else {
             return Ok(Action::AwaitChange);
         };
-        let selector = at(&budget, "/spec/selector");
+        let budget = Budget::read(found).map_err(|source| unreadable(&self.client, source))?;
+        if budget.fields.metadata.is_terminating() {
+            return Ok(Action::AwaitChange);
+        }
+        let selector = budget.fields.spec.selector.as_ref();
         let pods = self.informers.list(&Kind::POD, namespace);
         let pods: Vec<&Object> = pods.iter().map(AsRef::as_ref).filter(|pod| covers(selector, pod)).collect();
-        let expected = if BudgetTarget::of(&budget).needs_scale() {
+        let expected = if BudgetTarget::of(&budget.fields.spec).needs_scale() {
             scale::expected_pods(&self.client, &self.informers, &pods).await?
         } else {
             Ok(i64::try_from(pods.len()).unwrap_or(i64::MAX))
@@ -102,10 +102,11 @@ impl Controller for DisruptionController {
             Ok(expected) => status::healthy_status(&budget, &pods, expected, now),
             Err(why) => (status::failed_status(&budget, &why, now), Some(RETRY_INTERVAL)),
         };
-        if !status::is_written(&budget, &status) {
-            budget.insert("status".to_owned(), status);
+        if !status::is_written(&budget.json, &status) {
+            let mut written = budget.json;
+            written.insert("status".to_owned(), status);
             // An eviction since the read causes a conflict, and the budget is computed again.
-            self.client.update(&Kind::DISRUPTION_BUDGET, "status", budget).await?;
+            self.client.update(&Kind::DISRUPTION_BUDGET, "status", written).await?;
         }
         Ok(again.map_or(Action::AwaitChange, Action::RequeueAfter))
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use client::{Client, Error, Json};
-use serde_json::Value;
+use client::{Client, Error};
+use serde::Deserialize;
 
 use crate::controllers::informers::SharedInformers;
-use crate::controllers::object::{Object, Owner, at, text};
+use crate::controllers::object::Object;
+use crate::objects::{ObjectMeta, OwnerReference};
 
 /// The kind that manages ReplicaSets.
 const DEPLOYMENT: &str = "Deployment";
@@ -28,7 +29,7 @@ pub async fn expected_pods(
     let mut by_owner = BTreeMap::new();
     let mut by_controller = BTreeMap::new();
     for pod in pods {
-        let Some(owner) = pod.owners.iter().find(|owner| owner.is_controller) else { continue };
+        let Some(owner) = pod.owners.iter().find(|owner| owner.controller) else { continue };
         if by_owner.insert(owner.uid.clone(), ()).is_some() {
             continue;
         }
@@ -40,20 +41,34 @@ pub async fn expected_pods(
     Ok(Ok(by_controller.values().sum()))
 }
 
+/// An object with a number of replicas: a workload, or the scale of one.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Scale {
+    metadata: ObjectMeta,
+    spec: ScaleSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ScaleSpec {
+    replicas: i64,
+}
+
 /// The controller that sets the replica count, as UID and replicas.
 async fn scalable_owner(
     client: &Client,
     informers: &SharedInformers,
     namespace: &str,
-    owner: &Owner,
-) -> Result<Option<(String, i64)>, Error> {
+    owner: &OwnerReference,
+) -> Result<Option<(Box<str>, i64)>, Error> {
     let Some(found) = get(client, informers, namespace, owner).await? else { return Ok(None) };
-    let above = Object::with_fields(&[], &found).owners.into_iter().find(|owner| owner.is_controller);
-    match above.filter(|above| above.kind == DEPLOYMENT && owner.kind == "ReplicaSet") {
-        None => Ok(Some((owner.uid.clone(), replicas(&found)))),
+    let above = found.metadata.controller();
+    match above.filter(|above| &*above.kind == DEPLOYMENT && &*owner.kind == "ReplicaSet") {
+        None => Ok(Some((owner.uid.clone(), found.spec.replicas))),
         Some(above) => {
-            let found = get(client, informers, namespace, &above).await?;
-            Ok(found.map(|found| (above.uid.clone(), replicas(&found))))
+            let found = get(client, informers, namespace, above).await?;
+            Ok(found.map(|found| (above.uid.clone(), found.spec.replicas)))
         }
     }
 }
@@ -63,22 +78,17 @@ async fn get(
     client: &Client,
     informers: &SharedInformers,
     namespace: &str,
-    owner: &Owner,
-) -> Result<Option<Json>, Error> {
+    owner: &OwnerReference,
+) -> Result<Option<Scale>, Error> {
     let kind = match informers.resolve_kind(&owner.api_version, &owner.kind) {
         Ok(kind) => kind,
         Err(Error::NoKind { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let is_set = BUILT_IN_OWNERS.contains(&(owner.group(), owner.kind.as_str()));
-    let found = if is_set {
-        client.find(&kind, namespace, &owner.name).await?
+    let found: Option<Scale> = if BUILT_IN_OWNERS.contains(&(owner.group(), &*owner.kind)) {
+        client.find_as(&kind, namespace, &owner.name).await?
     } else {
         client.find_subresource(&kind, namespace, &owner.name, "scale").await?
     };
-    Ok(found.filter(|found| text(at(found, "/metadata/uid")) == owner.uid))
-}
-
-fn replicas(found: &Json) -> i64 {
-    at(found, "/spec/replicas").and_then(Value::as_i64).unwrap_or_default()
+    Ok(found.filter(|found| found.metadata.uid == owner.uid))
 }

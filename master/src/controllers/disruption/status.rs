@@ -8,12 +8,32 @@ use client::Json;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::controllers::object::{Object, at, text};
+use crate::controllers::object::{Object, Source as _};
+use crate::objects::IntOrString;
+use crate::objects::workload::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 
 /// How long an evicted pod may stay in `disruptedPods` before its deletion is observed; the stock timeout.
 const DISRUPTED_POD_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 /// The condition type of budgets.
 const CONDITION: &str = "DisruptionAllowed";
+
+/// A budget as the API server sent it, and the fields that its status is computed from.
+#[derive(Debug)]
+pub struct Budget {
+    /// The object to write back.
+    pub json: Json,
+    pub fields: PodDisruptionBudget,
+}
+
+impl Budget {
+    /// Reads the fields of a budget.
+    ///
+    /// # Errors
+    /// If a field has another type.
+    pub fn read(json: Json) -> Result<Self, serde_json::Error> {
+        Ok(Self { fields: json.read()?, json })
+    }
+}
 
 /// The target in a budget's spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,20 +52,17 @@ pub enum BudgetTarget {
 
 impl BudgetTarget {
     /// Reads the target of a budget.
-    pub fn of(budget: &Json) -> Self {
-        let spec = |field: &str| at(budget, &format!("/spec/{field}"));
-        let percent = |value: &Value| value.as_str().and_then(|text| text.strip_suffix('%')?.parse().ok());
-        match (spec("maxUnavailable"), spec("minAvailable")) {
-            (Some(most), _) => match (most.as_i64(), percent(most)) {
-                (Some(most), _) => Self::MaxUnavailable(most),
-                (None, Some(share)) => Self::MaxUnavailablePercent(share),
-                (None, None) => Self::None,
-            },
-            (None, Some(least)) => match (least.as_i64(), percent(least)) {
-                (Some(least), _) => Self::MinAvailable(least),
-                (None, Some(share)) => Self::MinAvailablePercent(share),
-                (None, None) => Self::None,
-            },
+    pub fn of(spec: &PodDisruptionBudgetSpec) -> Self {
+        let percent = |text: &str| text.strip_suffix('%').and_then(|percent| percent.parse().ok());
+        match (&spec.max_unavailable, &spec.min_available) {
+            (Some(IntOrString::Int(most)), _) => Self::MaxUnavailable(*most),
+            (Some(IntOrString::String(most)), _) => {
+                percent(most).map_or(Self::None, Self::MaxUnavailablePercent)
+            }
+            (None, Some(IntOrString::Int(least))) => Self::MinAvailable(*least),
+            (None, Some(IntOrString::String(least))) => {
+                percent(least).map_or(Self::None, Self::MinAvailablePercent)
+            }
             (None, None) => Self::None,
         }
     }
@@ -72,20 +89,20 @@ impl BudgetTarget {
 
 /// The status of a budget over these pods; and when to compute it again without a change.
 pub fn healthy_status(
-    budget: &Json,
+    budget: &Budget,
     pods: &[&Object],
     expected: i64,
     now: Timestamp,
 ) -> (Value, Option<Duration>) {
     let (disrupted_pods, again) = disrupted_pods(budget, pods, now);
     let is_healthy =
-        |pod: &&&Object| pod.is_ready && !pod.is_terminating && !disrupted_pods.contains_key(&pod.name);
+        |pod: &&&Object| pod.pod().is_ready && !pod.is_terminating && !disrupted_pods.contains_key(&pod.name);
     let healthy = i64::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
-    let wanted = BudgetTarget::of(budget).desired_healthy(expected);
+    let wanted = BudgetTarget::of(&budget.fields.spec).desired_healthy(expected);
     let allowed = if expected > 0 { (healthy - wanted).max(0) } else { 0 };
     let (status, reason) =
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let generation = at(budget, "/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let generation = budget.fields.metadata.generation;
     let mut found = json!({
         "conditions": conditions(budget, (status, reason, ""), generation, now),
         "currentHealthy": healthy, "desiredHealthy": wanted, "disruptionsAllowed": allowed,
@@ -98,9 +115,9 @@ pub fn healthy_status(
 }
 
 /// The status of a budget that could not be computed: no disruption is allowed.
-pub fn failed_status(budget: &Json, why: &str, now: Timestamp) -> Value {
-    let generation = at(budget, "/status/observedGeneration").and_then(Value::as_i64).unwrap_or_default();
-    let mut status = at(budget, "/status").cloned().unwrap_or_else(|| json!({}));
+pub fn failed_status(budget: &Budget, why: &str, now: Timestamp) -> Value {
+    let generation = budget.fields.status.observed_generation;
+    let mut status = budget.json.get("status").cloned().unwrap_or_else(|| json!({}));
     status["disruptionsAllowed"] = 0.into();
     for count in ["currentHealthy", "desiredHealthy", "expectedPods"] {
         if status.get(count).is_none() {
@@ -130,16 +147,19 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// Evicted pods whose deletion was not observed yet, and when the first entry expires.
-fn disrupted_pods(budget: &Json, pods: &[&Object], now: Timestamp) -> (Map<String, Value>, Option<Duration>) {
+fn disrupted_pods(
+    budget: &Budget,
+    pods: &[&Object],
+    now: Timestamp,
+) -> (Map<String, Value>, Option<Duration>) {
     let (mut kept, mut again) = (Map::new(), None::<Duration>);
-    let before = at(budget, "/status/disruptedPods").and_then(Value::as_object);
     for pod in pods.iter().filter(|pod| !pod.is_terminating) {
-        let Some(time) = before.and_then(|before| before.get(&pod.name)) else { continue };
-        let Ok(allowed) = text(Some(time)).parse::<Timestamp>() else { continue };
+        let Some(time) = budget.fields.status.disrupted_pods.get(&pod.name) else { continue };
+        let Ok(allowed) = time.parse::<Timestamp>() else { continue };
         let over = SignedDuration::try_from(DISRUPTED_POD_TIMEOUT).unwrap_or(SignedDuration::ZERO)
             - now.duration_since(allowed);
         if let Ok(left) = Duration::try_from(over) {
-            kept.insert(pod.name.clone(), time.clone());
+            kept.insert(pod.name.clone(), time.into());
             // One second more, so that the entry has expired then.
             let left = left + Duration::from_secs(1);
             again = Some(again.map_or(left, |again| again.min(left)));
@@ -150,21 +170,21 @@ fn disrupted_pods(budget: &Json, pods: &[&Object], now: Timestamp) -> (Map<Strin
 
 /// The conditions of a budget, with the `DisruptionAllowed` condition set.
 fn conditions(
-    budget: &Json,
+    budget: &Budget,
     (status, reason, message): (&str, &str, &str),
     generation: i64,
     now: Timestamp,
 ) -> Vec<Value> {
-    let mut all = at(budget, "/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_ours = |one: &Value| one.get("type").and_then(Value::as_str) == Some(CONDITION);
-    let since =
-        all.iter().find(|one| is_ours(one) && one.get("status").and_then(Value::as_str) == Some(status));
-    let since = since.map(|one| text(one.get("lastTransitionTime"))).unwrap_or_else(|| seconds(now));
+    let known = budget.fields.status.conditions.of_type(CONDITION).filter(|one| &*one.status == status);
+    let since = known.and_then(|one| one.last_transition_time).unwrap_or(now);
     let ours = json!({
         "type": CONDITION, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": since, "observedGeneration": generation,
+        "lastTransitionTime": seconds(since), "observedGeneration": generation,
     });
-    match all.iter_mut().find(|one| is_ours(one)) {
+    // Conditions of other components stay as they are.
+    let all = budget.json.get("status").and_then(|status| status.get("conditions")?.as_array());
+    let mut all = all.cloned().unwrap_or_default();
+    match all.iter_mut().find(|one| one["type"] == CONDITION) {
         Some(found) => *found = ours,
         None => all.push(ours),
     }
@@ -178,16 +198,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::controllers::fields::{Fields, PodFields};
 
-    fn budget(spec: Value, status: Value) -> Json {
-        json!({"metadata": {"name": "b", "generation": 3}, "spec": spec, "status": status})
-            .as_object()
-            .unwrap()
-            .clone()
+    fn budget(spec: &Value, status: Value) -> Budget {
+        let budget = json!({"metadata": {"name": "b", "generation": 3}, "spec": spec, "status": status});
+        Budget::read(budget.as_object().unwrap().clone()).unwrap()
     }
 
     fn pod(name: &str, is_ready: bool, is_terminating: bool) -> Object {
-        Object { name: name.to_owned(), is_ready, is_terminating, ..Object::default() }
+        let fields = Fields::Pod(PodFields { is_ready, ..PodFields::default() });
+        Object { name: name.to_owned(), is_terminating, fields, ..Object::default() }
     }
 
     fn now() -> Timestamp {
@@ -195,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_may_go() {
+    fn allowed_disruptions_follow_from_target_and_healthy_pods() {
         let ready: Vec<Object> = ["a", "b", "c", "d"].map(|name| pod(name, true, false)).into();
         let none: Vec<Object> = Vec::new();
         let some: Vec<Object> = vec![pod("a", true, false), pod("b", false, false), pod("c", true, true)];
@@ -217,7 +237,7 @@ mod tests {
             (json!({"maxUnavailable": 3}), &some, 3, 1, 0),
         ] {
             let pods: Vec<&Object> = pods.iter().collect();
-            let (found, _) = healthy_status(&budget(spec.clone(), Value::Null), &pods, expected, now());
+            let (found, _) = healthy_status(&budget(&spec, json!({})), &pods, expected, now());
             assert_eq!(
                 (&found["disruptionsAllowed"], &found["desiredHealthy"]),
                 (&json!(allowed), &json!(wanted)),
@@ -230,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_eviction_was_allowed_counts_as_gone_for_a_while() {
+    fn an_evicted_pod_is_unhealthy_until_it_is_deleted_or_times_out() {
         let pods = [pod("a", true, false), pod("b", true, false), pod("c", true, true)];
         let pods: Vec<&Object> = pods.iter().collect();
         let disrupted_pods = json!({"a": "2026-01-01T00:09:30Z", "b": "2026-01-01T00:05:00Z", "c": "2026-01-01T00:09:59Z", "gone": "2026-01-01T00:09:59Z"});
         let (found, again) = healthy_status(
-            &budget(json!({"minAvailable": 1}), json!({"disruptedPods": disrupted_pods})),
+            &budget(&json!({"minAvailable": 1}), json!({"disruptedPods": disrupted_pods})),
             &pods,
             3,
             now(),
@@ -246,17 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_once_and_a_failure_lets_nobody_go() {
+    fn a_status_is_written_once_and_a_failure_allows_no_disruption() {
         let pods = [pod("a", true, false)];
         let pods: Vec<&Object> = pods.iter().collect();
-        let fresh = budget(json!({"minAvailable": 1}), Value::Null);
-        let (found, _) = healthy_status(&fresh, &pods, 1, now());
-        assert!(!is_written(&fresh, &found));
-        let mut known = fresh;
-        known.insert("status".to_owned(), found);
+        let spec = json!({"minAvailable": 1});
+        let fresh = budget(&spec, json!({}));
+        let (mut found, _) = healthy_status(&fresh, &pods, 1, now());
+        assert!(!is_written(&fresh.json, &found));
+        let known = budget(&spec, found.clone());
         let later = "2026-01-01T01:00:00Z".parse().unwrap();
-        assert!(is_written(&known, &healthy_status(&known, &pods, 1, later).0));
-        known["status"]["disruptionsAllowed"] = 1.into();
+        assert!(is_written(&known.json, &healthy_status(&known, &pods, 1, later).0));
+        found["disruptionsAllowed"] = 1.into();
+        let known = budget(&spec, found);
         let failed_status = failed_status(&known, "found no controllers for pod \"a\"", later);
         assert_eq!(
             (&failed_status["disruptionsAllowed"], &failed_status["conditions"][0]["reason"]),
@@ -266,12 +287,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_goes_who_is_needed(least in 0_i64..8, is_share in any::<bool>(), ready in prop::collection::vec(any::<bool>(), 0..8), more in 0_i64..3) {
+        fn allowed_disruptions_leave_enough_healthy_pods(least in 0_i64..8, is_share in any::<bool>(), ready in prop::collection::vec(any::<bool>(), 0..8), more in 0_i64..3) {
             let pods: Vec<Object> = ready.iter().enumerate().map(|(n, ready)| pod(&n.to_string(), *ready, false)).collect();
             let pods: Vec<&Object> = pods.iter().collect();
             let wanted = if is_share { json!(format!("{}%", least * 14)) } else { json!(least) };
             let expected = pods.len() as i64 + more;
-            let (found, _) = healthy_status(&budget(json!({"minAvailable": wanted}), Value::Null), &pods, expected, now());
+            let (found, _) = healthy_status(&budget(&json!({"minAvailable": wanted}), json!({})), &pods, expected, now());
             let number = |field: &str| found[field].as_i64().unwrap();
             let allowed = number("disruptionsAllowed");
             prop_assert!(allowed >= 0 && (allowed == 0 || number("currentHealthy") - allowed >= number("desiredHealthy")));

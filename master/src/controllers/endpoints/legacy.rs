@@ -12,6 +12,7 @@ use crate::controllers::object::Object;
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::service_accounts::ignore_existing;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::{self, StringMap};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpoints-controller";
@@ -56,14 +57,10 @@ impl EndpointsController {
     }
 }
 
-fn plan(found: Option<Json>, service: &Service, object: &Json, pods: &[Json]) -> Plan {
+fn plan(found: Option<Json>, service: &Service, own_labels: &StringMap, pods: &[objects::Pod]) -> Plan {
     let (subsets, is_cut) = subsets(service, pods);
-    let mut labels = super::labels(object);
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.into());
-    labels.remove(HEADLESS);
-    if service.is_headless {
-        labels.insert(HEADLESS.to_owned(), "".into());
-    }
+    let labels = own_labels.iter().filter(|(name, _)| *name != HEADLESS).chain([(MANAGED_BY, MANAGER)]);
+    let labels: StringMap = labels.chain(service.is_headless.then_some((HEADLESS, ""))).collect();
     let Some(found) = found else {
         let mut metadata = json!({"name": service.name, "labels": labels});
         if is_cut {
@@ -81,7 +78,7 @@ fn plan(found: Option<Json>, service: &Service, object: &Json, pods: &[Json]) ->
         false => drop(wanted.insert("subsets".to_owned(), subsets.into())),
     }
     if let Some(Value::Object(metadata)) = wanted.get_mut("metadata") {
-        metadata.insert("labels".to_owned(), labels.into());
+        metadata.insert("labels".to_owned(), json!(labels));
         let mut annotations = match metadata.remove("annotations") {
             Some(Value::Object(annotations)) => annotations,
             _ => Json::new(),
@@ -123,14 +120,15 @@ impl Controller for EndpointsController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
+        let found = self.client.find_as::<objects::service::Service>(&Kind::SERVICE, namespace, name).await?;
+        let Some(object) = found else {
             self.client.delete(&Kind::ENDPOINTS, namespace, name, &DeleteOptions::default()).await?;
             return Ok(Action::AwaitChange);
         };
         let Some(service) = Service::of(&object) else { return Ok(Action::AwaitChange) };
         let pods = self.client.list_by_labels(&Kind::POD, namespace, &service.selector_labels()).await?;
         let found = self.client.find(&Kind::ENDPOINTS, namespace, name).await?;
-        match plan(found, &service, &object, &pods) {
+        match plan(found, &service, &object.metadata.labels, &pods) {
             Plan::Nothing => Ok(Action::AwaitChange),
             Plan::Create(endpoints) => {
                 ignore_existing(self.client.create(&Kind::ENDPOINTS, namespace, endpoints).await)

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use client::{Client, Error, Json, Kind};
+use client::{Client, Error, Kind};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::packing::{Changes, Group, Port, SliceMetadata, pack};
-use super::service::{Family, list};
+use super::packing::{Changes, Group, Port, Slice, SliceMetadata, pack};
+use super::service::Family;
 use super::{BATCH_PERIOD, MANAGED_BY, SERVICE_NAME, WORKERS};
 use crate::controllers::informers::Change;
-use crate::controllers::object::{at, text};
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::service::Service;
+use crate::objects::{List, ObjectMeta, StringMap};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpointslice-mirroring-controller";
@@ -29,6 +31,31 @@ const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 const NOT_MIRRORED: [&str; 2] =
     ["endpoints.kubernetes.io/last-change-trigger-time", "kubectl.kubernetes.io/last-applied-configuration"];
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Endpoints {
+    metadata: ObjectMeta<StringMap>,
+    subsets: List<Subset>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Subset {
+    addresses: List<Address>,
+    not_ready_addresses: List<Address>,
+    ports: List<Port>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Address {
+    ip: Box<str>,
+    hostname: Option<Box<str>>,
+    node_name: Option<Box<str>>,
+    /// Copied with all its fields.
+    target_ref: Option<Value>,
+}
+
 #[derive(Debug)]
 pub struct EndpointSliceMirroringController {
     client: Client,
@@ -42,59 +69,58 @@ impl EndpointSliceMirroringController {
 }
 
 /// The writes for the mirrored slices, from the Endpoints and the service of the same name.
-fn plan(endpoints: Option<&Json>, service: Option<&Json>, found: Vec<Json>) -> Changes {
+fn plan(endpoints: Option<&Endpoints>, service: Option<&Service>, found: Vec<Slice>) -> Changes {
     let mirrored = endpoints.filter(|endpoints| is_mirrored(endpoints, service));
     let Some(endpoints) = mirrored else { return Changes { delete: found, ..Changes::default() } };
-    let name = text(at(endpoints, "/metadata/name"));
-    let mut labels = super::labels(endpoints);
-    labels.insert(SERVICE_NAME.to_owned(), name.as_str().into());
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.into());
-    let annotations = at(endpoints, "/metadata/annotations").and_then(Value::as_object);
-    let mut annotations = annotations.cloned().unwrap_or_default();
-    annotations.retain(|name, _| !NOT_MIRRORED.contains(&name.as_str()));
-    let owner = super::owner(&Kind::ENDPOINTS, endpoints);
-    pack(
-        found,
-        groups(endpoints),
-        &SliceMetadata { name, labels, annotations: Some(annotations), owner },
-        MAX_ENDPOINTS_PER_SUBSET,
-    )
+    let metadata = &endpoints.metadata;
+    let labels = metadata.labels.iter().chain([(SERVICE_NAME, &*metadata.name), (MANAGED_BY, MANAGER)]);
+    let annotations = metadata.annotations.iter().filter(|(name, _)| !NOT_MIRRORED.contains(name));
+    let head = SliceMetadata {
+        name: metadata.name.to_string(),
+        labels: labels.collect(),
+        annotations: Some(annotations.collect()),
+        owner: super::owner(&Kind::ENDPOINTS, &metadata.name, &metadata.uid),
+    };
+    pack(found, groups(endpoints), &head, MAX_ENDPOINTS_PER_SUBSET)
 }
 
 /// Whether a user maintains these Endpoints for an existing service without a selector.
-fn is_mirrored(endpoints: &Json, service: Option<&Json>) -> bool {
-    let selector = |service: &Json| at(service, "/spec/selector").and_then(Value::as_object).cloned();
-    let is_free = service.is_some_and(|service| selector(service).is_none_or(|selector| selector.is_empty()));
-    let annotations = at(endpoints, "/metadata/annotations").and_then(Value::as_object);
-    let is_lock = annotations.is_some_and(|annotations| annotations.contains_key(LEADER_ANNOTATION));
-    let skips = super::labels(endpoints).get(SKIP_MIRROR_LABEL).is_some_and(|skip| skip == "true");
-    is_free && !is_lock && !skips && !super::is_terminating(endpoints)
+fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
+    let metadata = &endpoints.metadata;
+    let is_lock = metadata.annotations.contains_key(LEADER_ANNOTATION);
+    service.is_some_and(|service| service.spec.selector.is_empty())
+        && !is_lock
+        && metadata.label(SKIP_MIRROR_LABEL) != "true"
+        && !metadata.is_terminating()
 }
 
-fn groups(endpoints: &Json) -> Vec<Group> {
+fn groups(endpoints: &Endpoints) -> Vec<Group> {
     let mut groups: BTreeMap<(Family, Vec<Port>), Group> = BTreeMap::new();
-    for subset in list(endpoints.get("subsets")) {
-        let ports: Vec<Port> = list(subset.get("ports")).map(Port::of).collect();
-        let mut sorted = ports.clone();
+    for subset in &endpoints.subsets {
+        let mut sorted = subset.ports.to_vec();
         sorted.sort();
-        let both = [("addresses", true), ("notReadyAddresses", false)];
-        let all = both.iter().flat_map(|(field, ready)| list(subset.get(field)).map(move |it| (it, *ready)));
+        let ready = subset.addresses.iter().map(|address| (address, true));
+        let all = ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false)));
         for (address, ready) in all.take(MAX_ENDPOINTS_PER_SUBSET) {
             let Some((family, endpoint)) = endpoint(address, ready) else { continue };
-            let none = || Group { family, ports: ports.clone(), endpoints: Vec::new() };
+            let none = || Group { family, ports: subset.ports.to_vec(), endpoints: Vec::new() };
             groups.entry((family, sorted.clone())).or_insert_with(none).endpoints.push(endpoint);
         }
     }
     groups.into_values().collect()
 }
 
-fn endpoint(address: &Value, ready: bool) -> Option<(Family, Value)> {
-    let ip: IpAddr = address.get("ip")?.as_str()?.parse().ok()?;
+fn endpoint(address: &Address, ready: bool) -> Option<(Family, Value)> {
+    let ip: IpAddr = address.ip.parse().ok()?;
     let mut endpoint = json!({"addresses": [ip.to_string()], "conditions": {"ready": ready}});
-    for field in ["hostname", "nodeName", "targetRef"] {
-        if let Some(value) = address.get(field).filter(|value| !value.is_null()) {
-            endpoint[field] = value.clone();
-        }
+    if let Some(hostname) = &address.hostname {
+        endpoint["hostname"] = (&**hostname).into();
+    }
+    if let Some(node) = &address.node_name {
+        endpoint["nodeName"] = (&**node).into();
+    }
+    if let Some(target) = &address.target_ref {
+        endpoint["targetRef"] = target.clone();
     }
     Some((Family::of(ip), endpoint))
 }
@@ -120,8 +146,8 @@ impl Controller for EndpointSliceMirroringController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let endpoints = self.client.find(&Kind::ENDPOINTS, namespace, name).await?;
-        let service = self.client.find(&Kind::SERVICE, namespace, name).await?;
+        let endpoints = self.client.find_as(&Kind::ENDPOINTS, namespace, name).await?;
+        let service = self.client.find_as(&Kind::SERVICE, namespace, name).await?;
         let found = super::slices_of(&self.client, namespace, name, MANAGER).await?;
         super::write(&self.client, namespace, plan(endpoints.as_ref(), service.as_ref(), found)).await?;
         Ok(Action::AwaitChange)

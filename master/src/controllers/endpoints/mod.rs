@@ -14,13 +14,14 @@ mod subsets;
 use std::time::Duration;
 
 use client::{Client, DeleteOptions, Error, Json, Kind};
-use serde_json::{Map, Value, json};
 
-use self::packing::Changes;
+use self::packing::{Changes, Slice};
 use self::service::selects;
+use super::fields::Fields;
 use super::informers::{Change, SharedInformers};
-use super::object::{at, text};
+use super::object::unreadable;
 use super::work_queue::WorkQueue;
+use crate::objects::OwnerReference;
 
 /// The label that names the service of a slice.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -36,14 +37,10 @@ const WORKERS: usize = 5;
 /// Enqueues the services whose selector matches a pod before or after its change.
 fn enqueue_services_of_pod(informers: &SharedInformers, change: &Change, queue: &WorkQueue) {
     let Some(pod) = change.object() else { return };
-    let none = Map::new();
-    let labels = [&change.before, &change.now].map(|pod| {
-        let labels = pod.as_ref().and_then(|pod| pod.field("/metadata/labels"));
-        labels.and_then(Value::as_object).unwrap_or(&none)
-    });
+    let states = [&change.before, &change.now];
     for service in informers.list(&Kind::SERVICE, &pod.namespace) {
-        let selector = service.field("/spec/selector").and_then(Value::as_object).unwrap_or(&none);
-        if labels.iter().any(|labels| selects(selector, labels)) {
+        let Fields::Service { selector } = &service.fields else { continue };
+        if states.into_iter().flatten().any(|pod| selects(selector, &pod.labels)) {
             queue.add_in(&service.key(), BATCH_PERIOD);
         }
     }
@@ -64,9 +61,11 @@ async fn slices_of(
     namespace: &str,
     service: &str,
     manager: &str,
-) -> Result<Vec<Json>, Error> {
+) -> Result<Vec<Slice>, Error> {
     let labels = [(SERVICE_NAME, service), (MANAGED_BY, manager)];
-    client.list_by_labels(&Kind::ENDPOINT_SLICE, namespace, &labels).await
+    let found: Vec<Json> = client.list_by_labels(&Kind::ENDPOINT_SLICE, namespace, &labels).await?;
+    let slices: Result<_, _> = found.into_iter().map(Slice::read).collect();
+    slices.map_err(|source| unreadable(client, source))
 }
 
 /// Applies the writes: creates first, so that no endpoint is missing in between.
@@ -80,30 +79,21 @@ async fn write(client: &Client, namespace: &str, changes: Changes) -> Result<(),
         client.update(&Kind::ENDPOINT_SLICE, "", slice).await?;
     }
     for slice in changes.delete {
-        let [uid, name] = ["/metadata/uid", "/metadata/name"].map(|path| text(at(&slice, path)));
-        let how = DeleteOptions { uid: Some(&uid), ..DeleteOptions::default() };
-        client.delete(&Kind::ENDPOINT_SLICE, namespace, &name, &how).await?;
+        let metadata = slice.fields.metadata;
+        let how = DeleteOptions { uid: Some(&metadata.uid), ..DeleteOptions::default() };
+        client.delete(&Kind::ENDPOINT_SLICE, namespace, &metadata.name, &how).await?;
     }
     Ok(())
 }
 
 /// The owner reference from a slice to its service or Endpoints.
-fn owner(kind: &Kind, object: &Json) -> Value {
-    json!({
-        "apiVersion": kind.api_version(),
-        "kind": kind.kind,
-        "name": at(object, "/metadata/name"),
-        "uid": at(object, "/metadata/uid"),
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
-}
-
-/// Whether the object is being deleted.
-fn is_terminating(object: &Json) -> bool {
-    at(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
-}
-
-fn labels(object: &Json) -> Json {
-    at(object, "/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default()
+fn owner(kind: &Kind, name: &str, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: kind.api_version().into(),
+        kind: (&*kind.kind).into(),
+        name: name.into(),
+        uid: uid.into(),
+        controller: true,
+        block_owner_deletion: true,
+    }
 }

@@ -3,37 +3,35 @@
 use std::collections::BTreeMap;
 
 use client::Json;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::is_terminating;
-use super::service::{Family, list};
-use crate::controllers::object::{at, text};
+use super::service::Family;
+use crate::controllers::object::Source as _;
+use crate::objects::{List, ObjectMeta, OwnerReference, StringMap};
 
-/// A port of an EndpointSlice.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A port of an EndpointSlice or an Endpoints object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Port {
     /// The port name; empty for a single port.
+    #[serde(default)]
     pub name: String,
     /// TCP, UDP or SCTP.
+    #[serde(default = "default_protocol")]
     pub protocol: String,
     /// The port number; `None` means all ports.
+    #[serde(rename = "port")]
     pub number: Option<u64>,
     /// The application protocol.
     pub app_protocol: Option<String>,
 }
 
-impl Port {
-    /// Reads a port of an EndpointSlice or an Endpoints object.
-    pub fn of(port: &Value) -> Self {
-        let protocol = text(port.get("protocol"));
-        Self {
-            name: text(port.get("name")),
-            protocol: if protocol.is_empty() { "TCP".to_owned() } else { protocol },
-            number: port.get("port").and_then(Value::as_u64),
-            app_protocol: port.get("appProtocol").and_then(Value::as_str).map(str::to_owned),
-        }
-    }
+fn default_protocol() -> String {
+    "TCP".to_owned()
+}
 
+impl Port {
     /// The port as JSON of an EndpointSlice.
     pub fn json(&self) -> Value {
         let mut port = json!({"name": self.name, "protocol": self.protocol});
@@ -62,11 +60,49 @@ pub struct Group {
 pub struct SliceMetadata {
     /// Prefix of generated names.
     pub name: String,
-    pub labels: Json,
+    pub labels: StringMap,
     /// The annotations; `None` leaves existing ones unchanged.
-    pub annotations: Option<Json>,
+    pub annotations: Option<StringMap>,
     /// The owner reference.
-    pub owner: Value,
+    pub owner: OwnerReference,
+}
+
+/// An existing slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// The object to write back.
+    json: Json,
+    pub fields: SliceFields,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SliceFields {
+    pub metadata: ObjectMeta<StringMap>,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    address_type: Box<str>,
+    ports: List<Port>,
+}
+
+impl Slice {
+    /// Reads the fields of a slice.
+    ///
+    /// # Errors
+    /// If a field has another type.
+    pub fn read(json: Json) -> Result<Self, serde_json::Error> {
+        Ok(Self { fields: json.read()?, json })
+    }
+
+    fn endpoints(&self) -> &[Value] {
+        self.json.get("endpoints").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn has_head(&self, head: &SliceMetadata) -> bool {
+        let metadata = &self.fields.metadata;
+        metadata.labels == head.labels
+            && head.annotations.as_ref().is_none_or(|annotations| metadata.annotations == *annotations)
+            && *metadata.owner_references == [head.owner.clone()]
+    }
 }
 
 /// The writes that bring the slices to the wanted state.
@@ -77,13 +113,13 @@ pub struct Changes {
     /// Slices to update, at the observed resource version.
     pub update: Vec<Json>,
     /// Slices to delete.
-    pub delete: Vec<Json>,
+    pub delete: Vec<Slice>,
 }
 
 /// A slice that is being filled.
 struct Bin {
     /// The existing slice, if any.
-    slice: Option<Json>,
+    slice: Option<Slice>,
     family: Family,
     ports: Vec<Port>,
     endpoints: Vec<Value>,
@@ -95,13 +131,13 @@ struct Bin {
 type SliceKey = (Family, Vec<Port>);
 
 /// Packs the endpoints of these groups into slices of at most `max_endpoints`, reusing existing slices.
-pub fn pack(found: Vec<Json>, groups: Vec<Group>, head: &SliceMetadata, max_endpoints: usize) -> Changes {
-    let mut existing_by_key: BTreeMap<SliceKey, Vec<Json>> = BTreeMap::new();
+pub fn pack(found: Vec<Slice>, groups: Vec<Group>, head: &SliceMetadata, max_endpoints: usize) -> Changes {
+    let mut existing_by_key: BTreeMap<SliceKey, Vec<Slice>> = BTreeMap::new();
     let mut changes = Changes::default();
-    for slice in found.into_iter().filter(|slice| !is_terminating(slice)) {
-        match Family::read(&text(slice.get("addressType"))) {
+    for slice in found.into_iter().filter(|slice| !slice.fields.metadata.is_terminating()) {
+        match Family::read(&slice.fields.address_type) {
             Some(family) => {
-                existing_by_key.entry((family, sorted(&ports_of(&slice)))).or_default().push(slice)
+                existing_by_key.entry((family, sorted(&slice.fields.ports))).or_default().push(slice)
             }
             None => changes.delete.push(slice),
         }
@@ -119,21 +155,20 @@ pub fn pack(found: Vec<Json>, groups: Vec<Group>, head: &SliceMetadata, max_endp
 }
 
 /// Packs one group.
-fn fill(existing: Vec<Json>, group: Group, max_endpoints: usize, gone: &mut Vec<Json>) -> Vec<Bin> {
+fn fill(existing: Vec<Slice>, group: Group, max_endpoints: usize, gone: &mut Vec<Slice>) -> Vec<Bin> {
     let Group { family, ports, endpoints } = group;
     let is_empty = endpoints.is_empty();
     let mut wanted: BTreeMap<String, Value> =
         endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect();
     let mut bins: Vec<Bin> = Vec::new();
     for slice in existing {
-        let before: Vec<Value> = list(slice.get("endpoints")).cloned().collect();
         let mut stay: Vec<Value> =
-            before.iter().filter_map(|endpoint| wanted.remove(&identity(endpoint))).collect();
+            slice.endpoints().iter().filter_map(|endpoint| wanted.remove(&identity(endpoint))).collect();
         // The slice exceeds the limit because another client wrote it.
         wanted.extend(
             stay.drain(max_endpoints.min(stay.len())..).map(|endpoint| (identity(&endpoint), endpoint)),
         );
-        let is_changed = stay != before;
+        let is_changed = stay != slice.endpoints();
         bins.push(Bin { slice: Some(slice), family, ports: ports.clone(), endpoints: stay, is_changed });
     }
     let mut rest = wanted.into_values();
@@ -178,14 +213,14 @@ fn fill(existing: Vec<Json>, group: Group, max_endpoints: usize, gone: &mut Vec<
 /// Adds the write for a slice: none, an update, the reuse of a deleted slice, or a create.
 fn place(mut bin: Bin, head: &SliceMetadata, changes: &mut Changes) {
     let family = bin.family.as_str();
-    let of_family = |slice: &Json| text(slice.get("addressType")) == family;
+    let of_family = |slice: &Slice| *slice.fields.address_type == *family;
     let into = match bin.slice.take() {
-        Some(slice) if !bin.is_changed && has_head(&slice, head) => return,
+        Some(slice) if !bin.is_changed && slice.has_head(head) => return,
         Some(slice) => Some(slice),
         None => changes.delete.iter().position(of_family).map(|at| changes.delete.swap_remove(at)),
     };
     match into {
-        Some(slice) => changes.update.push(over(slice, bin, head)),
+        Some(slice) => changes.update.push(over(slice.json, bin, head)),
         None => changes.create.push(new(bin, head)),
     }
 }
@@ -202,27 +237,15 @@ fn new(bin: Bin, head: &SliceMetadata) -> Value {
 
 fn over(mut slice: Json, bin: Bin, head: &SliceMetadata) -> Json {
     if let Some(Value::Object(metadata)) = slice.get_mut("metadata") {
-        metadata.insert("labels".to_owned(), head.labels.clone().into());
+        metadata.insert("labels".to_owned(), json!(head.labels));
         metadata.insert("ownerReferences".to_owned(), json!([head.owner]));
         if let Some(annotations) = &head.annotations {
-            metadata.insert("annotations".to_owned(), annotations.clone().into());
+            metadata.insert("annotations".to_owned(), json!(annotations));
         }
     }
     slice.insert("endpoints".to_owned(), bin.endpoints.into());
     slice.insert("ports".to_owned(), bin.ports.iter().map(Port::json).collect());
     slice
-}
-
-fn has_head(slice: &Json, head: &SliceMetadata) -> bool {
-    let none = Json::new();
-    let map = |path: &str| at(slice, path).and_then(Value::as_object).unwrap_or(&none);
-    *map("/metadata/labels") == head.labels
-        && head.annotations.as_ref().is_none_or(|annotations| map("/metadata/annotations") == annotations)
-        && list(at(slice, "/metadata/ownerReferences")).eq([&head.owner])
-}
-
-fn ports_of(slice: &Json) -> Vec<Port> {
-    list(slice.get("ports")).map(Port::of).collect()
 }
 
 fn sorted(ports: &[Port]) -> Vec<Port> {

@@ -7,58 +7,53 @@ use client::Json;
 use serde_json::{Value, json};
 
 use super::packing::Port;
-use super::service::{Family, Service, ServicePort, Target, TrafficDistribution, list};
-use crate::controllers::object::{at, text};
+use super::service::{Family, Service, ServicePort, Target, TrafficDistribution};
+use crate::objects::{self, Condition};
 
 /// A pod as an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Pod<'a>(pub &'a Json);
+pub struct Pod<'a>(pub &'a objects::Pod);
 
 impl Pod<'_> {
     /// Whether the pod has addresses and has not terminated.
     pub fn has_endpoint(&self) -> bool {
-        !matches!(text(at(self.0, "/status/phase")).as_str(), "Succeeded" | "Failed")
-            && self.addresses().next().is_some()
+        !self.0.status.is_terminal() && self.addresses().next().is_some()
     }
 
     /// Whether the pod is being deleted.
     pub fn is_terminating(&self) -> bool {
-        super::is_terminating(self.0)
+        self.0.metadata.is_terminating()
     }
 
     /// Whether the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
-        list(at(self.0, "/status/conditions")).any(|condition| {
-            condition.get("type") == Some(&"Ready".into()) && condition.get("status") == Some(&"True".into())
-        })
+        self.0.status.conditions.of_type("Ready").is_some_and(Condition::is_true)
     }
 
     /// The pod's addresses, normalized. Loopback, link-local and similar ones are left out, since the API server would
     /// reject the whole slice.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let status = |field: &str| at(self.0, &format!("/status/{field}"));
-        let mut told: Vec<String> = list(status("podIPs")).map(|ip| text(ip.get("ip"))).collect();
-        if told.is_empty() {
-            told.push(text(status("podIP")));
-        }
-        told.into_iter().filter_map(|ip| ip.parse().ok()).filter(|ip| reject_special_ip(*ip).is_none())
+        let status = &self.0.status;
+        let only = status.pod_ips.is_empty().then_some(&status.pod_ip);
+        let all = status.pod_ips.iter().map(|ip| &ip.ip).chain(only);
+        all.filter_map(|ip| ip.parse().ok()).filter(|ip| reject_special_ip(*ip).is_none())
     }
 
     /// The name of its node; empty if it is not bound.
-    pub fn node(&self) -> String {
-        text(at(self.0, "/spec/nodeName"))
+    pub fn node(&self) -> &str {
+        &self.0.spec.node_name
     }
 
     /// The pod's host name, if its subdomain is the service.
-    pub fn host_name(&self, service: &Service) -> Option<String> {
-        let name = text(at(self.0, "/spec/hostname"));
-        (!name.is_empty() && text(at(self.0, "/spec/subdomain")) == service.name).then_some(name)
+    pub fn host_name(&self, service: &Service) -> Option<&str> {
+        let spec = &self.0.spec;
+        (!spec.hostname.is_empty() && *spec.subdomain == *service.name).then_some(&spec.hostname)
     }
 
     /// The object reference of the pod.
     pub fn reference(&self) -> Value {
-        let of = |field: &str| text(at(self.0, &format!("/metadata/{field}")));
-        json!({"kind": "Pod", "namespace": of("namespace"), "name": of("name"), "uid": of("uid")})
+        let objects::ObjectMeta { namespace, name, uid, .. } = &self.0.metadata;
+        json!({"kind": "Pod", "namespace": namespace, "name": name, "uid": uid})
     }
 
     /// Resolves the ports of a service to container ports; ports that the pod lacks are left out.
@@ -80,15 +75,14 @@ impl Pod<'_> {
 
     /// A named port of a regular or sidecar container; other init containers do not serve.
     fn container_port(&self, name: &str, protocol: &str) -> Option<u64> {
-        let stays = |container: &&Value| container.get("restartPolicy") == Some(&"Always".into());
-        let containers = list(at(self.0, "/spec/containers"))
-            .chain(list(at(self.0, "/spec/initContainers")).filter(stays));
-        let is_it = |port: &&Value| {
-            let spoken = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
-            port.get("name").and_then(Value::as_str) == Some(name) && spoken == protocol
-        };
-        let mut ports = containers.flat_map(|container| list(container.get("ports")));
-        ports.find(is_it)?.get("containerPort")?.as_u64()
+        let spec = &self.0.spec;
+        let sidecars = spec.init_containers.iter().filter(|container| container.is_sidecar());
+        let mut ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+        let found = ports.find(|port| {
+            let own = if port.protocol.is_empty() { "TCP" } else { &*port.protocol };
+            *port.name == *name && own == protocol
+        });
+        u64::try_from(found?.container_port).ok()
     }
 
     /// The pod as an endpoint of one address family; `None` if it has no such address. `zone` is that of its node.

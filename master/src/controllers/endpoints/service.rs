@@ -1,11 +1,8 @@
-//! Reads the fields of a Service that decide its endpoints. Pure.
+//! Reads a service. Pure.
 
 use std::net::IpAddr;
 
-use client::Json;
-use serde_json::{Map, Value};
-
-use crate::controllers::object::{at, text};
+use crate::objects::{IntOrString, StringMap, service};
 
 /// The address family of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +76,7 @@ pub struct Service {
     /// The service name.
     pub name: String,
     /// The pod selector.
-    pub selector: Map<String, Value>,
+    pub selector: StringMap,
     pub ports: Vec<ServicePort>,
     /// Whether the service is headless.
     pub is_headless: bool,
@@ -93,25 +90,23 @@ pub struct Service {
 
 impl Service {
     /// Reads a service; `None` if its endpoints are not computed from pods.
-    pub fn of(service: &Json) -> Option<Self> {
-        let spec = |field: &str| at(service, &format!("/spec/{field}"));
-        let selector = spec("selector").and_then(Value::as_object).filter(|selector| !selector.is_empty())?;
-        if text(spec("type")) == "ExternalName" {
+    pub fn of(service: &service::Service) -> Option<Self> {
+        let spec = &service.spec;
+        if spec.selector.is_empty() || &*spec.r#type == "ExternalName" {
             return None;
         }
-        let address = text(spec("clusterIP"));
         let mut families: Vec<Family> =
-            list(spec("ipFamilies")).filter_map(|name| Family::read(name.as_str()?)).collect();
+            spec.ip_families.iter().filter_map(|name| Family::read(name)).collect();
         if families.is_empty() {
-            families.extend(address.parse().ok().map(Family::of));
+            families.extend(spec.cluster_ip.parse().ok().map(Family::of));
         }
         Some(Self {
-            name: text(at(service, "/metadata/name")),
-            selector: selector.clone(),
-            ports: list(spec("ports")).filter_map(port).collect(),
-            is_headless: address == "None",
-            publishes_all: spec("publishNotReadyAddresses").and_then(Value::as_bool).unwrap_or(false),
-            traffic_distribution: match text(spec("trafficDistribution")).as_str() {
+            name: service.metadata.name.to_string(),
+            selector: spec.selector.clone(),
+            ports: spec.ports.iter().filter_map(port).collect(),
+            is_headless: &*spec.cluster_ip == "None",
+            publishes_all: spec.publish_not_ready_addresses,
+            traffic_distribution: match &*spec.traffic_distribution {
                 "PreferClose" | "PreferSameZone" => TrafficDistribution::SameZone,
                 "PreferSameNode" => TrafficDistribution::SameNode,
                 _ => TrafficDistribution::Any,
@@ -122,34 +117,26 @@ impl Service {
 
     /// The selector as label pairs.
     pub fn selector_labels(&self) -> Vec<(&str, &str)> {
-        self.selector
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
-            .collect()
+        self.selector.iter().collect()
     }
 }
 
-fn port(port: &Value) -> Option<ServicePort> {
-    let number = |field: &str| port.get(field).and_then(Value::as_u64).filter(|number| *number > 0);
-    let target = match port.get("targetPort").and_then(Value::as_str) {
-        Some(name) if !name.is_empty() => Target::Name(name.to_owned()),
-        _ => Target::Number(number("targetPort").or_else(|| number("port"))?),
+fn port(port: &service::ServicePort) -> Option<ServicePort> {
+    let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
+    let target = match &port.target_port {
+        Some(IntOrString::String(name)) if !name.is_empty() => Target::Name(name.to_string()),
+        Some(IntOrString::Int(number)) if *number > 0 => Target::Number(positive(*number)?),
+        _ => Target::Number(positive(port.port)?),
     };
-    let protocol = text(port.get("protocol"));
     Some(ServicePort {
-        name: text(port.get("name")),
-        protocol: if protocol.is_empty() { "TCP".to_owned() } else { protocol },
-        app_protocol: port.get("appProtocol").and_then(Value::as_str).map(str::to_owned),
+        name: port.name.to_string(),
+        protocol: if port.protocol.is_empty() { "TCP".to_owned() } else { port.protocol.to_string() },
+        app_protocol: port.app_protocol.as_deref().map(str::to_owned),
         target,
     })
 }
 
 /// Whether a non-empty selector matches the labels.
-pub fn selects(selector: &Map<String, Value>, labels: &Map<String, Value>) -> bool {
+pub fn selects(selector: &StringMap, labels: &StringMap) -> bool {
     !selector.is_empty() && selector.iter().all(|(name, value)| labels.get(name) == Some(value))
-}
-
-/// The items of a list; none if it is missing.
-pub fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
 }

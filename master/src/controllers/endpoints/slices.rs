@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use client::{Client, Error, Json, Kind};
-use serde_json::Value;
+use client::{Client, Error, Kind};
 
 use super::packing::{Group, Port, SliceMetadata, pack};
 use super::pod::Pod;
@@ -13,6 +12,7 @@ use super::{BATCH_PERIOD, HEADLESS, MANAGED_BY, SERVICE_NAME, WORKERS};
 use crate::controllers::informers::{Change, SharedInformers};
 use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
+use crate::objects::{self, ObjectMeta};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpointslice-controller";
@@ -42,12 +42,12 @@ impl EndpointSliceController {
 }
 
 /// The endpoints of a service in groups that can share slices; each address family has at least one group.
-fn groups(service: &Service, pods: &[Json], zone: impl Fn(&str) -> String) -> Vec<Group> {
+fn groups(service: &Service, pods: &[objects::Pod], zone: impl Fn(&str) -> String) -> Vec<Group> {
     let pods: Vec<Pod<'_>> = pods.iter().map(Pod).filter(Pod::has_endpoint).collect();
     let mut groups: BTreeMap<(Family, Vec<Port>), Group> = BTreeMap::new();
     let families = families(service, &pods);
     for pod in &pods {
-        let (ports, zone) = (pod.ports(service), zone(&pod.node()));
+        let (ports, zone) = (pod.ports(service), zone(pod.node()));
         let mut sorted = ports.clone();
         sorted.sort();
         for family in &families {
@@ -80,15 +80,12 @@ fn families(service: &Service, pods: &[Pod<'_>]) -> Vec<Family> {
     families
 }
 
-fn head(service: &Service, object: &Json) -> SliceMetadata {
-    let mut labels = super::labels(object);
-    labels.retain(|name, _| ![SERVICE_NAME, MANAGED_BY, HEADLESS].contains(&name.as_str()));
-    labels.insert(SERVICE_NAME.to_owned(), service.name.as_str().into());
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.into());
-    if service.is_headless {
-        labels.insert(HEADLESS.to_owned(), Value::from(""));
-    }
-    let owner = super::owner(&Kind::SERVICE, object);
+fn head(service: &Service, of: &ObjectMeta) -> SliceMetadata {
+    let labels = of.labels.iter().filter(|(name, _)| *name != HEADLESS);
+    let own = [(SERVICE_NAME, service.name.as_str()), (MANAGED_BY, MANAGER)];
+    let headless = service.is_headless.then_some((HEADLESS, ""));
+    let owner = super::owner(&Kind::SERVICE, &of.name, &of.uid);
+    let labels = labels.chain(own).chain(headless).collect();
     SliceMetadata { name: service.name.clone(), labels, annotations: None, owner }
 }
 
@@ -117,20 +114,18 @@ impl Controller for EndpointSliceController {
 
     async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
+        let found = self.client.find_as::<objects::service::Service>(&Kind::SERVICE, namespace, name).await?;
+        let Some(object) = found.filter(|found| !found.metadata.is_terminating()) else {
             return Ok(Action::AwaitChange);
         };
         let Some(service) = Service::of(&object) else { return Ok(Action::AwaitChange) };
-        if super::is_terminating(&object) {
-            return Ok(Action::AwaitChange);
-        }
         let pods = self.client.list_by_labels(&Kind::POD, namespace, &service.selector_labels()).await?;
         let found = super::slices_of(&self.client, namespace, name, MANAGER).await?;
         let groups = groups(&service, &pods, |node| self.zone(node));
         super::write(
             &self.client,
             namespace,
-            pack(found, groups, &head(&service, &object), MAX_ENDPOINTS_PER_SLICE),
+            pack(found, groups, &head(&service, &object.metadata), MAX_ENDPOINTS_PER_SLICE),
         )
         .await?;
         Ok(Action::AwaitChange)

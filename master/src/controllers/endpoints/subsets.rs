@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use client::Json;
 use serde_json::{Map, Value, json};
 
 use super::packing::Port;
 use super::pod::Pod;
 use super::service::{Family, Service};
+use crate::objects;
 
 /// Maximum number of addresses in an Endpoints object; the stock limit.
 pub const MAX_ADDRESSES: usize = 1000;
@@ -23,7 +23,7 @@ struct Subset {
 }
 
 /// The subsets of a service, and whether addresses were truncated.
-pub fn subsets(service: &Service, pods: &[Json]) -> (Vec<Value>, bool) {
+pub fn subsets(service: &Service, pods: &[objects::Pod]) -> (Vec<Value>, bool) {
     let mut all: BTreeMap<BTreeSet<Port>, Subset> = BTreeMap::new();
     for pod in pods.iter().map(Pod) {
         // Terminating pods are left out unless the service publishes all addresses.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use client::Kind;
 
 use super::super::informers::Change;
-use super::super::object::{Object, Owner};
+use super::super::object::Object;
+use crate::objects::OwnerReference;
 
 /// The finalizer of an owner in foreground deletion, which waits until its blocking dependents are deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
@@ -53,25 +54,25 @@ impl Graph {
         let mut affected = BTreeSet::new();
         let before = change.before.as_deref();
         let now = change.now.as_deref();
-        let owners = |object: Option<&Object>| object.map_or(&[][..], |object| &object.owners).to_vec();
         let (old, new) = (owners(before), owners(now));
         let uid = change.object().map(|object| object.uid.clone()).unwrap_or_default();
         if uid.is_empty() {
             return affected;
         }
-        for owner in old.iter().filter(|owner| !holds(&new, &owner.uid)) {
-            if let Some(of) = self.dependents.get_mut(&owner.uid) {
+        for owner in old.iter().filter(|owner| !holds(new, &owner.uid)) {
+            if let Some(of) = self.dependents.get_mut(&*owner.uid) {
                 of.remove(&uid);
                 if of.is_empty() {
-                    self.dependents.remove(&owner.uid);
+                    self.dependents.remove(&*owner.uid);
                 }
             }
         }
-        for owner in &new {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+        for owner in new {
+            self.dependents.entry(owner.uid.to_string()).or_default().insert(uid.clone());
         }
         // A waiting owner may have waited for this object.
-        affected.extend(old.iter().map(|owner| &owner.uid).filter(|owner| self.is_waiting(owner)).cloned());
+        let waiting = old.iter().filter(|owner| self.is_waiting(&owner.uid));
+        affected.extend(waiting.map(|owner| owner.uid.to_string()));
         let Some(object) = &change.now else {
             self.nodes.remove(&uid);
             affected.extend(self.dependents.get(&uid).into_iter().flatten().cloned());
@@ -102,11 +103,11 @@ impl Graph {
     }
 
     /// The cached state of an owner reference. An owner must be in the object's namespace or cluster-scoped.
-    pub fn cached_owner(&self, of: &Node, owner: &Owner) -> CachedOwner {
-        let Some(found) = self.nodes.get(&owner.uid) else { return CachedOwner::Unknown };
-        let is_named_so = found.kind.kind == owner.kind
+    pub fn cached_owner(&self, of: &Node, owner: &OwnerReference) -> CachedOwner {
+        let Some(found) = self.nodes.get(&*owner.uid) else { return CachedOwner::Unknown };
+        let is_named_so = found.kind.kind == *owner.kind
             && found.kind.group == owner.group()
-            && found.object.name == owner.name
+            && found.object.name == *owner.name
             && (!found.kind.namespaced || found.object.namespace == of.object.namespace);
         match is_named_so {
             false => CachedOwner::Mismatch,
@@ -120,6 +121,10 @@ impl Graph {
     }
 }
 
-fn holds(owners: &[Owner], uid: &str) -> bool {
-    owners.iter().any(|owner| owner.uid == uid)
+fn owners(object: Option<&Object>) -> &[OwnerReference] {
+    object.map_or(&[], |object| &object.owners)
+}
+
+fn holds(owners: &[OwnerReference], uid: &str) -> bool {
+    owners.iter().any(|owner| *owner.uid == *uid)
 }

@@ -12,14 +12,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use client::{Client, DeleteOptions, Error, Json, Kind};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::graph::{CachedOwner, FOREGROUND, Graph, Node, ORPHAN, is_waiting};
 use self::plan::{Dependents, OwnerState, Step};
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, Owner, at, text};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::{List, OwnerReference};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "garbage-collector-controller";
@@ -65,12 +67,13 @@ impl GarbageCollector {
         }
         if is_waiting(object) {
             let blocks = |dependent: &Node| {
-                dependent.object.owners.iter().any(|owner| owner.uid == uid && owner.blocks_deletion)
+                let mut owners = dependent.object.owners.iter();
+                owners.any(|owner| *owner.uid == *uid && owner.block_owner_deletion)
             };
             let blocking = graph.dependents(uid).into_iter().filter(blocks).collect();
             return Work::Wait(node.clone(), blocking);
         }
-        let is_solid = |owner: &Owner| graph.cached_owner(node, owner) == CachedOwner::Solid;
+        let is_solid = |owner: &OwnerReference| graph.cached_owner(node, owner) == CachedOwner::Solid;
         if object.is_terminating || object.owners.iter().all(is_solid) {
             return Work::Nothing;
         }
@@ -80,13 +83,12 @@ impl GarbageCollector {
     /// The live object; `None` if it is gone or another object has its name.
     async fn live(&self, node: &Node) -> Result<Option<Object>, Error> {
         let object = &node.object;
-        let found = self.client.find(&node.kind, &object.namespace, &object.name).await?;
-        let found = found.map(|found| Object::of(&node.kind.qualified(), &found));
+        let found = Object::find(&self.client, &node.kind, &object.namespace, &object.name).await?;
         Ok(found.filter(|found| found.uid == object.uid))
     }
 
     /// The state of an owner: from the graph, otherwise from the API server.
-    async fn owner_state(&self, node: &Node, owner: &Owner) -> Result<OwnerState, Error> {
+    async fn owner_state(&self, node: &Node, owner: &OwnerReference) -> Result<OwnerState, Error> {
         let known = self.graph().cached_owner(node, owner);
         match known {
             CachedOwner::Solid => return Ok(OwnerState::Solid),
@@ -101,9 +103,8 @@ impl GarbageCollector {
             // deletion.
             return Ok(OwnerState::Solid);
         }
-        let found = self.client.find(&kind, &node.object.namespace, &owner.name).await?;
-        let found = found.map(|found| Object::of(&kind.qualified(), &found));
-        Ok(match found.filter(|found| found.uid == owner.uid) {
+        let found = Object::find(&self.client, &kind, &node.object.namespace, &owner.name).await?;
+        Ok(match found.filter(|found| found.uid == *owner.uid) {
             None => OwnerState::Dangling,
             Some(found) if is_waiting(&found) => OwnerState::Waiting,
             Some(_) => OwnerState::Solid,
@@ -111,14 +112,14 @@ impl GarbageCollector {
     }
 
     /// Records an event about an invalid owner reference. A failure is ignored.
-    async fn record_invalid_owner(&self, node: &Node, owner: &Owner) {
+    async fn record_invalid_owner(&self, node: &Node, owner: &OwnerReference) {
         let object = &node.object;
         let namespace =
             if object.namespace.is_empty() { DEFAULT_EVENT_NAMESPACE } else { object.namespace.as_str() };
         let event = invalid_owner_event(node, owner, namespace, Timestamp::now());
         match self.client.create(&Kind::EVENT, namespace, event).await {
             Ok(_) => {
-                let (object, owner) = (object.name.as_str(), owner.name.as_str());
+                let (object, owner) = (object.name.as_str(), &*owner.name);
                 tracing::warn!(
                     namespace,
                     object,
@@ -150,7 +151,8 @@ impl GarbageCollector {
         match plan::step(&object, &owners, dependents) {
             Step::Keep => Ok(Action::AwaitChange),
             Step::Release { owners } => {
-                self.change(node, |found| with_owners(found, |owner| !owners.contains(&owner))).await
+                let stays = |uid: &str| !owners.iter().any(|owner| **owner == *uid);
+                self.change(node, |found| with_owners(found, stays)).await
             }
             Step::Delete { propagation, unblock } => {
                 if unblock {
@@ -174,7 +176,7 @@ impl GarbageCollector {
     async fn orphan(&self, node: &Node, dependents: &[Node]) -> Result<Action, Error> {
         let uid = &node.object.uid;
         for dependent in dependents {
-            self.change(dependent, |found| with_owners(found, |owner| owner != *uid)).await?;
+            self.change(dependent, |found| with_owners(found, |owner| owner != uid.as_str())).await?;
         }
         self.change(node, |found| without_finalizer(found, ORPHAN)).await
     }
@@ -183,18 +185,16 @@ impl GarbageCollector {
     async fn change(
         &self,
         node: &Node,
-        decide: impl Fn(&Json) -> Option<Value> + Send + Sync,
+        decide: impl Fn(&Ownership) -> Option<Value> + Send + Sync,
     ) -> Result<Action, Error> {
         let object = &node.object;
-        let Some(found) = self.client.find(&node.kind, &object.namespace, &object.name).await? else {
+        let found = self.client.find_as::<Owned>(&node.kind, &object.namespace, &object.name).await?;
+        let Some(found) = found.map(|found| found.metadata).filter(|found| *found.uid == *object.uid) else {
             return Ok(Action::AwaitChange);
         };
-        let Some(mut metadata) = decide(&found).filter(|_| text(at(&found, "/metadata/uid")) == object.uid)
-        else {
-            return Ok(Action::AwaitChange);
-        };
+        let Some(mut metadata) = decide(&found) else { return Ok(Action::AwaitChange) };
         metadata["uid"] = object.uid.as_str().into();
-        metadata["resourceVersion"] = text(at(&found, "/metadata/resourceVersion")).into();
+        metadata["resourceVersion"] = Value::from(&*found.resource_version);
         let patch = json!({"metadata": metadata});
         match self.client.patch(&node.kind, &object.namespace, &object.name, patch).await {
             Err(error) if !error.is_not_found() => Err(error),
@@ -241,32 +241,48 @@ impl Controller for GarbageCollector {
     }
 }
 
-/// Metadata without a finalizer; `None` if it has none of that name.
-fn without_finalizer(found: &Json, finalizer: &str) -> Option<Value> {
-    let all = at(found, "/metadata/finalizers").and_then(Value::as_array)?;
-    let left: Vec<&Value> = all.iter().filter(|own| *own != finalizer).collect();
-    (left.len() < all.len()).then(|| json!({"finalizers": left}))
+/// The live object, of which the collector changes the metadata.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owned {
+    metadata: Ownership,
 }
 
-/// Metadata with only the wanted owner references; `None` if nothing changes.
-fn with_owners(found: &Json, wanted: impl Fn(String) -> bool) -> Option<Value> {
-    let all = at(found, "/metadata/ownerReferences").and_then(Value::as_array)?;
-    let left: Vec<&Value> = all.iter().filter(|owner| wanted(text(owner.get("uid")))).collect();
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Ownership {
+    uid: Box<str>,
+    resource_version: Box<str>,
+    finalizers: List<Box<str>>,
+    /// Owner references with all their fields, because they are written back.
+    owner_references: List<Json>,
+}
+
+/// Metadata without a finalizer; `None` if it has none of that name.
+fn without_finalizer(found: &Ownership, finalizer: &str) -> Option<Value> {
+    let all = found.finalizers.iter().map(|own| &**own);
+    let left: Vec<&str> = all.filter(|own| *own != finalizer).collect();
+    (left.len() < found.finalizers.len()).then(|| json!({"finalizers": left}))
+}
+
+/// Metadata with only the owner references whose UID is wanted; `None` if nothing changes.
+fn with_owners(found: &Ownership, wanted: impl Fn(&str) -> bool) -> Option<Value> {
+    let all = &found.owner_references;
+    let uid = |owner: &Json| owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let left: Vec<&Json> = all.iter().filter(|owner| wanted(&uid(owner))).collect();
     (left.len() < all.len()).then(|| json!({"ownerReferences": left}))
 }
 
 /// Metadata whose owner references do not block deletion; `None` if nothing changes.
-fn without_blocking(found: &Json) -> Option<Value> {
-    let all = at(found, "/metadata/ownerReferences").and_then(Value::as_array)?;
-    let mut owners = all.clone();
-    for owner in owners.iter_mut().filter(|owner| owner["blockOwnerDeletion"] == true) {
-        owner["blockOwnerDeletion"] = false.into();
-    }
-    (owners != *all).then(|| json!({"ownerReferences": owners}))
+fn without_blocking(found: &Ownership) -> Option<Value> {
+    let mut owners = found.owner_references.to_vec();
+    let blocking = owners.iter_mut().filter_map(|owner| owner.get_mut("blockOwnerDeletion"));
+    blocking.for_each(|blocks| *blocks = false.into());
+    (owners != *found.owner_references).then(|| json!({"ownerReferences": owners}))
 }
 
 /// A stock event about an invalid owner reference. Its deterministic name prevents duplicates.
-fn invalid_owner_event(node: &Node, owner: &Owner, namespace: &str, now: Timestamp) -> Value {
+fn invalid_owner_event(node: &Node, owner: &OwnerReference, namespace: &str, now: Timestamp) -> Value {
     let object = &node.object;
     let now = api::time::seconds(now);
     // FNV-1a: the same name each time.

@@ -2,8 +2,9 @@
 
 use client::Propagation;
 
-use super::super::object::{Object, Owner};
+use super::super::object::Object;
 use super::graph::{FOREGROUND, ORPHAN};
+use crate::objects::OwnerReference;
 
 /// The confirmed state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Step {
     /// An owner exists, but some owner references are dangling.
     Release {
         /// UIDs of the owner references to remove.
-        owners: Vec<String>,
+        owners: Vec<Box<str>>,
     },
     /// No owner exists.
     Delete {
@@ -47,13 +48,13 @@ pub enum Dependents {
 }
 
 /// Decides from the states of all owners.
-pub fn step(object: &Object, owners: &[(Owner, OwnerState)], dependents: Dependents) -> Step {
+pub fn step(object: &Object, owners: &[(OwnerReference, OwnerState)], dependents: Dependents) -> Step {
     let of = |state: OwnerState| owners.iter().filter(move |(_, of)| *of == state);
     if owners.is_empty() {
         return Step::Keep;
     }
     if of(OwnerState::Solid).next().is_some() {
-        let gone: Vec<String> = owners
+        let gone: Vec<Box<str>> = owners
             .iter()
             .filter(|(_, state)| *state != OwnerState::Solid)
             .map(|(owner, _)| owner.uid.clone())

@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::*;
 
-fn owner(uid: &str, blocks_deletion: bool) -> Owner {
-    Owner {
+fn owner(uid: &str, block_owner_deletion: bool) -> OwnerReference {
+    OwnerReference {
         api_version: "v1".into(),
         kind: "Pod".into(),
         name: uid.into(),
         uid: uid.into(),
-        blocks_deletion,
-        is_controller: false,
+        block_owner_deletion,
+        controller: false,
     }
 }
 
@@ -31,7 +31,7 @@ fn pod(uid: &str, owners: &[&str]) -> Object {
 }
 
 fn ending(object: Object, finalizer: &str) -> Object {
-    Object { is_terminating: true, finalizers: vec![finalizer.to_owned()], ..object }
+    Object { is_terminating: true, finalizers: vec![finalizer.into()].into(), ..object }
 }
 
 /// A graph and its objects.
@@ -60,7 +60,7 @@ impl Bed {
 }
 
 #[test]
-fn whoever_may_be_without_an_owner_is_looked_at() {
+fn an_object_whose_owner_is_unknown_or_gone_is_reconciled() {
     let mut bed = Bed::default();
     assert_eq!(bed.put(pod("child", &["owner"])), ["child"], "its owner has not been seen");
     assert_eq!(bed.put(pod("owner", &[])), [""; 0]);
@@ -71,7 +71,7 @@ fn whoever_may_be_without_an_owner_is_looked_at() {
 }
 
 #[test]
-fn an_owner_that_waits_calls_its_dependents_and_they_call_it() {
+fn a_waiting_owner_and_its_dependents_reconcile_each_other() {
     let mut bed = Bed::default();
     bed.put(pod("owner", &[]));
     bed.put(pod("a", &["owner"]));
@@ -84,14 +84,14 @@ fn an_owner_that_waits_calls_its_dependents_and_they_call_it() {
 }
 
 #[test]
-fn an_owner_counts_only_under_its_own_name_and_in_reach() {
+fn an_owner_reference_must_match_name_kind_and_namespace() {
     let mut bed = Bed::default();
     bed.put(pod("owner", &[]));
     let node = |namespace: &str, kind: Kind| Node {
         kind: Arc::new(kind),
         object: Arc::new(Object { namespace: namespace.into(), ..pod("child", &["owner"]) }),
     };
-    let other = |change: fn(&mut Owner)| {
+    let other = |change: fn(&mut OwnerReference)| {
         let mut owner = owner("owner", false);
         change(&mut owner);
         owner
@@ -110,12 +110,12 @@ fn an_owner_counts_only_under_its_own_name_and_in_reach() {
 }
 
 #[test]
-fn steps() {
+fn the_states_of_owners_and_dependents_decide_the_step() {
     use OwnerState::{Dangling, Solid, Waiting};
     let delete = |propagation| Step::Delete { propagation, unblock: false };
     let release_owners =
-        |owners: &[&str]| Step::Release { owners: owners.iter().map(|o| (*o).to_owned()).collect() };
-    let finalizer = |name: &str| Object { finalizers: vec![name.to_owned()], ..Object::default() };
+        |owners: &[&str]| Step::Release { owners: owners.iter().map(|owner| (*owner).into()).collect() };
+    let finalizer = |name: &str| Object { finalizers: vec![name.into()].into(), ..Object::default() };
     for (object, states, dependents, expected) in [
         (Object::default(), &[][..], Dependents::None, Step::Keep),
         (Object::default(), &[Solid][..], Dependents::None, Step::Keep),
@@ -134,19 +134,19 @@ fn steps() {
             Step::Delete { propagation: Foreground, unblock: true },
         ),
     ] {
-        let owners: Vec<(Owner, OwnerState)> =
+        let owners: Vec<(OwnerReference, OwnerState)> =
             states.iter().enumerate().map(|(at, state)| (owner(&at.to_string(), true), *state)).collect();
         assert_eq!(plan::step(&object, &owners, dependents), expected, "{states:?} {dependents:?}");
     }
 }
 
 #[test]
-fn metadata_changes_only_where_it_has_to() {
-    let found = json!({"metadata": {
+fn metadata_is_patched_only_if_it_changes() {
+    let found = &serde_json::from_value(json!({
         "finalizers": ["orphan", "mine"],
         "ownerReferences": [{"uid": "1", "blockOwnerDeletion": true}, {"uid": "2"}],
-    }});
-    let found = found.as_object().unwrap();
+    }))
+    .unwrap();
     assert_eq!(without_finalizer(found, ORPHAN), Some(json!({"finalizers": ["mine"]})));
     assert_eq!(without_finalizer(found, FOREGROUND), None);
     assert_eq!(with_owners(found, |uid| uid != "1"), Some(json!({"ownerReferences": [{"uid": "2"}]})));
@@ -158,7 +158,7 @@ fn metadata_changes_only_where_it_has_to() {
 proptest! {
     /// In whatever order changes arrive, the dependents of an owner are the objects that refer to it.
     #[test]
-    fn dependents_are_those_who_say_so(history in prop::collection::vec((0..5_u8, prop::collection::vec(0..5_u8, 0..3), any::<bool>()), 0..40)) {
+    fn dependents_are_the_objects_that_refer_to_the_owner(history in prop::collection::vec((0..5_u8, prop::collection::vec(0..5_u8, 0..3), any::<bool>()), 0..40)) {
         let mut bed = Bed::default();
         for (uid, owners, is_gone) in history {
             let owners: Vec<String> = owners.iter().map(u8::to_string).collect();
@@ -166,7 +166,7 @@ proptest! {
             if is_gone { bed.remove(&uid.to_string()); } else { bed.put(pod(&uid.to_string(), &owners)); }
             for owner in 0..5_u8 {
                 let owner = owner.to_string();
-                let names = |object: &&Arc<Object>| object.owners.iter().any(|own| own.uid == owner);
+                let names = |object: &&Arc<Object>| object.owners.iter().any(|own| *own.uid == *owner);
                 let mut expected: Vec<String> = bed.seen.values().filter(names).map(|o| o.uid.clone()).collect();
                 let mut found: Vec<String> = bed.graph.dependents(&owner).iter().map(|node| node.object.uid.clone()).collect();
                 expected.sort();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
+use crate::controllers::fields::{Fields, PodFields};
 
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
@@ -14,12 +15,17 @@ impl EventHandler for Notes {
     }
 }
 
+fn on(node: &str, name: &str, uid: &str) -> Object {
+    let fields = Fields::Pod(PodFields { node: node.into(), ..PodFields::default() });
+    Object { fields, ..pod(name, uid) }
+}
+
 fn pod(name: &str, uid: &str) -> Object {
     Object { namespace: "n".to_owned(), name: name.to_owned(), uid: uid.to_owned(), ..Object::default() }
 }
 
 #[test]
-fn everything_that_differs_is_told_once() {
+fn handlers_receive_each_difference_once() {
     let informers = SharedInformers::default();
     let notes = Arc::new(Notes::default());
     informers.add_handler(notes.clone());
@@ -42,7 +48,7 @@ fn everything_that_differs_is_told_once() {
 }
 
 #[test]
-fn silence_says_something_only_while_everything_is_seen() {
+fn a_resource_is_synced_only_while_it_is_connected() {
     let informers = SharedInformers::default();
     assert_eq!(informers.synced_since(&Kind::POD), None);
     informers.register(&Arc::new(Kind::POD));
@@ -51,17 +57,16 @@ fn silence_says_something_only_while_everything_is_seen() {
     assert!(informers.synced_since(&Kind::POD).is_some());
     informers.disconnected(&Kind::POD);
     assert_eq!(informers.synced_since(&Kind::POD), None);
-    informers.replace(&Kind::POD, vec![Object { node: "one".into(), ..pod("a", "1") }, pod("b", "2")]);
+    informers.replace(&Kind::POD, vec![on("one", "a", "1"), pod("b", "2")]);
     assert!(informers.synced_since(&Kind::POD).is_some());
     let names = |node: &str| informers.pods_on(node).iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
     assert_eq!((names("one"), names("two")), (vec!["a".to_owned()], vec![]));
 }
 
 #[test]
-fn pods_are_found_by_their_node_wherever_they_come_from_and_go_to() {
+fn pods_are_found_by_their_node_after_every_change() {
     let informers = SharedInformers::default();
     informers.register(&Arc::new(Kind::POD));
-    let on = |node: &str, name: &str, uid: &str| Object { node: node.into(), ..pod(name, uid) };
     let uids = |node: &str| {
         let mut uids: Vec<String> = informers.pods_on(node).iter().map(|pod| pod.uid.clone()).collect();
         uids.sort();

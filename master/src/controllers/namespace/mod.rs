@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, DeleteOptions, Error, Json, Kind, Propagation};
+use client::{Client, DeleteOptions, Error, Json, Kind, Propagation, Scope, Typed};
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::plan::{Progress, RemainingContent};
+use self::plan::{Namespace, Progress, RemainingContent};
 use super::discovery::{self, Served};
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at};
+use super::object::{Source as _, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::{ObjectMeta, PartialObject};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "namespace-controller";
@@ -74,13 +74,13 @@ impl NamespaceController {
     }
 
     /// Deletes all objects of a kind, and returns those that remain.
-    async fn delete_kind(&self, namespace: &str, kind: &Kind) -> Result<Vec<Object>, Error> {
+    async fn delete_kind(&self, namespace: &str, kind: &Kind) -> Result<Vec<ObjectMeta>, Error> {
         let found = self.list(namespace, kind).await?;
         if found.is_empty() {
             return Ok(found);
         }
         let mut tasks = JoinSet::new();
-        for object in found.into_iter().filter(|object| !object.is_terminating) {
+        for object in found.into_iter().filter(|object| !object.is_terminating()) {
             let (client, kind, deletions) = (self.client.clone(), kind.clone(), self.deletions.clone());
             tasks.spawn(async move {
                 // The semaphore is never closed.
@@ -97,10 +97,10 @@ impl NamespaceController {
         self.list(namespace, kind).await
     }
 
-    async fn list(&self, namespace: &str, kind: &Kind) -> Result<Vec<Object>, Error> {
+    async fn list(&self, namespace: &str, kind: &Kind) -> Result<Vec<ObjectMeta>, Error> {
         let mut found = Vec::new();
-        // The empty resource name selects no fields: only metadata is needed.
-        match self.client.list(kind, namespace, |object| found.push(Object::of("", &object))).await {
+        let (scope, seed) = (Scope::namespace(namespace), Typed::<PartialObject>::default());
+        match self.client.list_with(kind, &scope, seed, |object| found.push(object.metadata)).await {
             Ok(_) => Ok(found),
             // The resource is no longer served, so its objects are gone.
             Err(error) if error.is_unknown_resource() => Ok(Vec::new()),
@@ -149,11 +149,9 @@ impl Controller for NamespaceController {
         let Some(namespace) = self.client.find(&Kind::NAMESPACE, "", name).await? else {
             return Ok(Action::AwaitChange);
         };
-        let is_ours = |namespace: &Json| {
-            let finalizers = at(namespace, "/spec/finalizers").and_then(Value::as_array);
-            finalizers.into_iter().flatten().any(|finalizer| finalizer == FINALIZER)
-        };
-        if at(&namespace, "/metadata/deletionTimestamp").is_none() || !is_ours(&namespace) {
+        let read: Result<Namespace, _> = namespace.read();
+        let Namespace { metadata, spec } = read.map_err(|source| unreadable(&self.client, source))?;
+        if !metadata.is_terminating() || !spec.finalizers.iter().any(|own| **own == *FINALIZER) {
             return Ok(Action::AwaitChange);
         }
         let namespace = self.update_status(namespace, Progress::Started).await?;
@@ -170,7 +168,8 @@ impl Controller for NamespaceController {
         if !remains.is_nothing() {
             return Ok(Action::RequeueAfter(RETRY_INTERVAL));
         }
-        match self.client.update(&Kind::NAMESPACE, "finalize", plan::without(namespace, FINALIZER)).await {
+        let finalized = plan::without(namespace, &spec.finalizers, FINALIZER);
+        match self.client.update(&Kind::NAMESPACE, "finalize", finalized).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(Action::AwaitChange),
         }

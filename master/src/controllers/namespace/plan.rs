@@ -4,9 +4,25 @@ use std::collections::BTreeMap;
 
 use client::{Json, Kind};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::object::{Object, at, text};
+use crate::objects::{List, ObjectMeta};
+
+/// The fields of a Namespace that the controller reads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    pub metadata: ObjectMeta,
+    pub spec: NamespaceSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NamespaceSpec {
+    /// Finalizers that keep the namespace until its content is deleted.
+    pub finalizers: List<Box<str>>,
+}
 
 /// How far the deletion of the content has come.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +47,13 @@ pub struct RemainingContent {
 
 impl RemainingContent {
     /// Adds the remaining objects of a kind.
-    pub fn add(&mut self, kind: &Kind, left: Vec<Object>) {
+    pub fn add(&mut self, kind: &Kind, left: Vec<ObjectMeta>) {
         if left.is_empty() {
             return;
         }
         self.counts.insert(format!("{}.{}", kind.plural, kind.group), left.len());
         for finalizer in left.into_iter().flat_map(|object| object.finalizers) {
-            *self.finalizers.entry(finalizer).or_default() += 1;
+            *self.finalizers.entry(finalizer.into()).or_default() += 1;
         }
     }
 
@@ -66,25 +82,24 @@ pub fn status(namespace: &Json, seen: Progress<'_>, now: Timestamp) -> Option<Va
     (status != old).then_some(status)
 }
 
-/// Removes a finalizer from the spec.
-pub fn without(mut namespace: Json, finalizer: &str) -> Json {
-    let finalizers = at(&namespace, "/spec/finalizers").and_then(Value::as_array).into_iter().flatten();
-    let left: Vec<Value> = finalizers.filter(|own| *own != finalizer).cloned().collect();
+/// Removes a finalizer from those in the spec.
+pub fn without(mut namespace: Json, finalizers: &[Box<str>], finalizer: &str) -> Json {
+    let left: Vec<&str> = finalizers.iter().map(|own| &**own).filter(|own| *own != finalizer).collect();
     namespace.insert("spec".to_owned(), json!({"finalizers": left}));
     namespace
 }
 
 // Types, reasons and messages are those of a stock cluster, since users and tools search for them.
 fn conditions(remains: &RemainingContent) -> [Condition; 5] {
+    let listed = |counts: &BTreeMap<String, usize>, verb: &str| {
+        let one = |(name, count): (&String, &usize)| format!("{name} {verb} {count} resource instances");
+        counts.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
     let undiscovered = remains.undiscovered.clone().map(|why| ("DiscoveryFailed", why));
     let failed = (!remains.failed.is_empty()).then(|| {
         let (count, all) = (remains.failed.len(), remains.failed.join(", "));
         ("ContentDeletionFailed", format!("Failed to delete all resource types, {count} remaining: {all}"))
     });
-    let listed = |counts: &BTreeMap<String, usize>, verb: &str| {
-        let one = |(name, count): (&String, &usize)| format!("{name} {verb} {count} resource instances");
-        counts.iter().map(one).collect::<Vec<_>>().join(", ")
-    };
     let content = (!remains.counts.is_empty()).then(|| {
         ("SomeResourcesRemain", format!("Some resources are remaining: {}", listed(&remains.counts, "has")))
     });
@@ -128,8 +143,8 @@ fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> 
             Some((reason, message)) => ("True", reason, message),
             None => ("False", condition.otherwise.0, condition.otherwise.1.to_owned()),
         };
-        let place = known.iter().position(|old| text(old.get("type")) == condition.name);
-        let old = place.and_then(|place| known.get(place)).filter(|old| text(old.get("status")) == status);
+        let place = known.iter().position(|old| old["type"] == condition.name);
+        let old = place.and_then(|place| known.get(place)).filter(|old| old["status"] == status);
         let since = old
             .and_then(|old| old.get("lastTransitionTime").cloned())
             .unwrap_or_else(|| api::time::seconds(now).into());
@@ -162,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_once() {
+    fn remaining_content_is_reported_once() {
         let mut remains = RemainingContent::default();
         assert!(remains.is_nothing());
-        let held = Object { finalizers: vec!["example.com/hold".to_owned()], ..Object::default() };
-        remains.add(&Kind::POD, vec![held, Object::default()]);
+        let held = ObjectMeta { finalizers: vec!["example.com/hold".into()].into(), ..ObjectMeta::default() };
+        remains.add(&Kind::POD, vec![held, ObjectMeta::default()]);
         remains.add(&Kind::JOB, Vec::new());
         remains.failed.push("jobs.batch: 500".to_owned());
         assert!(!remains.is_nothing());
@@ -203,11 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_comes_first_and_the_finalizer_goes_last() {
+    fn the_phase_is_written_first_and_the_finalizer_is_removed_last() {
         let namespace =
             json!({"spec": {"finalizers": ["kubernetes", "mine"]}, "status": {"phase": "Active"}});
         let namespace = namespace.as_object().unwrap().clone();
         assert_eq!(status(&namespace, Progress::Started, now()), Some(json!({"phase": "Terminating"})));
-        assert_eq!(without(namespace, "kubernetes")["spec"], json!({"finalizers": ["mine"]}));
+        let finalizers = ["kubernetes".into(), "mine".into()];
+        let finalized = without(namespace, &finalizers, "kubernetes");
+        assert_eq!(finalized["spec"], json!({"finalizers": ["mine"]}));
     }
 }

@@ -1,11 +1,11 @@
 //! Conditions of unreachable nodes and of their pods. Pure.
 
 use api::time::seconds;
-use client::Json;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::controllers::object::{at, condition, text};
+use crate::controllers::fields::NodeFields;
+use crate::objects::{Condition, List};
 
 /// The conditions that the kubelet reports. `NetworkUnavailable` is set by other components.
 const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
@@ -25,8 +25,8 @@ pub enum Ready {
 
 impl Ready {
     /// Reads the condition of a Node.
-    pub fn of(node: &Json) -> Self {
-        match condition(node, "Ready").and_then(|ready| ready.get("status")).and_then(Value::as_str) {
+    pub fn of(node: &NodeFields) -> Self {
+        match node.status.conditions.of_type("Ready").map(|ready| &*ready.status) {
             Some("True") => Self::Yes,
             Some("False") => Self::No,
             Some(_) => Self::Unknown,
@@ -35,49 +35,34 @@ impl Ready {
     }
 }
 
-/// `lastHeartbeatTime` of the Ready condition, as text. Any difference counts as a heartbeat.
-pub fn heartbeat(node: &Json) -> &str {
-    let ready = condition(node, "Ready").and_then(|ready| ready.get("lastHeartbeatTime"));
-    ready.and_then(Value::as_str).unwrap_or_default()
+/// `lastHeartbeatTime` of the Ready condition. Any difference counts as a heartbeat.
+pub fn heartbeat(node: &NodeFields) -> Option<Timestamp> {
+    node.status.conditions.of_type("Ready")?.last_heartbeat_time
 }
 
-/// The conditions of an unreachable node; `None` if they are already set.
-pub fn unknown_conditions(node: &Json, now: Timestamp) -> Option<Vec<Value>> {
-    let mut all = at(node, "/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let before = all.len();
+/// The changes of the conditions of an unreachable node that was created at that time; empty if they are already set.
+pub fn unknown_conditions(node: &NodeFields, created: Option<Timestamp>, now: Timestamp) -> Vec<Value> {
     let now = seconds(now);
-    let mut is_changed = false;
-    for kind in KUBELET_CONDITIONS {
-        let found = all.iter_mut().find(|one| one.get("type").and_then(Value::as_str) == Some(kind));
-        let Some(found) = found else {
-            all.push(json!({
-                "type": kind, "status": "Unknown", "reason": "NodeStatusNeverUpdated",
-                "message": "Kubelet never posted node status.",
-                "lastHeartbeatTime": text(at(node, "/metadata/creationTimestamp")), "lastTransitionTime": now,
-            }));
-            continue;
-        };
-        if found.get("status").and_then(Value::as_str) != Some("Unknown") {
-            found["status"] = "Unknown".into();
-            found["reason"] = "NodeStatusUnknown".into();
-            found["message"] = "Kubelet stopped posting node status.".into();
-            found["lastTransitionTime"] = now.as_str().into();
-            is_changed = true;
-        }
-    }
-    (is_changed || all.len() > before).then_some(all)
+    let change = |kind: &&str| match node.status.conditions.of_type(kind) {
+        Some(found) if &*found.status == "Unknown" => None,
+        Some(_) => Some(json!({
+            "type": kind, "status": "Unknown", "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.", "lastTransitionTime": now,
+        })),
+        None => Some(json!({
+            "type": kind, "status": "Unknown", "reason": "NodeStatusNeverUpdated",
+            "message": "Kubelet never posted node status.",
+            "lastHeartbeatTime": created.map(seconds), "lastTransitionTime": now,
+        })),
+    };
+    KUBELET_CONDITIONS.iter().filter_map(change).collect()
 }
 
-/// The Ready condition, set to false, of a pod on an unreachable node; `None` if it is already false.
-pub fn not_ready_condition(pod: &Json, now: Timestamp) -> Option<Value> {
-    let found = condition(pod, "Ready")?;
-    if found.get("status").and_then(Value::as_str) == Some("False") {
-        return None;
-    }
-    let mut wanted = found.clone();
-    wanted["status"] = "False".into();
-    wanted["lastTransitionTime"] = seconds(now).into();
-    Some(wanted)
+/// The change that sets the Ready condition of a pod on an unreachable node to false; `None` if it is already false.
+pub fn not_ready_condition(conditions: &List<Condition>, now: Timestamp) -> Option<Value> {
+    let found = conditions.of_type("Ready")?;
+    (&*found.status != "False")
+        .then(|| json!({"type": "Ready", "status": "False", "lastTransitionTime": seconds(now)}))
 }
 
 #[cfg(test)]
@@ -90,52 +75,54 @@ mod tests {
         "2026-01-01T00:01:00.5Z".parse().unwrap()
     }
 
-    fn node(conditions: Value) -> Json {
-        let node = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": conditions}});
-        node.as_object().unwrap().clone()
+    fn node(conditions: Value) -> NodeFields {
+        serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap()
+    }
+
+    fn unknown(node: &NodeFields) -> Vec<Value> {
+        unknown_conditions(node, "2026-01-01T00:00:00Z".parse().ok(), now())
     }
 
     #[test]
-    fn a_silent_node_is_unknown_once() {
-        let told = json!([
+    fn an_unreachable_node_becomes_unknown_once() {
+        let reported = json!([
             {"type": "NetworkUnavailable", "status": "False"},
             {"type": "MemoryPressure", "status": "False", "lastHeartbeatTime": "2026-01-01T00:00:10Z"},
             {"type": "DiskPressure", "status": "False"},
             {"type": "PIDPressure", "status": "Unknown", "reason": "Mine"},
             {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:10Z"},
         ]);
-        let silenced_once = unknown_conditions(&node(told), now()).unwrap();
-        let of = |kind: &str| silenced_once.iter().find(|one| one["type"] == kind).unwrap();
+        let changes = unknown(&node(reported));
+        let kinds: Vec<&str> = changes.iter().filter_map(|one| one["type"].as_str()).collect();
+        assert_eq!(kinds, ["Ready", "MemoryPressure", "DiskPressure"]);
         assert_eq!(
-            *of("Ready"),
+            changes[0],
             json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
-                "message": "Kubelet stopped posting node status.",
-                "lastHeartbeatTime": "2026-01-01T00:00:10Z", "lastTransitionTime": "2026-01-01T00:01:00Z"})
+                "message": "Kubelet stopped posting node status.", "lastTransitionTime": "2026-01-01T00:01:00Z"})
         );
-        assert_eq!(of("PIDPressure")["reason"], "Mine");
-        assert_eq!(of("NetworkUnavailable")["status"], "False");
-        assert_eq!(unknown_conditions(&node(silenced_once.into()), now()), None);
+        let all = KUBELET_CONDITIONS.map(|kind| json!({"type": kind, "status": "Unknown"}));
+        assert!(unknown(&node(all.to_vec().into())).is_empty());
     }
 
     #[test]
-    fn a_node_that_never_said_anything_is_told_so() {
-        let made = unknown_conditions(&node(json!([])), now()).unwrap();
-        assert_eq!(made.len(), 4);
-        assert_eq!(made[0]["reason"], "NodeStatusNeverUpdated");
-        assert_eq!(made[0]["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
-        assert_eq!(Ready::of(&node(made.clone().into())), Ready::Unknown);
-        assert_eq!(unknown_conditions(&node(made.into()), now()), None);
+    fn a_node_that_never_reported_gets_all_conditions() {
+        let changes = unknown(&node(json!([])));
+        assert_eq!(changes.len(), 4);
+        assert_eq!(changes[0]["reason"], "NodeStatusNeverUpdated");
+        assert_eq!(changes[0]["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(Ready::of(&node(json!([]))), Ready::NeverReported);
+        let written = node(changes.into());
+        assert_eq!((Ready::of(&written), unknown(&written).len()), (Ready::Unknown, 0));
     }
 
     #[test]
-    fn a_pod_is_ready_no_more_once() {
-        let pod = |status: &str| node(json!([{"type": "Ready", "status": status, "reason": "x"}]));
-        let wanted = not_ready_condition(&pod("True"), now()).unwrap();
-        assert_eq!(
-            wanted,
-            json!({"type": "Ready", "status": "False", "reason": "x", "lastTransitionTime": "2026-01-01T00:01:00Z"})
-        );
+    fn a_pod_becomes_not_ready_once() {
+        let pod = |status: &str| node(json!([{"type": "Ready", "status": status}])).status.conditions;
+        let change = not_ready_condition(&pod("True"), now());
+        let expected =
+            json!({"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:01:00Z"});
+        assert_eq!(change, Some(expected));
         assert_eq!(not_ready_condition(&pod("False"), now()), None);
-        assert_eq!(not_ready_condition(&node(json!([])), now()), None);
+        assert_eq!(not_ready_condition(&List::default(), now()), None);
     }
 }

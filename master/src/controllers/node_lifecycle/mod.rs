@@ -14,13 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, Error, Json, Kind};
+use client::{Client, Error, Kind};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::time::Instant;
 
 pub use self::conditions::Ready;
-pub use self::taints::{NO_EXECUTE, no_execute_taints};
+pub use self::taints::no_execute_taints;
 
 use self::heartbeats::Heartbeats;
 use self::key::Key;
@@ -28,10 +28,11 @@ use self::taints::{EvictionTurn, Plan};
 use self::zones::{NodeHealth, ZoneChange, ZoneStates};
 use super::event_recorder::{NewEvent, record_event};
 use super::informers::{Change, SharedInformers};
-use super::object::{Object, at, text};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::suspend::{CHECK_INTERVAL, SuspendDetector};
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::{PartialObject, Pod};
 use crate::options::NodeLifecycle;
 
 /// The stock name in `--controllers`.
@@ -98,28 +99,26 @@ impl NodeLifecycleController {
             self.on_zone_change(change_of_zone, [zone, None], queue);
             return;
         };
-        let before = change.before.as_ref().map(|before| &before.fields);
-        let (was, is) = (before.map(Ready::of), Ready::of(&node.fields));
+        let (before, fields) = (change.before.as_ref().map(|before| before.node()), node.node());
+        let (was, is) = (before.map(Ready::of), Ready::of(fields));
         let mut state = self.state();
         state.heartbeats.track(&node.name, now);
-        if before.is_some_and(|before| conditions::heartbeat(before) != conditions::heartbeat(&node.fields)) {
+        if before.is_some_and(|before| conditions::heartbeat(before) != conditions::heartbeat(fields)) {
             state.heartbeats.record(&node.name, now);
         }
-        let place = NodeHealth::of(&node.fields, is == Ready::Yes);
+        let place = NodeHealth::of(node, is == Ready::Yes);
         let zone = place.zone.clone();
         let left = state.zones.zone_of(&node.name).filter(|left| *left != zone).map(str::to_owned);
         let change_of_zone = state.zones.put(&node.name, place);
         // Another master may have tainted the node, possibly before this process started.
         match before {
-            Some(before)
-                if !taints::has_eviction_taint(before) && taints::has_eviction_taint(&node.fields) =>
-            {
+            Some(before) if !taints::has_eviction_taint(before) && taints::has_eviction_taint(fields) => {
                 state.zones.evicted(&node.name, now);
             }
             Some(_) => {}
             None => {
-                let age = taints::eviction_taint_since(&node.fields)
-                    .map(|since| Timestamp::now().duration_since(since));
+                let age =
+                    taints::eviction_taint_since(fields).map(|since| Timestamp::now().duration_since(since));
                 // A wrong clock must not move the time into the future.
                 let age = age.map(|age| age.max(SignedDuration::ZERO).unsigned_abs());
                 if let Some(at) = age.and_then(|age| now.checked_sub(age)) {
@@ -142,8 +141,9 @@ impl NodeLifecycleController {
     /// Handles a ready pod that appears on an unreachable node.
     fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
         let Some(pod) = &change.now else { return };
-        let came = change.before.as_ref().is_none_or(|before| before.node != pod.node);
-        if came && pod.is_ready && self.ready(&pod.node) == Some(Ready::Unknown) {
+        let fields = pod.pod();
+        let came = change.before.as_ref().is_none_or(|before| before.pod().node != fields.node);
+        if came && fields.is_ready && self.ready(&fields.node) == Some(Ready::Unknown) {
             queue.add(&Key::Pod(&pod.namespace, &pod.name).write());
         }
     }
@@ -169,7 +169,7 @@ impl NodeLifecycleController {
     }
 
     fn ready(&self, node: &str) -> Option<Ready> {
-        self.informers.get(&Kind::NODE, "", node).map(|node| Ready::of(&node.fields))
+        self.informers.get(&Kind::NODE, "", node).map(|node| Ready::of(node.node()))
     }
 
     /// Checks whether this server is ready. A master without its store receives no heartbeats, but still serves its
@@ -190,7 +190,7 @@ impl NodeLifecycleController {
         self.update_taints(&seen, left, queue).await?;
         match left {
             Some(left) => Ok(Action::RequeueAfter(left)),
-            None if conditions::unknown_conditions(&seen.fields, Timestamp::UNIX_EPOCH).is_none() => {
+            None if conditions::unknown_conditions(seen.node(), None, Timestamp::UNIX_EPOCH).is_empty() => {
                 Ok(Action::AwaitChange)
             }
             None => self.mark_unknown(&seen).await,
@@ -201,7 +201,7 @@ impl NodeLifecycleController {
     /// is unreachable.
     fn remaining_grace(&self, seen: &Object) -> Option<Duration> {
         let Some(since) = self.observing_since() else { return Some(CHECK_INTERVAL) };
-        let grace = if Ready::of(&seen.fields) == Ready::NeverReported {
+        let grace = if Ready::of(seen.node()) == Ready::NeverReported {
             STARTUP_GRACE.max(self.grace)
         } else {
             self.grace
@@ -216,19 +216,21 @@ impl NodeLifecycleController {
             // Nodes may have been unable to reach the API server, too.
             self.state().suspend.reset(Instant::now());
         }
-        let Some(mut node) = asked? else {
+        let Some(node) = asked? else {
             self.state().heartbeats.renew(&seen.name, Instant::now());
             return Ok(Action::RequeueAfter(self.grace));
         };
-        let was = Ready::of(&node);
-        let Some(conditions) = conditions::unknown_conditions(&node, Timestamp::now()) else {
+        let was = Ready::of(node.node());
+        let conditions =
+            conditions::unknown_conditions(node.node(), node.creation_timestamp, Timestamp::now());
+        if conditions.is_empty() {
             return Ok(Action::AwaitChange);
-        };
-        if let Some(status) = node.entry("status").or_insert_with(|| json!({})).as_object_mut() {
-            status.insert("conditions".to_owned(), conditions.into());
         }
-        let uid = text(at(&node, "/metadata/uid"));
-        let written = self.client.update(&Kind::NODE, "status", node).await;
+        let patch = json!({
+            "metadata": {"uid": node.uid, "resourceVersion": node.resource_version},
+            "status": {"conditions": conditions},
+        });
+        let written = self.client.patch_subresource(&Kind::NODE, "", &node.name, "status", patch).await;
         if written.as_ref().is_err_and(|error| !error.is_conflict()) {
             self.state().suspend.reset(Instant::now());
         }
@@ -237,23 +239,24 @@ impl NodeLifecycleController {
         tracing::warn!(node = name, grace, "node is unreachable: no heartbeat within the grace period");
         if was == Ready::Yes {
             let message = format!("Node {name} status is now: NodeNotReady");
-            self.record_event(&Kind::NODE, "", name, &uid, (false, "NodeNotReady", &message)).await;
+            self.record_event(&Kind::NODE, "", name, &node.uid, (false, "NodeNotReady", &message)).await;
         }
         Ok(Action::AwaitChange)
     }
 
     /// The live Node of a silent node; `None` if the API server knows a newer heartbeat.
-    async fn confirm_silent(&self, seen: &Object) -> Result<Option<Json>, Error> {
+    async fn confirm_silent(&self, seen: &Object) -> Result<Option<Object>, Error> {
         let name = &seen.name;
-        let lease = self.reader.find_by_list(&Kind::LEASE, LEASE_NAMESPACE, name).await?;
-        let lease = lease.map(|lease| text(at(&lease, "/metadata/resourceVersion")));
+        let lease: Option<PartialObject> =
+            self.reader.find_by_list(&Kind::LEASE, LEASE_NAMESPACE, name).await?;
+        let lease = lease.map(|lease| String::from(lease.metadata.resource_version));
         let heard = self
             .informers
             .get(&Kind::LEASE, LEASE_NAMESPACE, name)
             .map(|lease| lease.resource_version.clone());
-        let node = self.client.find(&Kind::NODE, "", name).await?;
-        let is_silent = |node: &Json| {
-            lease == heard && conditions::heartbeat(node) == conditions::heartbeat(&seen.fields)
+        let node = Object::find(&self.client, &Kind::NODE, "", name).await?;
+        let is_silent = |node: &Object| {
+            lease == heard && conditions::heartbeat(node.node()) == conditions::heartbeat(seen.node())
         };
         Ok(node.filter(is_silent))
     }
@@ -279,7 +282,7 @@ impl NodeLifecycleController {
     fn plan_taints(&self, seen: &Object, left: Option<Duration>) -> (EvictionTurn, Plan, Option<String>) {
         let zones = &mut self.state().zones;
         let turn = if zones.evictions_stopped() { EvictionTurn::Disabled } else { EvictionTurn::Wait };
-        let plan = taints::plan(&seen.fields, turn);
+        let plan = taints::plan(seen.node(), turn);
         let waits = plan.waits && !is_within_grace(seen, left);
         if waits {
             zones.enqueue(&seen.name, Instant::now());
@@ -292,12 +295,16 @@ impl NodeLifecycleController {
 
     /// Writes the taints of the live Node; returns whether it has an eviction taint then.
     async fn write_taints(&self, name: &str, turn: EvictionTurn) -> Result<bool, Error> {
-        let Some(mut node) = self.client.find(&Kind::NODE, "", name).await? else { return Ok(false) };
-        let (plan, mut ends) = (taints::plan(&node, turn), taints::has_eviction_taint(&node));
+        let Some(node) = Object::find(&self.client, &Kind::NODE, "", name).await? else { return Ok(false) };
+        let plan = taints::plan(node.node(), turn);
+        let mut ends = taints::has_eviction_taint(node.node());
         if !plan.is_done() {
-            taints::write(&mut node, &plan, Timestamp::now());
-            ends = taints::has_eviction_taint(&node);
-            self.client.update(&Kind::NODE, "", node).await?;
+            let taints = taints::planned_taints(node.node(), &plan, Timestamp::now());
+            let patch = json!({
+                "metadata": {"uid": node.uid, "resourceVersion": node.resource_version}, "spec": {"taints": taints},
+            });
+            let written = self.client.patch(&Kind::NODE, "", name, patch).await?;
+            ends = taints::has_eviction_taint(Object::of(&self.client, &Kind::NODE, &written)?.node());
             tracing::info!(node = name, add = ?plan.add, remove = ?plan.remove, "updated the taints of a node from its conditions");
         }
         Ok(ends)
@@ -330,17 +337,17 @@ impl NodeLifecycleController {
 
     /// Sets the Ready condition of a pod on an unreachable node to false.
     async fn reconcile_pod(&self, namespace: &str, name: &str) -> Result<Action, Error> {
-        let Some(pod) = self.client.find(&Kind::POD, namespace, name).await? else {
+        let Some(pod) = self.client.find_as::<Pod>(&Kind::POD, namespace, name).await? else {
             return Ok(Action::AwaitChange);
         };
-        if self.ready(&text(at(&pod, "/spec/nodeName"))) != Some(Ready::Unknown) {
+        if self.ready(&pod.spec.node_name) != Some(Ready::Unknown) {
             return Ok(Action::AwaitChange);
         }
-        let Some(condition) = conditions::not_ready_condition(&pod, Timestamp::now()) else {
+        let Some(condition) = conditions::not_ready_condition(&pod.status.conditions, Timestamp::now())
+        else {
             return Ok(Action::AwaitChange);
         };
-        let (uid, resource_version) =
-            (text(at(&pod, "/metadata/uid")), text(at(&pod, "/metadata/resourceVersion")));
+        let (uid, resource_version) = (pod.metadata.uid, pod.metadata.resource_version);
         let patch = json!({
             "metadata": {"uid": uid, "resourceVersion": resource_version}, "status": {"conditions": [condition]},
         });
@@ -399,7 +406,7 @@ impl Controller for NodeLifecycleController {
 /// Whether an unreachable node has grace left, for instance after an interruption. It does not wait for eviction
 /// meanwhile.
 fn is_within_grace(seen: &Object, left: Option<Duration>) -> bool {
-    left.is_some() && Ready::of(&seen.fields) == Ready::Unknown
+    left.is_some() && Ready::of(seen.node()) == Ready::Unknown
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Computes the taints of a node from its conditions. Pure.
 
 use api::time::seconds;
-use client::Json;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::conditions::Ready;
-use crate::controllers::object::{at, condition_is, text};
+use crate::controllers::fields::NodeFields;
+use crate::objects::{self, Condition};
 
 /// The taint of a node whose Ready condition is false.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -57,7 +57,7 @@ impl Plan {
 }
 
 /// Computes the taint changes of a node.
-pub fn plan(node: &Json, turn: EvictionTurn) -> Plan {
+pub fn plan(node: &NodeFields, turn: EvictionTurn) -> Plan {
     let mut plan = Plan::default();
     let ready = Ready::of(node);
     plan_no_schedule(node, ready, &mut plan);
@@ -66,9 +66,9 @@ pub fn plan(node: &Json, turn: EvictionTurn) -> Plan {
 }
 
 /// `NoSchedule` taints follow the conditions immediately.
-fn plan_no_schedule(node: &Json, ready: Ready, plan: &mut Plan) {
-    let is_cordoned = at(node, "/spec/unschedulable") == Some(&Value::Bool(true));
-    let holding = CONDITION_TAINTS.iter().map(|(kind, key)| (*key, condition_is(node, kind, "True")));
+fn plan_no_schedule(node: &NodeFields, ready: Ready, plan: &mut Plan) {
+    let holds = |kind: &str| node.status.conditions.of_type(kind).is_some_and(Condition::is_true);
+    let holding = CONDITION_TAINTS.iter().map(|(kind, key)| (*key, holds(kind)));
     let own = [
         // The taint from creation stays until the node reports a status.
         (
@@ -76,7 +76,7 @@ fn plan_no_schedule(node: &Json, ready: Ready, plan: &mut Plan) {
             ready == Ready::No || ready == Ready::NeverReported && has(node, (NOT_READY, NO_SCHEDULE)),
         ),
         (UNREACHABLE, ready == Ready::Unknown),
-        (UNSCHEDULABLE, is_cordoned),
+        (UNSCHEDULABLE, node.spec.unschedulable),
     ];
     for (key, is_wanted) in own.into_iter().chain(holding) {
         let taint = (key, NO_SCHEDULE);
@@ -89,7 +89,7 @@ fn plan_no_schedule(node: &Json, ready: Ready, plan: &mut Plan) {
 }
 
 /// `NoExecute` taints wait for the node's turn, unless one replaces the other.
-fn plan_no_execute(node: &Json, ready: Ready, turn: EvictionTurn, plan: &mut Plan) {
+fn plan_no_execute(node: &NodeFields, ready: Ready, turn: EvictionTurn, plan: &mut Plan) {
     let (wanted, other) = match ready {
         Ready::No => ((NOT_READY, NO_EXECUTE), (UNREACHABLE, NO_EXECUTE)),
         Ready::Unknown => ((UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)),
@@ -115,53 +115,48 @@ fn plan_no_execute(node: &Json, ready: Ready, turn: EvictionTurn, plan: &mut Pla
     plan.waits = !has_wanted && !has_other && turn == EvictionTurn::Wait;
 }
 
-pub fn has_eviction_taint(node: &Json) -> bool {
-    all(node).any(is_eviction_taint)
+pub fn has_eviction_taint(node: &NodeFields) -> bool {
+    node.spec.taints.iter().any(is_eviction_taint)
 }
 
 /// When the newest eviction taint was added.
-pub fn eviction_taint_since(node: &Json) -> Option<Timestamp> {
-    let since = |one: &Value| one.get("timeAdded").and_then(Value::as_str)?.parse().ok();
-    all(node).filter(|one| is_eviction_taint(one)).filter_map(since).max()
+pub fn eviction_taint_since(node: &NodeFields) -> Option<Timestamp> {
+    node.spec.taints.iter().filter(|one| is_eviction_taint(one)).filter_map(|one| one.time_added).max()
 }
 
-/// All `NoExecute` taints of a node by key and value.
-pub fn no_execute_taints(node: &Json) -> Vec<(String, String)> {
-    let evicts = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
-    all(node).filter(evicts).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
+/// All `NoExecute` taints of a node.
+pub fn no_execute_taints(node: &NodeFields) -> Vec<objects::Taint> {
+    node.spec.taints.iter().filter(|taint| &*taint.effect == NO_EXECUTE).cloned().collect()
 }
 
-pub fn has(node: &Json, taint: Taint) -> bool {
-    all(node).any(|one| is(one, taint))
+pub fn has(node: &NodeFields, taint: Taint) -> bool {
+    node.spec.taints.iter().any(|one| is(one, taint))
 }
 
-fn all(node: &Json) -> impl Iterator<Item = &Value> {
-    at(node, "/spec/taints").and_then(Value::as_array).into_iter().flatten()
-}
-
-fn is_eviction_taint(one: &Value) -> bool {
+fn is_eviction_taint(one: &objects::Taint) -> bool {
     [NOT_READY, UNREACHABLE].iter().any(|key| is(one, (key, NO_EXECUTE)))
 }
 
-/// Applies the plan to a Node.
-pub fn write(node: &mut Json, plan: &Plan, now: Timestamp) {
-    let spec = node.entry("spec").or_insert_with(|| json!({}));
-    if spec.is_null() {
-        *spec = json!({});
-    }
-    let mut taints = spec.get("taints").and_then(Value::as_array).cloned().unwrap_or_default();
-    taints.retain(|one| !plan.remove.iter().any(|taint| is(one, *taint)));
+/// `spec.taints` of a Node after the plan.
+pub fn planned_taints(node: &NodeFields, plan: &Plan, now: Timestamp) -> Vec<Value> {
+    let stays = |one: &&objects::Taint| !plan.remove.iter().any(|taint| is(one, *taint));
+    let kept = node.spec.taints.iter().filter(stays).map(|one| {
+        let mut taint = json!({"key": one.key, "effect": one.effect});
+        if !one.value.is_empty() {
+            taint["value"] = Value::from(&*one.value);
+        }
+        if let Some(added) = one.time_added {
+            taint["timeAdded"] = seconds(added).into();
+        }
+        taint
+    });
     let added =
         plan.add.iter().map(|(key, effect)| json!({"key": key, "effect": effect, "timeAdded": seconds(now)}));
-    taints.extend(added);
-    if let Some(spec) = spec.as_object_mut() {
-        spec.insert("taints".to_owned(), taints.into());
-    }
+    kept.chain(added).collect()
 }
 
-fn is(one: &Value, (key, effect): Taint) -> bool {
-    let says = |field: &str, of: &str| one.get(field).and_then(Value::as_str) == Some(of);
-    says("key", key) && says("effect", effect)
+fn is(one: &objects::Taint, (key, effect): Taint) -> bool {
+    &*one.key == key && &*one.effect == effect
 }
 
 #[cfg(test)]
@@ -171,7 +166,7 @@ mod tests {
     use super::*;
 
     /// A node with these conditions and these taints (`not-ready:NoExecute`).
-    fn node(conditions: &[(&str, &str)], taints: &[&str], cordoned: bool) -> Json {
+    fn node(conditions: &[(&str, &str)], taints: &[&str], cordoned: bool) -> NodeFields {
         let conditions: Vec<Value> =
             conditions.iter().map(|(kind, status)| json!({"type": kind, "status": status})).collect();
         let taints: Vec<Value> = taints
@@ -184,7 +179,14 @@ mod tests {
             })
             .collect();
         let node = json!({"spec": {"taints": taints, "unschedulable": cordoned}, "status": {"conditions": conditions}});
-        node.as_object().unwrap().clone()
+        serde_json::from_value(node).unwrap()
+    }
+
+    /// The node after the plan was written.
+    fn written(node: &NodeFields, plan: &Plan) -> NodeFields {
+        let taints = planned_taints(node, plan, Timestamp::UNIX_EPOCH);
+        let spec = serde_json::from_value(json!({"taints": taints})).unwrap();
+        NodeFields { spec, ..node.clone() }
     }
 
     fn names(taints: &[Taint]) -> Vec<String> {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_follow_what_a_node_says() {
+    fn taints_follow_the_conditions_of_a_node() {
         let ready = ("Ready", "True");
         let (no, unknown) = (("Ready", "False"), ("Ready", "Unknown"));
         let check = |conditions: &[(&str, &str)],
@@ -206,7 +208,7 @@ mod tests {
                      add: &[&str],
                      remove: &[&str],
                      waits: bool| {
-            let mut node = node(conditions, has, false);
+            let node = node(conditions, has, false);
             let found = plan(&node, turn);
             let case = format!("{conditions:?} {has:?} {turn:?}");
             assert_eq!(
@@ -218,8 +220,10 @@ mod tests {
                 ),
                 "{case}"
             );
-            write(&mut node, &found, Timestamp::UNIX_EPOCH);
-            let again = plan(&node, if turn == EvictionTurn::Now { EvictionTurn::Wait } else { turn });
+            let again = plan(
+                &written(&node, &found),
+                if turn == EvictionTurn::Now { EvictionTurn::Wait } else { turn },
+            );
             assert!(again.is_done(), "{case}: {again:?}");
         };
         use EvictionTurn::{Disabled, Now, Wait};
@@ -281,19 +285,28 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ends_pods_for_silence_ends_them() {
+    fn only_no_execute_taints_for_readiness_are_eviction_taints() {
         let evicts = |taint: &str| has_eviction_taint(&node(&[], &[taint], false));
         assert!(evicts("not-ready:NoExecute") && evicts("unreachable:NoExecute"));
         assert!(!evicts("unreachable:NoSchedule") && !evicts("example.com/mine:NoExecute"));
     }
 
     #[test]
-    fn a_cordon_is_a_taint() {
-        let mut cordoned = node(&[("Ready", "True")], &[], true);
+    fn a_cordoned_node_has_a_taint() {
+        let cordoned = node(&[("Ready", "True")], &[], true);
         let found = plan(&cordoned, EvictionTurn::Wait);
         assert_eq!(names(&found.add), ["unschedulable:NoSchedule"]);
-        write(&mut cordoned, &found, Timestamp::UNIX_EPOCH);
-        cordoned["spec"]["unschedulable"] = false.into();
-        assert_eq!(names(&plan(&cordoned, EvictionTurn::Wait).remove), ["unschedulable:NoSchedule"]);
+        let uncordoned = written(&cordoned, &found);
+        assert_eq!(names(&plan(&uncordoned, EvictionTurn::Wait).remove), ["unschedulable:NoSchedule"]);
+    }
+
+    #[test]
+    fn other_taints_keep_all_their_fields() {
+        let taint = json!({"key": "example.com/mine", "value": "x", "effect": NO_EXECUTE, "timeAdded": "2026-01-01T00:00:00Z"});
+        let node = serde_json::from_value(json!({"spec": {"taints": [taint]}})).unwrap();
+        let plan = Plan { add: vec![(NOT_READY, NO_SCHEDULE)], ..Plan::default() };
+        let taints = planned_taints(&node, &plan, Timestamp::UNIX_EPOCH);
+        assert_eq!(taints[0], taint);
+        assert_eq!(taints.len(), 2);
     }
 }

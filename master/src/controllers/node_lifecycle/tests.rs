@@ -13,16 +13,16 @@ fn ended(name: &str, zone: &str, at: Timestamp) -> Object {
     let node = json!({
         "metadata": {"name": name, "uid": name, "labels": {"topology.kubernetes.io/zone": zone}},
         "spec": {"taints": [
-            {"key": taints::UNREACHABLE, "effect": NO_EXECUTE, "timeAdded": seconds(at)},
-            {"key": "example.com/mine", "effect": NO_EXECUTE, "timeAdded": seconds(Timestamp::now())},
+            {"key": taints::UNREACHABLE, "effect": taints::NO_EXECUTE, "timeAdded": seconds(at)},
+            {"key": "example.com/mine", "effect": taints::NO_EXECUTE, "timeAdded": seconds(Timestamp::now())},
         ]},
         "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]},
     });
-    Object::of("nodes", node.as_object().unwrap())
+    Object::decode("nodes", node.as_object().unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn who_begins_goes_on_where_the_last_one_had_come() {
+async fn a_new_leader_continues_the_eviction_rate_of_the_last_one() {
     let client = Client::in_process(axum::Router::new());
     let wanted = NodeLifecycle { eviction_pace: Some(PACE), ..NodeLifecycle::default() };
     let controller =

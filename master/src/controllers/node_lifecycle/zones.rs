@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use client::Json;
-use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::controllers::object::at;
+use crate::controllers::object::Object;
 use crate::trust::RESERVED;
 
 /// Share of unhealthy nodes from which a zone is disrupted; the default of the stock `--unhealthy-zone-threshold`.
@@ -62,19 +60,14 @@ pub struct NodeHealth {
 
 impl NodeHealth {
     /// Reads a Node.
-    pub fn of(node: &Json, is_ready: bool) -> Self {
-        let labels = at(node, "/metadata/labels");
-        let label = |name: &str| labels.and_then(|labels| labels.get(name)).and_then(Value::as_str);
-        let (region, zone) = (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
-        let zone = format!("{}/{}", region.unwrap_or_default(), zone.unwrap_or_default());
+    pub fn of(node: &Object, is_ready: bool) -> Self {
+        let (region, zone) =
+            (node.label("topology.kubernetes.io/region"), node.label("topology.kubernetes.io/zone"));
         // A reserved Node has no machine yet, so its silence is expected.
-        let counts = label(EXCLUDE_LABEL).is_none() && !is_reserved(node);
-        Self { zone, is_ready, counts }
+        let is_reserved = node.node().metadata.annotations.contains_key(RESERVED);
+        let counts = !node.labels.contains_key(EXCLUDE_LABEL) && !is_reserved;
+        Self { zone: format!("{region}/{zone}"), is_ready, counts }
     }
-}
-
-fn is_reserved(node: &Json) -> bool {
-    at(node, "/metadata/annotations").is_some_and(|annotations| annotations.get(RESERVED).is_some())
 }
 
 #[derive(Debug, Default)]
@@ -352,20 +345,16 @@ mod tests {
         zones.put("odd", odd);
         zones.put("a1", place("a", false));
         assert!(zones.evictions_stopped(), "who is excluded saves nobody");
-        let list_by_labels = |labels: Value| {
-            let node = serde_json::json!({"metadata": {"labels": labels}});
-            NodeHealth::of(node.as_object().unwrap(), true)
+        let health = |metadata: serde_json::Value, is_ready: bool| {
+            let node = serde_json::json!({"metadata": metadata});
+            NodeHealth::of(&Object::decode("nodes", node.as_object().unwrap()).unwrap(), is_ready)
         };
         let labels = serde_json::json!({"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z", EXCLUDE_LABEL: ""});
-        assert_eq!(
-            list_by_labels(labels),
-            NodeHealth { zone: "r/z".to_owned(), is_ready: true, counts: false }
-        );
-        assert_eq!(
-            list_by_labels(Value::Null),
-            NodeHealth { zone: "/".to_owned(), is_ready: true, counts: true }
-        );
-        let reserved = serde_json::json!({"metadata": {"annotations": {RESERVED: "true"}}});
-        assert!(!NodeHealth::of(reserved.as_object().unwrap(), false).counts);
+        let excluded = health(serde_json::json!({"labels": labels}), true);
+        assert_eq!(excluded, NodeHealth { zone: "r/z".to_owned(), is_ready: true, counts: false });
+        let unlabelled = health(serde_json::json!({}), true);
+        assert_eq!(unlabelled, NodeHealth { zone: "/".to_owned(), is_ready: true, counts: true });
+        let reserved = health(serde_json::json!({"annotations": {RESERVED: "true"}}), false);
+        assert!(!reserved.counts);
     }
 }

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 
 use super::informers::{Change, SharedInformers};
 use super::node_lifecycle::Ready;
-use super::object::{Object, at};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::taint_eviction::DISRUPTION;
 use super::work_queue::{Controller, WorkQueue};
-use terminated::is_terminated;
+use crate::objects::Taint;
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "pod-garbage-collector-controller";
@@ -53,15 +53,16 @@ impl PodGcController {
 
     fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
         let Some(pod) = &change.now else { return };
-        if is_terminated(pod) {
+        let node = &pod.pod().node;
+        if pod.pod().is_terminal() {
             queue.add_in(TERMINATED_KEY, terminated::BATCH_PERIOD);
         }
         let before = change.before.as_deref();
-        if !pod.node.is_empty()
-            && before.is_none_or(|before| before.node != pod.node)
-            && self.informers.get(&Kind::NODE, "", &pod.node).is_none()
+        if !node.is_empty()
+            && before.is_none_or(|before| before.pod().node != *node)
+            && self.informers.get(&Kind::NODE, "", node).is_none()
         {
-            self.node_missing(&pod.node, queue);
+            self.node_missing(node, queue);
         }
         if pod.is_terminating && !before.is_some_and(|before| before.is_terminating) {
             queue.add(&pod.key());
@@ -120,14 +121,14 @@ impl PodGcController {
         let Some(pod) = self.informers.get(&Kind::POD, namespace, name) else {
             return Ok(Action::AwaitChange);
         };
-        if is_stuck(&pod, self.informers.get(&Kind::NODE, "", &pod.node).as_deref()) {
+        if is_stuck(&pod, self.informers.get(&Kind::NODE, "", &pod.pod().node).as_deref()) {
             self.force_delete(&pod, Vec::new()).await?;
         }
         Ok(Action::AwaitChange)
     }
 
     async fn force_delete(&self, pod: &Object, conditions: Vec<Value>) -> Result<(), Error> {
-        if !is_terminated(pod) {
+        if !pod.pod().is_terminal() {
             let patch = json!({
                 "metadata": {"uid": pod.uid}, "status": {"phase": "Failed", "conditions": conditions},
             });
@@ -140,7 +141,7 @@ impl PodGcController {
         }
         let how = DeleteOptions { uid: Some(&pod.uid), grace_seconds: Some(0), ..DeleteOptions::default() };
         self.client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await?;
-        let (namespace, name, node) = (&pod.namespace, &pod.name, &*pod.node);
+        let (namespace, name, node) = (&pod.namespace, &pod.name, &*pod.pod().node);
         tracing::info!(namespace, name, node, "force-deleted a pod that no kubelet can terminate");
         Ok(())
     }
@@ -165,14 +166,13 @@ impl MissingNodes {
 
 /// Whether a node that is not ready carries the out-of-service taint.
 fn is_out_of_service(node: &Object) -> bool {
-    let taints = at(&node.fields, "/spec/taints").and_then(Value::as_array);
-    let is_ours = |taint: &Value| taint.get("key").and_then(Value::as_str) == Some(OUT_OF_SERVICE);
-    Ready::of(&node.fields) != Ready::Yes && taints.is_some_and(|taints| taints.iter().any(is_ours))
+    let is_ours = |taint: &Taint| &*taint.key == OUT_OF_SERVICE;
+    Ready::of(node.node()) != Ready::Yes && node.node().spec.taints.iter().any(is_ours)
 }
 
 /// Whether a pod is terminating and no kubelet will finish it.
 fn is_stuck(pod: &Object, node: Option<&Object>) -> bool {
-    pod.is_terminating && (pod.node.is_empty() || node.is_some_and(is_out_of_service))
+    pod.is_terminating && (pod.pod().node.is_empty() || node.is_some_and(is_out_of_service))
 }
 
 #[async_trait]
@@ -205,9 +205,10 @@ mod tests {
     //! Quarantine of missing nodes, and stuck pods.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
+    use crate::controllers::fields::{Fields, PodFields};
 
     #[test]
-    fn a_node_that_comes_back_is_looked_out_for_anew() {
+    fn the_quarantine_of_a_node_restarts_when_it_comes_back() {
         let (mut gone, start) = (MissingNodes::default(), Instant::now());
         let left = |gone: &mut MissingNodes, seconds: u64| {
             gone.remaining_quarantine("a", start + Duration::from_secs(seconds)).as_secs()
@@ -223,11 +224,11 @@ mod tests {
         let node = |ready: &str, taint: &str| {
             let node = json!({"spec": {"taints": [{"key": taint, "effect": "NoExecute"}]},
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-            Object::of("nodes", node.as_object().unwrap())
+            Object::decode("nodes", node.as_object().unwrap()).unwrap()
         };
         let pod = |is_terminating: bool, node: &str| Object {
             is_terminating,
-            node: node.into(),
+            fields: Fields::Pod(PodFields { node: node.into(), ..PodFields::default() }),
             ..Object::default()
         };
         let (out, back) = (node("Unknown", OUT_OF_SERVICE), node("True", OUT_OF_SERVICE));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, DeleteOptions, Error, Kind};
-use serde_json::Value;
 
 use crate::controllers::informers::SharedInformers;
 use crate::controllers::object::Object;
@@ -15,15 +14,10 @@ pub const THRESHOLD: usize = 12_500;
 /// Batch period; the stock check interval.
 pub const BATCH_PERIOD: Duration = Duration::from_secs(20);
 
-/// Whether a pod has the phase Succeeded or Failed.
-pub fn is_terminated(pod: &Object) -> bool {
-    matches!(pod.field("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
-}
-
 /// The oldest terminated pods above the threshold.
 fn plan(pods: Vec<Arc<Object>>, threshold: usize) -> Vec<Arc<Object>> {
     let mut ended: Vec<Arc<Object>> =
-        pods.into_iter().filter(|pod| is_terminated(pod) && !pod.is_terminating).collect();
+        pods.into_iter().filter(|pod| pod.pod().is_terminal() && !pod.is_terminating).collect();
     ended.sort_by(|a, b| {
         (&a.creation_timestamp, &a.namespace, &a.name).cmp(&(&b.creation_timestamp, &b.namespace, &b.name))
     });
@@ -64,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_those_that_ended_go() {
+    fn the_oldest_terminated_pods_are_deleted() {
         let pod = |name: &str, phase: &str, created: &str| {
             let pod = json!({
                 "metadata": {"name": name, "creationTimestamp": created}, "status": {"phase": phase},
             });
-            Arc::new(Object::of("pods", pod.as_object().unwrap()))
+            Arc::new(Object::decode("pods", pod.as_object().unwrap()).unwrap())
         };
         let pods = vec![
             pod("new", "Failed", "2026-01-03T00:00:00Z"),
@@ -91,7 +85,7 @@ mod tests {
         informers.register(&kind);
         for name in ["a", "b", "c"] {
             let pod = json!({"metadata": {"namespace": "n", "name": name}, "status": {"phase": "Failed"}});
-            informers.put(&kind, Object::of("pods", pod.as_object().unwrap()));
+            informers.put(&kind, Object::decode("pods", pod.as_object().unwrap()).unwrap());
         }
         let (gone, asked) = (informers.clone(), Arc::new(AtomicUsize::new(0)));
         let counted = asked.clone();
@@ -111,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_cannot_go_keeps_no_other_and_a_server_in_trouble_is_left_alone() {
+    async fn a_failed_deletion_does_not_stop_the_others_but_an_overloaded_server_does() {
         let one = |name: &str| if name == "a" { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
         assert_eq!(left(one).await, (vec!["a".to_owned()], 3));
         let (all, asked) = left(|_| StatusCode::TOO_MANY_REQUESTS).await;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::{Client, DeleteOptions, Error, Json, Kind};
+use client::{Client, DeleteOptions, Error, Kind};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
@@ -20,10 +20,11 @@ use self::plan::TolerationPeriod;
 use super::event_recorder::{NewEvent, record_event};
 use super::informers::{Change, SharedInformers};
 use super::node_lifecycle::no_execute_taints;
-use super::object::{Object, at, text};
+use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::suspend::{CHECK_INTERVAL, SuspendDetector};
 use super::work_queue::{Controller, WorkQueue};
+use crate::objects::{Pod, Taint};
 
 /// The stock name in `--controllers`.
 pub const NAME: &str = "taint-eviction-controller";
@@ -65,11 +66,9 @@ impl TaintEvictionController {
     }
 
     /// The `NoExecute` taints of a node.
-    fn no_execute_taints(&self, node: &str) -> Vec<(String, String)> {
-        self.informers
-            .get(&Kind::NODE, "", node)
-            .map(|node| no_execute_taints(&node.fields))
-            .unwrap_or_default()
+    fn no_execute_taints(&self, node: &str) -> Vec<Taint> {
+        let node = self.informers.get(&Kind::NODE, "", node);
+        node.map(|node| no_execute_taints(node.node())).unwrap_or_default()
     }
 
     /// Start of the pod's toleration period; `None` while the Nodes are not watched.
@@ -107,7 +106,7 @@ impl TaintEvictionController {
         Action::AwaitChange
     }
 
-    async fn evict(&self, key: &str, pod: &Object, found: &Json) -> Result<Action, Error> {
+    async fn evict(&self, key: &str, pod: &Object, found: &Pod) -> Result<Action, Error> {
         if let Some(condition) = plan::disruption_target(found, Timestamp::now()) {
             let patch = json!({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}});
             self.client.patch_subresource(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await?;
@@ -117,7 +116,7 @@ impl TaintEvictionController {
         self.forget(key);
         tracing::info!(
             pod = key,
-            node = &*pod.node,
+            node = &*pod.pod().node,
             "evicting pod: it does not tolerate a NoExecute taint of its node"
         );
         self.record_event(pod, &format!("Marking for deletion Pod {key}")).await;
@@ -145,14 +144,13 @@ impl TaintEvictionController {
             self.forget(key);
             return Ok(Action::AwaitChange);
         };
-        let taints = self.no_execute_taints(&pod.node);
+        let taints = self.no_execute_taints(&pod.pod().node);
         if taints.is_empty() {
             return Ok(self.cancel(key, &pod).await);
         }
-        let found = self.client.find(&Kind::POD, namespace, name).await?;
-        let goes = |found: &Json| at(found, "/metadata/deletionTimestamp").is_some();
-        let found = found.filter(|found| text(at(found, "/metadata/uid")) == pod.uid && !goes(found));
-        let Some(found) = found else { return Ok(Action::AwaitChange) };
+        let found = self.client.find_as::<Pod>(&Kind::POD, namespace, name).await?;
+        let stays = |found: &Pod| *found.metadata.uid == *pod.uid && !found.metadata.is_terminating();
+        let Some(found) = found.filter(stays) else { return Ok(Action::AwaitChange) };
         let tolerated = match plan::toleration_period(&found, &taints) {
             TolerationPeriod::Forever => return Ok(self.cancel(key, &pod).await),
             TolerationPeriod::Limited(tolerated) => tolerated,
@@ -177,14 +175,15 @@ impl Controller for TaintEvictionController {
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
-            let Some(pod) = change.object().filter(|pod| !pod.node.is_empty()) else { return };
+            let Some(pod) = change.object().filter(|pod| !pod.pod().node.is_empty()) else { return };
             let key = pod.key();
-            if self.state().pending.contains_key(&key) || !self.no_execute_taints(&pod.node).is_empty() {
+            let is_pending = self.state().pending.contains_key(&key);
+            if is_pending || !self.no_execute_taints(&pod.pod().node).is_empty() {
                 queue.add(&key);
             }
         } else if change.kind.is(&Kind::NODE) {
             let of = |node: Option<&Arc<Object>>| {
-                node.map(|node| no_execute_taints(&node.fields)).unwrap_or_default()
+                node.map(|node| no_execute_taints(node.node())).unwrap_or_default()
             };
             let Some(node) = change.object() else { return };
             if of(change.before.as_ref()) != of(change.now.as_ref()) {

@@ -88,7 +88,7 @@ impl Bed {
         };
         let mut taints: Vec<String> = taints.iter().map(name).collect();
         taints.sort();
-        (text(object::condition(&node, "Ready").and_then(|ready| ready.get("status"))), taints)
+        (text(condition(&node, "Ready").and_then(|ready| ready.get("status"))), taints)
     }
 
     /// The pods that are terminating.
@@ -147,10 +147,10 @@ async fn a_silent_node_is_unknown_and_loses_its_pods_until_it_is_back() {
     assert_eq!(bed.state("b").await, ("True".to_owned(), vec![]));
     assert_eq!(bed.ending().await, ["none"]);
     let none = bed.get(&Kind::POD, "none").await;
-    assert_eq!(object::condition(&none, "DisruptionTarget").unwrap()["reason"], "DeletionByTaintManager");
+    assert_eq!(condition(&none, "DisruptionTarget").unwrap()["reason"], "DeletionByTaintManager");
     for (pod, is_ready) in [("ever", "False"), ("other", "True")] {
         let found = bed.get(&Kind::POD, pod).await;
-        assert!(object::condition_is(&found, "Ready", is_ready), "{pod} {found:?}");
+        assert!(condition_is(&found, "Ready", is_ready), "{pod} {found:?}");
     }
     assert_eq!(bed.events("NodeNotReady").await.len(), 5, "the node and its four pods");
     let written = bed.get(&Kind::NODE, "a").await;
@@ -231,7 +231,7 @@ async fn pods_of_a_node_that_is_gone_go_after_a_while() {
     assert!(bed.client.find(&Kind::POD, "shop", "lost").await.unwrap().is_none());
     let stray = bed.get(&Kind::POD, "stray").await;
     assert_eq!(text(at(&stray, "/status/phase")), "Failed");
-    assert_eq!(object::condition(&stray, "DisruptionTarget").unwrap()["reason"], "DeletionByPodGC");
+    assert_eq!(condition(&stray, "DisruptionTarget").unwrap()["reason"], "DeletionByPodGC");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,9 +269,7 @@ async fn a_budget_counts_its_pods_and_what_is_to_be() {
         ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"].map(number)
     };
     until(&bed.client, &Kind::DISRUPTION_BUDGET, |found| {
-        found
-            .get("shop/least")
-            .is_some_and(|budget| object::condition_is(budget, "DisruptionAllowed", "False"))
+        found.get("shop/least").is_some_and(|budget| condition_is(budget, "DisruptionAllowed", "False"))
     })
     .await;
     bed.pod("a", "n", json!([])).await;
@@ -314,7 +312,7 @@ async fn a_budget_counts_its_pods_and_what_is_to_be() {
         .await
         .unwrap();
     until(&bed.client, &Kind::DISRUPTION_BUDGET, |found| {
-        let condition = object::condition(&found["shop/least"], "DisruptionAllowed");
+        let condition = condition(&found["shop/least"], "DisruptionAllowed");
         condition.is_some_and(|condition| condition["reason"] == "SyncFailed")
     })
     .await;

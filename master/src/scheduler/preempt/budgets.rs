@@ -7,16 +7,6 @@ use crate::scheduler::labels::Selector;
 use crate::scheduler::pod::Pod;
 use crate::scheduler::store::{Keyed, NamespacedName, Store};
 
-/// Field paths that the informer keeps.
-pub const FIELDS: &[&str] = &[
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.resourceVersion",
-    "spec.selector",
-    "status.disruptionsAllowed",
-    "status.disruptedPods",
-];
-
 /// The fields of a PodDisruptionBudget that preemption reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
@@ -35,7 +25,7 @@ impl Budget {
             key: (metadata.namespace.into(), metadata.name.into()),
             selector: Selector::of(spec.selector.as_ref()),
             allowed: status.disruptions_allowed,
-            disrupted: status.disrupted_pods.into_keys().map(String::from).collect(),
+            disrupted: status.disrupted_pods.iter().map(|(name, _)| name.to_owned()).collect(),
         }
     }
 

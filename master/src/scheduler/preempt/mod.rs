@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-pub use self::budgets::{Budget, Budgets, FIELDS};
+pub use self::budgets::{Budget, Budgets};
 pub use self::victims::Candidate;
 use super::cluster::Cluster;
 use super::filter::TopologyPairCounts;

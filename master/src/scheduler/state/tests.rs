@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::scheduler::filter::Reason;
-use crate::scheduler::fixtures::{as_read, decoded, node, pod, pod_with, required_affinity};
+use crate::scheduler::fixtures::{decoded, node, pod, pod_with, required_affinity};
 use crate::scheduler::volumes::{Claim, Volume};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -499,7 +499,7 @@ fn a_pod_counts_for_the_most_of_what_it_asks_for_was_given_and_has() {
                 "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": given}}],
             },
         });
-        let pod = Pod::of(as_read(&pod));
+        let pod = Pod::of(decoded(pod));
         assert_eq!(
             (pod.spec.requests.cpu_milli, pod.spec.non_zero_requested.cpu_milli),
             (counts, counts),

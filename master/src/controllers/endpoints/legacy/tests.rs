@@ -3,26 +3,26 @@
 
 use super::*;
 
-fn service(spec: &Value) -> Json {
+fn service(spec: &Value) -> objects::service::Service {
     let service = json!({
         "metadata": {"name": "web", "namespace": "shop", "labels": {"tier": "one"}},
         "spec": {"selector": {"app": "web"}, "clusterIP": spec["clusterIP"], "ports": [{"port": 80, "protocol": "TCP"}]},
     });
-    service.as_object().unwrap().clone()
+    serde_json::from_value(service).unwrap()
 }
 
-fn pods(count: usize) -> Vec<Json> {
+fn pods(count: usize) -> Vec<objects::Pod> {
     let pod = |number: usize| {
         let ip = format!("10.1.{}.{}", number / 250, number % 250 + 1);
         let status = json!({"podIPs": [{"ip": ip}], "conditions": [{"type": "Ready", "status": "True"}]});
-        json!({"metadata": {"name": number.to_string()}, "status": status}).as_object().unwrap().clone()
+        serde_json::from_value(json!({"metadata": {"name": number.to_string()}, "status": status})).unwrap()
     };
     (0..count).map(pod).collect()
 }
 
 fn planned(found: Option<Json>, spec: &Value, count: usize) -> Plan {
     let object = service(spec);
-    plan(found, &Service::of(&object).unwrap(), &object, &pods(count))
+    plan(found, &Service::of(&object).unwrap(), &object.metadata.labels, &pods(count))
 }
 
 fn ignore_existing(spec: &Value, count: usize) -> Json {
@@ -33,7 +33,7 @@ fn ignore_existing(spec: &Value, count: usize) -> Json {
 }
 
 #[test]
-fn what_is_as_it_is_to_be_is_left_alone() {
+fn endpoints_that_are_current_are_not_written() {
     let (plain, headless) = (json!({"clusterIP": "10.96.0.9"}), json!({"clusterIP": "None"}));
     for spec in [&plain, &headless] {
         for count in [0, 1, 3, 1001] {
@@ -51,7 +51,7 @@ fn what_is_as_it_is_to_be_is_left_alone() {
 }
 
 #[test]
-fn what_differs_is_mended_and_what_others_noted_stays() {
+fn endpoints_are_repaired_and_other_annotations_stay() {
     let spec = json!({"clusterIP": "10.96.0.9"});
     for (before, now) in [(0, 2), (2, 0), (2, 3), (1001, 2), (2, 1001)] {
         let mut found = ignore_existing(&spec, before);

@@ -3,8 +3,10 @@
 
 use super::*;
 
-fn map(value: &Value) -> Json {
-    value.as_object().unwrap().clone()
+fn planned(endpoints: Option<&Value>, service: Option<&Value>, found: Vec<Slice>) -> Changes {
+    let endpoints = endpoints.map(|endpoints| Endpoints::deserialize(endpoints).unwrap());
+    let service = service.map(|service| Service::deserialize(service).unwrap());
+    plan(endpoints.as_ref(), service.as_ref(), found)
 }
 
 fn endpoints() -> Value {
@@ -24,13 +26,14 @@ fn service() -> Value {
 
 #[test]
 fn every_subset_of_a_family_is_a_slice() {
-    let changes = plan(Some(&map(&endpoints())), Some(&map(&service())), Vec::new());
+    let changes = planned(Some(&endpoints()), Some(&service()), Vec::new());
     assert!(changes.update.is_empty() && changes.delete.is_empty());
     let told = |slice: &Value| {
-        let ips: Vec<(String, bool)> = list(slice.get("endpoints"))
-            .map(|it| (text(it["addresses"].get(0)), it["conditions"]["ready"] == true))
-            .collect();
-        (text(slice.get("addressType")), slice["ports"][0]["port"].clone(), ips)
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let all = slice["endpoints"].as_array().unwrap().iter();
+        let ips = all.map(|it| (text(&it["addresses"][0]), it["conditions"]["ready"] == true));
+        let ips: Vec<(String, bool)> = ips.collect();
+        (text(&slice["addressType"]), slice["ports"][0]["port"].clone(), ips)
     };
     let own = |ip: &str, ready: bool| (ip.to_owned(), ready);
     let all: Vec<_> = changes.create.iter().map(told).collect();
@@ -51,28 +54,29 @@ fn every_subset_of_a_family_is_a_slice() {
 }
 
 #[test]
-fn what_is_not_to_be_mirrored_is_taken_away() {
-    let found = || vec![map(&json!({"metadata": {"name": "db-x"}, "addressType": "IPv4"}))];
+fn slices_of_endpoints_that_are_not_mirrored_are_deleted() {
+    let slice = json!({"metadata": {"name": "db-x"}, "addressType": "IPv4"});
+    let found = || vec![Slice::read(slice.as_object().unwrap().clone()).unwrap()];
     let changed = |mut object: Value, path: &str, field: &str, value: Value| {
         object.pointer_mut(path).unwrap()[field] = value;
-        map(&object)
+        object
     };
     let (endpoints, service) = (endpoints(), service());
     for (endpoints, service) in [
-        (None, Some(map(&service))),
-        (Some(map(&endpoints)), None),
-        (Some(map(&endpoints)), Some(changed(service.clone(), "/spec", "selector", json!({"a": "b"})))),
+        (None, Some(service.clone())),
+        (Some(endpoints.clone()), None),
+        (Some(endpoints.clone()), Some(changed(service.clone(), "/spec", "selector", json!({"a": "b"})))),
         (
             Some(changed(endpoints.clone(), "/metadata/labels", SKIP_MIRROR_LABEL, json!("true"))),
-            Some(map(&service)),
+            Some(service.clone()),
         ),
         (
             Some(changed(endpoints.clone(), "/metadata/annotations", LEADER_ANNOTATION, json!("{}"))),
-            Some(map(&service)),
+            Some(service.clone()),
         ),
-        (Some(changed(endpoints, "", "subsets", json!([]))), Some(map(&service))),
+        (Some(changed(endpoints, "", "subsets", json!([]))), Some(service)),
     ] {
-        let changes = plan(endpoints.as_ref(), service.as_ref(), found());
+        let changes = planned(endpoints.as_ref(), service.as_ref(), found());
         assert_eq!(changes, Changes { delete: found(), ..Changes::default() });
     }
 }

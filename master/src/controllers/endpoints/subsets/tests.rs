@@ -11,11 +11,11 @@ fn service(spec: &Value) -> Service {
     for (field, value) in spec.as_object().unwrap() {
         service["spec"][field] = value.clone();
     }
-    Service::of(service.as_object().unwrap()).unwrap()
+    Service::of(&serde_json::from_value(service).unwrap()).unwrap()
 }
 
 /// A numbered pod: whether it is ready, whether it is terminating, and its port.
-fn pod(number: usize, ready: bool, ends: bool, port: u64) -> Json {
+fn pod(number: usize, ready: bool, ends: bool, port: u64) -> objects::Pod {
     let ip = format!("10.{}.{}.{}", 1 + number / 65536, number / 256 % 256, number % 256);
     let mut pod = json!({
         "metadata": {"name": format!("p{number}"), "namespace": "shop", "uid": number.to_string()},
@@ -25,11 +25,11 @@ fn pod(number: usize, ready: bool, ends: bool, port: u64) -> Json {
     if ends {
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     }
-    pod.as_object().unwrap().clone()
+    serde_json::from_value(pod).unwrap()
 }
 
 /// For each subset: the first port, the ready and the unready addresses.
-fn shape(spec: Value, pods: &[Json]) -> (Vec<(u64, usize, usize)>, bool) {
+fn shape(spec: Value, pods: &[objects::Pod]) -> (Vec<(u64, usize, usize)>, bool) {
     let (subsets, is_cut) = subsets(&service(&spec), pods);
     let count = |subset: &Value, field: &str| subset[field].as_array().map_or(0, Vec::len);
     let port = |subset: &Value| {
@@ -63,7 +63,7 @@ fn pods_with_the_same_ports_share_a_subset() {
 }
 
 #[test]
-fn an_address_is_told_as_the_stock_controller_does() {
+fn an_address_is_that_of_the_stock_controller() {
     let (told, _) = subsets(&service(&json!({"ports": [{"port": 80}]})), &[pod(1, true, false, 80)]);
     let reference = json!({"kind": "Pod", "namespace": "shop", "name": "p1", "uid": "1"});
     let expected = json!([{
@@ -74,8 +74,8 @@ fn an_address_is_told_as_the_stock_controller_does() {
 }
 
 #[test]
-fn those_that_are_ready_come_first_and_every_subset_keeps_its_share() {
-    let pods = |ready: [usize; 2], waiting: [usize; 2]| -> Vec<Json> {
+fn ready_addresses_come_first_and_every_subset_keeps_its_share() {
+    let pods = |ready: [usize; 2], waiting: [usize; 2]| -> Vec<objects::Pod> {
         let kinds =
             [(80, true, ready[0]), (81, true, ready[1]), (80, false, waiting[0]), (81, false, waiting[1])];
         let each = kinds.iter().flat_map(|(port, ready, count)| (0..*count).map(|_| (*port, *ready)));
