@@ -53,8 +53,7 @@ impl Admission for DefaultStorageClass {
             && attempt.operation == Operation::Create
             && attempt.subresource.is_none();
         if is_new && is_open(&attempt.object) {
-            let classes = self.lister.list("storageclasses.storage.k8s.io", None);
-            let classes: Vec<AnnotatedObject> = classes.iter().map(objects::read).collect();
+            let classes: Vec<AnnotatedObject> = self.lister.list("storageclasses.storage.k8s.io", None);
             if let (Some(class), Some(spec)) = (default_class(&classes), field(&mut attempt.object, "spec")) {
                 spec.insert("storageClassName".to_owned(), class.into());
             }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::lister::Lister;
 use super::pods::{field, fills_in, forbidden, is_new_pod, known_containers, may_grow};
+use crate::objects::StringMap;
 use crate::objects::quota::{LimitRange, LimitRangeItem};
-use crate::objects::{self, StringMap};
 
 /// The resource name of LimitRanges.
 const RANGES: &str = "limitranges";
@@ -34,7 +34,7 @@ impl LimitRanger {
 
     fn ranges(&self, attempt: &AdmissionRequest<'_>) -> Vec<LimitRange> {
         let ranges = attempt.namespace.map(|namespace| self.lister.list(RANGES, Some(namespace)));
-        ranges.unwrap_or_default().iter().map(objects::read).collect()
+        ranges.unwrap_or_default()
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::strategy::Json;
 use apiserver::registry::Registry;
 use apiserver::watch_cache::Scope;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+
+use crate::objects;
 
 /// Reads the watch cache of a registry.
 #[derive(Clone)]
@@ -26,16 +28,22 @@ impl Lister {
         Self { registry }
     }
 
-    /// Gets one object. `namespace` is empty for cluster-scoped objects.
-    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Json> {
-        self.registry.cache().get(resource, namespace, name).map(|object| object.decode())
+    /// Gets the fields of `T` of one object. `namespace` is empty for cluster-scoped objects.
+    pub fn get<T: DeserializeOwned + Default>(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<T> {
+        let found = self.registry.cache().get(resource, namespace, name);
+        found.map(|object| objects::decode(object.json()))
     }
 
     /// Lists the objects of a namespace, or of all namespaces if it is `None`.
-    pub fn list(&self, resource: &str, namespace: Option<&str>) -> Vec<Json> {
+    pub fn list<T: DeserializeOwned + Default>(&self, resource: &str, namespace: Option<&str>) -> Vec<T> {
         let scope = namespace.map_or(Scope::All, |namespace| Scope::Namespace(namespace.to_owned()));
         let listing = self.registry.cache().list(resource, &scope);
-        listing.objects.iter().map(|object| object.decode()).collect()
+        listing.objects.iter().map(|object| objects::decode(object.json())).collect()
     }
 
     /// Repeats `look` after each change until it returns a value or the timeout expires.

@@ -33,7 +33,7 @@ impl NodeRegistration {
         if let Some(node) = node_of(attempt.user) {
             trust::admit(&self.admission, attempt.user.peer).map_err(|why| forbidden(attempt, &why))?;
             trust::record_registration(&mut attempt.object, attempt.user);
-            if let Some(reserved) = self.lister.get("nodes", "", node).filter(trust::is_reserved) {
+            if let Some(reserved) = self.lister.get::<Json>("nodes", "", node).filter(trust::is_reserved) {
                 trust::adopt_reserved(&mut attempt.object, &reserved);
             }
         }
@@ -55,7 +55,7 @@ impl NodeRegistration {
         {
             return Ok(());
         }
-        let found = self.lister.get("nodes", "", &node);
+        let found: Option<Json> = self.lister.get("nodes", "", &node);
         if found.is_some_and(|node| trust::is_tainted(&node)) {
             let taint = trust::TAINT;
             let why = format!(

@@ -4,10 +4,13 @@ use api::strategy::Json;
 use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::lister::Lister;
 use super::pods::{field, fills_in, forbidden, is_new_pod, spec, text};
+use crate::objects::pod::PodSpec;
+use crate::objects::{self, ObjectMeta, Spec};
 
 /// The resource name of PriorityClasses.
 const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
@@ -44,6 +47,16 @@ pub fn system_classes() -> impl Iterator<Item = Json> {
     })
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PriorityClass {
+    metadata: ObjectMeta,
+    value: i64,
+    global_default: bool,
+    /// Empty for the default policy.
+    preemption_policy: Box<str>,
+}
+
 /// The stock plugin `Priority`.
 #[derive(Clone, Debug)]
 pub struct Priority {
@@ -61,11 +74,10 @@ impl Priority {
 ///
 /// # Errors
 /// If the pod sets another value. The error is the stock message.
-fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
-    let of = |field: &str| class.and_then(|class| class.get(field));
-    let value = of("value").and_then(Value::as_i64).unwrap_or(0);
-    let policy = of("preemptionPolicy").and_then(Value::as_str).unwrap_or(DEFAULT_PREEMPTION);
-    let name = of("metadata").and_then(|metadata| metadata.get("name")).cloned();
+fn apply(pod: &mut Json, class: Option<&PriorityClass>) -> Result<(), String> {
+    let value = class.map_or(0, |class| class.value);
+    let policy = class.map(|class| &*class.preemption_policy).filter(|policy| !policy.is_empty());
+    let policy = policy.unwrap_or(DEFAULT_PREEMPTION);
     let Some(spec) = field(pod, "spec") else { return Ok(()) };
     if let Some(own) = spec.get("priority").and_then(Value::as_i64).filter(|own| *own != value) {
         return Err(format!(
@@ -79,8 +91,8 @@ fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
              controller computed {policy} from the given PriorityClass name"
         ));
     }
-    if let Some(name) = name {
-        spec.insert("priorityClassName".to_owned(), name);
+    if let Some(class) = class {
+        spec.insert("priorityClassName".to_owned(), Value::from(&*class.metadata.name));
     }
     spec.insert("priority".to_owned(), value.into());
     spec.insert("preemptionPolicy".to_owned(), policy.into());
@@ -89,26 +101,19 @@ fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
 
 /// Whether a pod initializer adds a class to a pod without one.
 fn names_class(attempt: &AdmissionRequest<'_>) -> bool {
-    let class =
-        |pod: &Json| spec(pod).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
-    fills_in(attempt)
-        && attempt.old.is_some_and(|old| class(old).is_empty())
-        && !class(&attempt.object).is_empty()
+    let has_class = |pod: &Json| !objects::read::<Spec<PodSpec>>(pod).spec.priority_class_name.is_empty();
+    fills_in(attempt) && attempt.old.is_some_and(|old| !has_class(old)) && has_class(&attempt.object)
 }
 
 /// The default class. If several exist, it is the one with the lowest value.
-fn default_class(classes: Vec<Json>) -> Option<Json> {
-    let is_default = |class: &Json| class.get("globalDefault") == Some(&Value::Bool(true));
-    let value = |class: &Json| class.get("value").and_then(Value::as_i64).unwrap_or(0);
-    classes.into_iter().filter(is_default).min_by_key(value)
+fn default_class(classes: Vec<PriorityClass>) -> Option<PriorityClass> {
+    classes.into_iter().filter(|class| class.global_default).min_by_key(|class| class.value)
 }
 
 /// Returns the name of another class that is already the default.
-fn other_default(classes: Vec<Json>, name: &str) -> Option<String> {
-    let name_of =
-        |class: &Json| class.get("metadata").and_then(Value::as_object).map(|m| text(m, "name").to_owned());
-    default_class(classes.into_iter().filter(|class| name_of(class).as_deref() != Some(name)).collect())
-        .and_then(|class| name_of(&class))
+fn other_default(classes: Vec<PriorityClass>, name: &str) -> Option<Box<str>> {
+    let others = classes.into_iter().filter(|class| *class.metadata.name != *name).collect();
+    default_class(others).map(|class| class.metadata.name)
 }
 
 #[async_trait]
@@ -157,7 +162,7 @@ impl Admission for Priority {
         if !attempt.is_of(CLASSES) || !is_written {
             return Ok(());
         }
-        if attempt.object.get("globalDefault") == Some(&Value::Bool(true))
+        if objects::read::<PriorityClass>(&attempt.object).global_default
             && let Some(other) = other_default(self.lister.list(CLASSES, None), attempt.name)
         {
             let why =
@@ -174,15 +179,13 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
-    fn class(name: &str, value: i64, default: bool) -> Json {
-        json!({"metadata": {"name": name}, "value": value, "globalDefault": default})
-            .as_object()
-            .unwrap()
-            .clone()
+    fn class(name: &str, value: i64, global_default: bool) -> PriorityClass {
+        let metadata = ObjectMeta { name: name.into(), ..ObjectMeta::default() };
+        PriorityClass { metadata, value, global_default, ..PriorityClass::default() }
     }
 
     #[test]
-    fn a_pod_gets_what_its_class_says() {
+    fn a_pod_gets_the_values_of_its_class() {
         let high = class("high", 100, false);
         let got = |priority: i64| json!({"priority": priority, "preemptionPolicy": DEFAULT_PREEMPTION});
         for (spec, class, expected) in [

@@ -107,7 +107,7 @@ impl Admission for RuntimeClass {
             name => {
                 let found = self.lister.get("runtimeclasses.node.k8s.io", "", name);
                 let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
-                objects::read(&found.ok_or_else(|| forbidden(attempt, &why))?)
+                found.ok_or_else(|| forbidden(attempt, &why))?
             }
         };
         apply(&mut attempt.object, class).map_err(|why| forbidden(attempt, &why))

@@ -8,6 +8,7 @@ use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest};
 use apiserver::auth::nodes::references::is_mirror;
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use super::lister::Lister;
 use super::pods::{
     CONTAINERS, field, fills_in, forbidden, is_new_pod, known_containers, list, list_mut, spec, text,
 };
+use crate::objects::List;
 
 /// The resource name of ServiceAccounts.
 const ACCOUNTS: &str = "serviceaccounts";
@@ -30,6 +32,15 @@ const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_SECONDS: u32 = 3607;
 /// The alphabet of generated names, as in the stock server.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The fields of a ServiceAccount that its pods get.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Account {
+    /// References, which pods get unchanged.
+    image_pull_secrets: List<Value>,
+    automount_service_account_token: Option<bool>,
+}
 
 /// The stock plugin `ServiceAccount`.
 #[derive(Clone, Debug)]
@@ -54,18 +65,16 @@ fn account_of(pod: &Json) -> &str {
 }
 
 /// Applies an account to a pod. `suffix` completes the name of the volume.
-fn apply(pod: &mut Json, account: &Json, suffix: &str) {
+fn apply(pod: &mut Json, account: &Account, suffix: &str) {
     let name = account_of(pod).to_owned();
     let Some(spec) = field(pod, "spec") else { return };
     spec.insert("serviceAccountName".to_owned(), name.clone().into());
     spec.insert("serviceAccount".to_owned(), name.into());
-    if list(spec, "imagePullSecrets").next().is_none()
-        && let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.is_array())
-    {
-        spec.insert("imagePullSecrets".to_owned(), secrets.clone());
+    if list(spec, "imagePullSecrets").next().is_none() && !account.image_pull_secrets.is_empty() {
+        spec.insert("imagePullSecrets".to_owned(), account.image_pull_secrets.to_vec().into());
     }
-    let automount = |of: &Json| of.get("automountServiceAccountToken").and_then(Value::as_bool);
-    if automount(spec).or_else(|| automount(account)).unwrap_or(true) {
+    let automount = spec.get("automountServiceAccountToken").and_then(Value::as_bool);
+    if automount.or(account.automount_service_account_token).unwrap_or(true) {
         mount(spec, suffix);
     }
 }
@@ -142,7 +151,7 @@ impl Admission for ServiceAccount {
             return Ok(());
         }
         let (name, namespace) = (account_of(&attempt.object), attempt.namespace.unwrap_or_default());
-        let look = || self.lister.get(ACCOUNTS, namespace, name);
+        let look = || self.lister.get::<Account>(ACCOUNTS, namespace, name);
         let found = match look() {
             None if name == DEFAULT => self.lister.wait_for(ACCOUNTS, namespace, ACCOUNT_TIMEOUT, look).await,
             found => found,
@@ -168,10 +177,11 @@ mod tests {
 
     fn check(spec: Value, account: Value, look: impl Fn(&Value)) {
         let mut pod = json!({"spec": spec}).as_object().unwrap().clone();
-        apply(&mut pod, account.as_object().unwrap(), "x2x2x");
+        let account = serde_json::from_value(account).unwrap();
+        apply(&mut pod, &account, "x2x2x");
         look(&pod["spec"]);
         let once = pod.clone();
-        apply(&mut pod, account.as_object().unwrap(), "other");
+        apply(&mut pod, &account, "other");
         assert_eq!(pod, once, "a second time changes nothing");
     }
 

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::lister::Lister;
 use crate::controllers::{CONTROLLER_MANAGER, is_master_identity};
-use crate::objects::{self, Lease};
+use crate::objects::Lease;
 
 const LEASES: &str = "leases.coordination.k8s.io";
 const NAMESPACE: &str = "kube-system";
@@ -46,8 +46,8 @@ impl Admission for WorkloadWarnings {
         if !is_new || !WORKLOADS.iter().any(|kind| attempt.is_of(kind)) {
             return Ok(());
         }
-        let lease = self.lister.get(LEASES, NAMESPACE, CONTROLLER_MANAGER);
-        if !lease.is_some_and(|lease| is_led(&objects::read(&lease), Timestamp::now())) {
+        let lease: Option<Lease> = self.lister.get(LEASES, NAMESPACE, CONTROLLER_MANAGER);
+        if !lease.is_some_and(|lease| is_led(&lease, Timestamp::now())) {
             attempt.warnings.push(format!(
                 "no controller acts on this {}: this master has no workload controllers, and no stock kube-controller-manager \
                  holds its lease (docs/stock-components.md)",

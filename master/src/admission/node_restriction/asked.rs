@@ -1,10 +1,8 @@
 //! Restricts the certificate requests of a node to its own name. Pure.
 
 use api::strategy::Json;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
-use super::super::pods::{spec, text};
+use crate::objects::{self, CertificateSigningRequest};
 use crate::pki::{Request, Signer, node};
 
 /// The resource name of CertificateSigningRequests.
@@ -15,14 +13,13 @@ pub(super) const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.i
 /// # Errors
 /// The stock message.
 pub(super) fn check(node: &str, request: &Json) -> Result<(), String> {
-    let Some(spec) = spec(request) else { return Ok(()) };
-    match Signer::of(text(spec, "signerName")) {
+    let request: CertificateSigningRequest = objects::read(request);
+    match Signer::of(&request.spec.signer_name) {
         Some(Signer::NodeClient | Signer::NodeServing) => {}
         // RBAC and administrators decide about other certificates.
         Some(Signer::Client) | None => return Ok(()),
     }
-    let pem =
-        STANDARD.decode(text(spec, "request")).map_err(|error| format!("unable to parse csr: {error}"))?;
+    let pem = request.request().map_err(|error| format!("unable to parse csr: {error}"))?;
     let asked = Request::read(&pem).map_err(|why| format!("unable to parse csr: {why}"))?;
     if node::of_user(&asked.common_name) == Some(node) {
         return Ok(());

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::super::pods::{list, spec, text};
 use super::{node_name, part};
+use crate::objects::{self, OwnerReference, PartialObject};
 
 /// The owner reference of a mirror pod. The owner must be the Node of the node.
 ///
 /// # Errors
 /// If the pod is not a valid mirror pod of this node. The error is the stock message.
-pub(super) fn owner<'a>(node: &str, pod: &'a Json) -> Result<&'a Json, String> {
+pub(super) fn owner(node: &str, pod: &Json) -> Result<OwnerReference, String> {
     if !is_mirror(pod) {
         return Err(format!(
             "pod does not have {MIRROR:?} annotation, node {node:?} can only create mirror pods"
@@ -23,31 +24,31 @@ pub(super) fn owner<'a>(node: &str, pod: &'a Json) -> Result<&'a Json, String> {
     if node_name(pod) != node {
         return only("spec.nodeName");
     }
-    let owners = part(pod, "metadata", "ownerReferences").and_then(Value::as_array).map(Vec::as_slice);
-    let owner = match owners {
-        Some([Value::Object(owner)]) => owner,
-        Some([_, _, ..]) => return only("a single owner reference"),
-        _ => return only("an owner reference"),
+    let PartialObject { metadata } = objects::read(pod);
+    let owner = match &*metadata.owner_references {
+        [owner] => owner,
+        [] => return only("an owner reference"),
+        _ => return only("a single owner reference"),
     };
-    if [text(owner, "apiVersion"), text(owner, "kind"), text(owner, "name")] != ["v1", "Node", node] {
+    if [&*owner.api_version, &owner.kind, &owner.name] != ["v1", "Node", node] {
         return only("an owner reference");
     }
-    if owner.get("controller") != Some(&Value::Bool(true)) {
+    if !owner.controller {
         return only("a controller owner reference");
     }
-    if owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
+    if owner.block_owner_deletion {
         return Err(format!("node {node:?} must not set blockOwnerDeletion on an owner reference"));
     }
-    Ok(owner)
+    Ok(owner.clone())
 }
 
 /// Rejects a mirror pod whose owner has another UID, or that refers to other objects.
 ///
 /// # Errors
 /// The stock message.
-pub(super) fn check(node: &str, pod: &Json, owner: &Json, uid: &str) -> Result<(), String> {
-    let given = text(owner, "uid");
-    if given != uid {
+pub(super) fn check(node: &str, pod: &Json, owner: &OwnerReference, uid: &str) -> Result<(), String> {
+    let given = &owner.uid;
+    if **given != *uid {
         return Err(format!("node {node} UID mismatch: expected {given} got {uid}"));
     }
     match named(pod) {

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::lister::Lister;
 use super::pods::{forbidden, spec, text};
+use crate::objects::PartialObject;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// The fields of a claim's status that a node may change after a volume was resized.
@@ -39,8 +40,9 @@ impl NodeRestriction {
         {
             let refused = |why: String| forbidden(attempt, &why);
             let owner = mirror_pods::owner(node, &attempt.object).map_err(refused)?;
-            let found = self.lister.get("nodes", "", node).ok_or_else(|| Status::not_found("nodes", node))?;
-            return mirror_pods::check(node, &attempt.object, owner, uid(&found)).map_err(refused);
+            let found: Option<PartialObject> = self.lister.get("nodes", "", node);
+            let found = found.ok_or_else(|| Status::not_found("nodes", node))?;
+            return mirror_pods::check(node, &attempt.object, &owner, &found.metadata.uid).map_err(refused);
         }
         decide(node, attempt).map_err(|why| forbidden(attempt, &why))
     }
@@ -143,14 +145,6 @@ fn remove(object: &mut Json, part: &str, fields: &[&str]) {
 /// Returns `spec.nodeName`; empty if it is not set.
 fn node_name(object: &Json) -> &str {
     spec(object).map(|spec| text(spec, "nodeName")).unwrap_or_default()
-}
-
-fn metadata(object: &Json) -> Option<&Json> {
-    object.get("metadata").and_then(Value::as_object)
-}
-
-fn uid(object: &Json) -> &str {
-    metadata(object).map(|metadata| text(metadata, "uid")).unwrap_or_default()
 }
 
 /// A field of a top-level object. Empty values count as missing.

@@ -1,10 +1,11 @@
 //! Compiles admission policies and collects the errors of their expressions. Pure.
 
-use api::strategy::{Cause, Json};
+use api::strategy::Cause;
 use cel::{Environment, Program, Type};
 use serde_json::Value;
 
 use super::environment;
+use super::objects::{AdmissionPolicy, MatchResources, MutationRule, ParamKind, ValidationRule};
 
 /// Maximum number of variables. Each can use all earlier ones, which is slow for thousands.
 const MAX_VARIABLES: usize = 500;
@@ -18,11 +19,12 @@ pub type Compiled = Result<Program, String>;
 #[derive(Debug)]
 pub struct Policy {
     pub name: String,
-    pub spec: Json,
+    /// Requests that the policy applies to; `None` for all.
+    pub match_constraints: Option<MatchResources>,
     /// True for `failurePolicy: Fail`: evaluation errors reject the request.
     pub fails_closed: bool,
-    /// API version and kind of the parameters.
-    pub param_kind: Option<(String, String)>,
+    /// The kind of the parameters.
+    pub param_kind: Option<ParamKind>,
     pub conditions: Vec<(String, Compiled)>,
     pub variables: Vec<(String, Compiled)>,
     pub validations: Vec<Validation>,
@@ -64,64 +66,56 @@ struct Reader {
 
 impl Policy {
     /// Compiles a policy, and returns the errors of its expressions.
-    pub fn read(policy: &Json) -> (Self, Vec<Cause>) {
-        let none = Value::Null;
-        let spec = policy.get("spec").unwrap_or(&none);
-        let param_kind = spec.get("paramKind").filter(|kind| kind.is_object());
-        let plain = environment::of(param_kind.is_some());
+    pub fn compile(policy: &AdmissionPolicy) -> (Self, Vec<Cause>) {
+        let spec = &policy.spec;
+        let plain = environment::of(spec.param_kind.is_some());
         let full = environment::with_authorizer(plain.clone());
         let mut reader = Reader { causes: Vec::new() };
-        let conditions = reader.named(spec, "matchConditions", |reader, path, text| {
-            reader.compile(path, text, &full, ResultType::Bool)
-        });
+        let mut conditions = Vec::new();
+        for (at, condition) in spec.match_conditions.iter().enumerate() {
+            let path = format!("spec.matchConditions[{at}].expression");
+            let program = reader.compile(&path, &condition.expression, &full, ResultType::Bool);
+            conditions.push((condition.name.to_string(), program));
+        }
         let mut known: Vec<(String, Type)> = Vec::new();
         let with_known = |known: &[(String, Type)], environment: &Environment| {
             environment.clone().with("variables", Type::object("variables", known.iter().cloned()))
         };
         let mut variables = Vec::new();
-        if list(spec, "variables").len() > MAX_VARIABLES {
+        if spec.variables.len() > MAX_VARIABLES {
             let why = format!("must have at most {MAX_VARIABLES} items");
             reader.wrong("spec.variables", "", &why);
         }
-        for (at, variable) in list(spec, "variables").iter().take(MAX_VARIABLES).enumerate() {
-            let (name, path) = (text(variable, "name"), format!("spec.variables[{at}]"));
+        for (at, variable) in spec.variables.iter().take(MAX_VARIABLES).enumerate() {
+            let (name, path) = (&*variable.name, format!("spec.variables[{at}]"));
             if !is_name(name) {
                 reader.wrong(&format!("{path}.name"), name, "name is not a valid CEL identifier");
             }
-            let environment = with_known(&known, &full);
-            let program = reader.compile(
-                &format!("{path}.expression"),
-                text(variable, "expression"),
-                &environment,
-                ResultType::Anything,
-            );
+            let (path, environment) = (format!("{path}.expression"), with_known(&known, &full));
+            let program = reader.compile(&path, &variable.expression, &environment, ResultType::Anything);
             let gives =
                 program.as_ref().ok().map(Program::returns).filter(|gives| gives.has_at_most(MAX_PARTS));
             known.push((name.to_owned(), gives.cloned().unwrap_or(Type::Dyn)));
             variables.push((name.to_owned(), program));
         }
         let (plain, full) = (with_known(&known, &plain), with_known(&known, &full));
-        let validations = reader.validations(spec, &plain, &full);
-        for (at, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
+        let validations = reader.validations(&spec.validations, &plain, &full);
+        for (at, annotation) in spec.audit_annotations.iter().enumerate() {
             let path = format!("spec.auditAnnotations[{at}].valueExpression");
-            let _ =
-                reader.compile(&path, text(annotation, "valueExpression"), &full, ResultType::StringOrNull);
+            let _ = reader.compile(&path, &annotation.value_expression, &full, ResultType::StringOrNull);
         }
-        let mutations = reader.mutations(spec, &full);
-        let name =
-            policy.get("metadata").map(|metadata| text(metadata, "name")).unwrap_or_default().to_owned();
-        let read = Self {
-            name,
-            fails_closed: text(spec, "failurePolicy") != "Ignore",
-            param_kind: param_kind
-                .map(|kind| (text(kind, "apiVersion").to_owned(), text(kind, "kind").to_owned())),
-            spec: spec.as_object().cloned().unwrap_or_default(),
+        let mutations = reader.mutations(&spec.mutations, &full);
+        let compiled = Self {
+            name: policy.metadata.name.to_string(),
+            fails_closed: &*spec.failure_policy != "Ignore",
+            param_kind: spec.param_kind.clone(),
+            match_constraints: spec.match_constraints.clone(),
             conditions,
             variables,
             validations,
             mutations,
         };
-        (read, reader.causes)
+        (compiled, reader.causes)
     }
 }
 
@@ -144,62 +138,45 @@ impl Reader {
         compiled
     }
 
-    fn named(
+    fn validations(
         &mut self,
-        spec: &Value,
-        field: &str,
-        compile: impl Fn(&mut Self, &str, &str) -> Compiled,
-    ) -> Vec<(String, Compiled)> {
-        let items = list(spec, field).iter().enumerate();
-        items
-            .map(|(at, item)| {
-                let path = format!("spec.{field}[{at}].expression");
-                (text(item, "name").to_owned(), compile(self, &path, text(item, "expression")))
-            })
-            .collect()
+        rules: &[ValidationRule],
+        plain: &Environment,
+        full: &Environment,
+    ) -> Vec<Validation> {
+        let mut validations = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            let path = |field: &str| format!("spec.validations[{at}].{field}");
+            let message = &rule.message_expression;
+            if rule.message.trim().contains('\n') {
+                let why = "message must not contain line breaks";
+                self.wrong(&path("message"), &rule.message, why);
+            }
+            validations.push(Validation {
+                text: rule.expression.trim().to_owned(),
+                program: self.compile(&path("expression"), &rule.expression, full, ResultType::Bool),
+                message: rule.message.trim().to_owned(),
+                message_program: (!message.trim().is_empty())
+                    .then(|| self.compile(&path("messageExpression"), message, plain, ResultType::String)),
+                reason: rule.reason.to_string(),
+            });
+        }
+        validations
     }
 
-    fn validations(&mut self, spec: &Value, plain: &Environment, full: &Environment) -> Vec<Validation> {
-        let items = list(spec, "validations").iter().enumerate();
-        items
-            .map(|(at, item)| {
-                let path = |field: &str| format!("spec.validations[{at}].{field}");
-                let (source, message) = (text(item, "expression"), text(item, "messageExpression"));
-                if text(item, "message").trim().contains('\n') {
-                    self.wrong(
-                        &path("message"),
-                        text(item, "message"),
-                        "message must not contain line breaks",
-                    );
-                }
-                Validation {
-                    text: source.trim().to_owned(),
-                    program: self.compile(&path("expression"), source, full, ResultType::Bool),
-                    message: text(item, "message").trim().to_owned(),
-                    message_program: (!message.trim().is_empty()).then(|| {
-                        self.compile(&path("messageExpression"), message, plain, ResultType::String)
-                    }),
-                    reason: text(item, "reason").to_owned(),
-                }
-            })
-            .collect()
-    }
-
-    fn mutations(&mut self, spec: &Value, environment: &Environment) -> Vec<Mutation> {
-        let items = list(spec, "mutations").iter().enumerate();
-        items
-            .map(|(at, item)| {
-                let is_patch = text(item, "patchType") == "JSONPatch";
-                let field = if is_patch { "jsonPatch" } else { "applyConfiguration" };
-                let path = format!("spec.mutations[{at}].{field}.expression");
-                let source = item.get(field).map(|of| text(of, "expression")).unwrap_or_default();
-                if is_patch {
-                    Mutation::Patch(self.compile(&path, source, environment, ResultType::Operations))
-                } else {
-                    Mutation::Configuration(self.compile(&path, source, environment, ResultType::Object))
-                }
-            })
-            .collect()
+    fn mutations(&mut self, rules: &[MutationRule], environment: &Environment) -> Vec<Mutation> {
+        let mut mutations = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            let path = |field: &str| format!("spec.mutations[{at}].{field}.expression");
+            mutations.push(if &*rule.patch_type == "JSONPatch" {
+                let (path, source) = (path("jsonPatch"), &rule.json_patch.expression);
+                Mutation::Patch(self.compile(&path, source, environment, ResultType::Operations))
+            } else {
+                let (path, source) = (path("applyConfiguration"), &rule.apply_configuration.expression);
+                Mutation::Configuration(self.compile(&path, source, environment, ResultType::Object))
+            });
+        }
+        mutations
     }
 }
 
@@ -218,14 +195,6 @@ impl ResultType {
         };
         (!fits && *returns != Type::Dyn).then_some(why)
     }
-}
-
-fn text<'a>(of: &'a Value, field: &str) -> &'a str {
-    of.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'a>(of: &'a Value, field: &str) -> &'a [Value] {
-    of.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 fn is_name(name: &str) -> bool {

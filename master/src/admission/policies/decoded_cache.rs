@@ -3,19 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::strategy::Json;
 use apiserver::watch_cache::{Scope, WatchCache};
 
 /// The decoded objects, at most one per stored object.
 pub struct DecodedCache<T> {
     resource: String,
-    read: fn(Json) -> T,
+    read: fn(&[u8]) -> T,
     by_name: Mutex<HashMap<String, (u64, Arc<T>)>>,
 }
 
 impl<T> DecodedCache<T> {
     /// Creates a cache of a resource. `read` decodes its objects.
-    pub fn new(resource: String, read: fn(Json) -> T) -> Self {
+    pub fn new(resource: String, read: fn(&[u8]) -> T) -> Self {
         Self { resource, read, by_name: Mutex::default() }
     }
 
@@ -35,7 +34,7 @@ impl<T> DecodedCache<T> {
             .map(|object| {
                 let known =
                     before.remove(object.name()).filter(|(revision, _)| *revision == object.revision());
-                let read = known.map_or_else(|| Arc::new((self.read)(object.decode())), |(_, read)| read);
+                let read = known.map_or_else(|| Arc::new((self.read)(object.json())), |(_, read)| read);
                 by_name.insert(object.name().to_owned(), (object.revision(), read.clone()));
                 read
             })

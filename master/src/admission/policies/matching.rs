@@ -2,8 +2,10 @@
 
 use api::strategy::Json;
 use apiserver::admission::AdmissionRequest;
-use apiserver::selector::matches_selector;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::objects::{MatchResources, MatchRule};
+use crate::objects::{self, LabelSelector, PartialObject};
 
 /// The properties of a request that match rules use.
 pub struct Target<'a> {
@@ -44,55 +46,45 @@ impl<'a> Target<'a> {
     }
 
     /// Whether `matchConstraints` or `matchResources` match; a missing field matches everything.
-    pub fn matches(&self, matched: Option<&Value>) -> bool {
-        let Some(matched) = matched.filter(|matched| matched.is_object()) else { return true };
-        let is_exact = matched["matchPolicy"] == "Exact";
-        let rules = |field: &str| matched[field].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_selected = |selector: &str, objects: &[Option<&Json>]| {
-            let Some(selector) = matched.get(selector).filter(|selector| !is_empty(selector)) else {
-                return true;
-            };
-            objects.iter().flatten().any(|object| matches_selector(selector, labels(object)))
-        };
+    pub fn matches(&self, matched: Option<&MatchResources>) -> bool {
+        let Some(matched) = matched else { return true };
+        let is_exact = &*matched.match_policy == "Exact";
         // A deletion has no new object to match.
         let object = Some(self.object).filter(|object| !object.is_empty());
-        let included = rules("resourceRules");
-        (self.namespace.is_none() || is_selected("namespaceSelector", &[self.namespace]))
-            && is_selected("objectSelector", &[object, self.old])
-            && !rules("excludeResourceRules").iter().any(|rule| self.is_meant(rule, is_exact))
+        let included = &matched.resource_rules;
+        (self.namespace.is_none() || is_selected(&matched.namespace_selector, &[self.namespace]))
+            && is_selected(&matched.object_selector, &[object, self.old])
+            && !matched.exclude_resource_rules.iter().any(|rule| self.is_meant(rule, is_exact))
             && (included.is_empty() || included.iter().any(|rule| self.is_meant(rule, is_exact)))
     }
 
-    fn is_meant(&self, rule: &Value, is_exact: bool) -> bool {
-        let has = |field: &str, value: &str| {
-            let mut words = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-            words.any(|word| word == "*" || word == value)
-        };
-        let names = rule["resourceNames"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_in_scope = match rule["scope"].as_str() {
-            Some("Cluster") => !self.is_namespaced,
-            Some("Namespaced") => self.is_namespaced,
+    fn is_meant(&self, rule: &MatchRule, is_exact: bool) -> bool {
+        let has =
+            |words: &[Box<str>], value: &str| words.iter().any(|word| &**word == "*" || **word == *value);
+        let is_in_scope = match &*rule.scope {
+            "Cluster" => !self.is_namespaced,
+            "Namespaced" => self.is_namespaced,
             _ => true,
         };
+        let names = &rule.resource_names;
         is_in_scope
-            && has("operations", self.operation)
-            && has("apiGroups", self.group)
+            && has(&rule.operations, self.operation)
+            && has(&rule.api_groups, self.group)
             // Another version of the resource matches, unless the policy is `Exact`.
-            && (!is_exact || has("apiVersions", self.version))
-            && (names.is_empty() || names.iter().any(|name| *name == *self.name))
-            && rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str).any(|word| {
+            && (!is_exact || has(&rule.api_versions, self.version))
+            && (names.is_empty() || names.iter().any(|name| **name == *self.name))
+            && rule.resources.iter().any(|word| {
                 let (resource, part) = word.split_once('/').unwrap_or((word, ""));
                 (resource == "*" || resource == self.resource) && (part == "*" || part == self.subresource)
             })
     }
 }
 
-fn is_empty(selector: &Value) -> bool {
-    selector.as_object().is_none_or(Map::is_empty)
-}
-
-fn labels(object: &Json) -> &Json {
-    static NONE: std::sync::LazyLock<Json> = std::sync::LazyLock::new(Json::new);
-    let metadata = object.get("metadata").and_then(Value::as_object);
-    metadata.and_then(|metadata| metadata.get("labels")?.as_object()).unwrap_or(&NONE)
+/// Whether the selector matches one of the objects. An empty selector matches everything.
+fn is_selected(selector: &LabelSelector, all: &[Option<&Json>]) -> bool {
+    *selector == LabelSelector::default()
+        || all.iter().flatten().any(|object| {
+            let PartialObject { metadata } = objects::read(object);
+            selector.matches(&metadata.labels)
+        })
 }

@@ -11,6 +11,7 @@ mod environment;
 mod input;
 mod matching;
 mod mutating;
+mod objects;
 mod params;
 #[cfg(test)]
 mod tests;
@@ -28,8 +29,10 @@ use serde_json::Value;
 use self::compiled::Policy;
 use self::decoded_cache::DecodedCache;
 pub use self::mutating::MutatingAdmissionPolicy;
+use self::objects::PolicyBinding;
 pub use self::validating::ValidatingAdmissionPolicy;
 pub use self::validation::PolicyValidation;
+use crate::objects::decode;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -38,21 +41,21 @@ struct Policies {
     registry: Arc<Registry>,
     auth: Arc<Auth>,
     policies: DecodedCache<Policy>,
-    bindings: DecodedCache<Value>,
+    bindings: DecodedCache<PolicyBinding>,
 }
 
 /// A policy that a binding activates for a request.
 struct ActiveBinding {
     policy: Arc<Policy>,
-    binding: Arc<Value>,
+    binding: Arc<PolicyBinding>,
 }
 
 impl Policies {
     fn new(registry: Arc<Registry>, auth: Arc<Auth>, policies: &str, bindings: &str) -> Self {
         let stored = |plural: &str| format!("{plural}.{GROUP}");
         Self {
-            policies: DecodedCache::new(stored(policies), |object| Policy::read(&object).0),
-            bindings: DecodedCache::new(stored(bindings), Value::Object),
+            policies: DecodedCache::new(stored(policies), |json| Policy::compile(&decode(json)).0),
+            bindings: DecodedCache::new(stored(bindings), decode),
             registry,
             auth,
         }
@@ -70,12 +73,12 @@ impl Policies {
         let bindings = self.bindings.all(cache);
         let mut found = Vec::new();
         for policy in self.policies.all(cache) {
-            if !target.matches(policy.spec.get("matchConstraints")) {
+            if !target.matches(policy.match_constraints.as_ref()) {
                 continue;
             }
             let own = bindings.iter().filter(|binding| {
-                let spec = &binding["spec"];
-                spec["policyName"] == *policy.name && target.matches(spec.get("matchResources"))
+                let spec = &binding.spec;
+                *spec.policy_name == *policy.name && target.matches(spec.match_resources.as_ref())
             });
             found.extend(
                 own.map(|binding| ActiveBinding { policy: policy.clone(), binding: binding.clone() }),
@@ -95,7 +98,7 @@ impl Policies {
 impl ActiveBinding {
     /// Returns the name of the binding.
     fn name(&self) -> &str {
-        self.binding["metadata"]["name"].as_str().unwrap_or_default()
+        &self.binding.metadata.name
     }
 }
 

@@ -48,7 +48,7 @@ impl MutatingAdmissionPolicy {
         of: &ActiveBinding,
         budget: &mut Budget,
     ) -> Result<(), String> {
-        let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
+        let (kind, reference) = (of.policy.param_kind.as_ref(), of.binding.spec.param_ref.as_ref());
         let all = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
         for params in &all {
             let input = Input::of(attempt, namespace, &self.0.auth);

@@ -1,9 +1,11 @@
 //! The parameter objects of a policy binding.
 
 use apiserver::registry::Registry;
-use apiserver::selector::matches_selector;
 use apiserver::watch_cache::Scope;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::objects::{ParamKind, ParamRef};
+use crate::objects::{LabelSelector, PartialObject, decode};
 
 /// Maximum number of parameter objects per binding. All expressions are evaluated for each of them.
 const MAX_PARAMS: usize = 100;
@@ -14,54 +16,48 @@ const MAX_PARAMS: usize = 100;
 /// If the parameters are missing or invalid. The error is the stock message.
 pub fn collect(
     registry: &Registry,
-    kind: Option<&(String, String)>,
-    reference: &Value,
+    kind: Option<&ParamKind>,
+    reference: Option<&ParamRef>,
     namespace: Option<&str>,
 ) -> Result<Vec<Value>, String> {
-    let (Some((api_version, kind)), Some(reference)) = (kind, reference.as_object()) else {
+    let (Some(ParamKind { api_version, kind }), Some(reference)) = (kind, reference) else {
         return Ok(vec![Value::Null]);
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let rows = registry.rows();
     let row = rows.kind(group, version, kind);
     let row = row.ok_or_else(|| format!("paramKind kind `{api_version}, Kind={kind}` not known"))?;
-    let text = |field: &str| reference.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let scope = match (row.namespaced, text("namespace")) {
-        (false, Some(_)) => {
+    let scope = match (row.namespaced, &*reference.namespace) {
+        (false, "") => "",
+        (false, _) => {
             return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
         }
-        (false, None) => "",
-        (true, own) => own.or(namespace).ok_or(
+        (true, "") => namespace.ok_or(
             "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources",
         )?,
+        (true, own) => own,
     };
     let cache = registry.cache();
-    let found: Vec<Value> = match text("name") {
-        Some(name) => cache
-            .get(row.stored(), scope, name)
-            .iter()
-            .map(|object| Value::Object(row.tree(object)))
-            .collect(),
-        None => {
+    let objects = match &*reference.name {
+        "" => {
             let all = if row.namespaced { Scope::Namespace(scope.to_owned()) } else { Scope::All };
-            let everything = Value::Object(Map::new());
-            let selector = reference.get("selector").unwrap_or(&everything);
-            let objects = cache.list(row.stored(), &all).objects;
-            let objects = objects.iter().map(|object| Value::Object(row.tree(object)));
-            objects.filter(|object| is_selected(selector, object)).take(MAX_PARAMS + 1).collect()
+            let mut objects = cache.list(row.stored(), &all).objects;
+            objects.retain(|object| is_selected(&reference.selector, object.json()));
+            objects
         }
+        name => cache.get(row.stored(), scope, name).into_iter().collect(),
     };
+    let found: Vec<Value> =
+        objects.iter().take(MAX_PARAMS + 1).map(|object| Value::Object(row.tree(object))).collect();
     if found.len() > MAX_PARAMS {
         return Err(format!("paramRef selects more than {MAX_PARAMS} objects"));
     }
-    if found.is_empty() && text("parameterNotFoundAction") != Some("Allow") {
+    if found.is_empty() && &*reference.parameter_not_found_action != "Allow" {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
     Ok(found)
 }
 
-fn is_selected(selector: &Value, object: &Value) -> bool {
-    let none = Map::new();
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&none);
-    selector.as_object().is_none_or(Map::is_empty) || matches_selector(selector, labels)
+fn is_selected(selector: &LabelSelector, json: &[u8]) -> bool {
+    *selector == LabelSelector::default() || selector.matches(&decode::<PartialObject>(json).metadata.labels)
 }

@@ -41,7 +41,7 @@ impl ValidatingAdmissionPolicy {
         of: &ActiveBinding,
         budget: &mut Budget,
     ) -> Result<Vec<Denial>, String> {
-        let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
+        let (kind, reference) = (of.policy.param_kind.as_ref(), of.binding.spec.param_ref.as_ref());
         let params = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
         let each = params.iter().flat_map(|params| evaluate(&of.policy, input, &Value::from(params), budget));
         Ok(each.collect())
@@ -69,9 +69,8 @@ impl Admission for ValidatingAdmissionPolicy {
                     continue;
                 }
             };
-            let actions = &of.binding["spec"]["validationActions"];
-            let does =
-                |action: &str| actions.as_array().is_some_and(|all| all.iter().any(|one| one == action));
+            let actions = &of.binding.spec.validation_actions;
+            let does = |action: &str| actions.iter().any(|one| **one == *action);
             for denial in denials {
                 if does("Warn") {
                     let message = &denial.message;

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use api::strategy::{Cause, Json};
+use api::strategy::Cause;
 use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use apiserver::auth::{Attributes, Auth, ResourceAttributes};
 use apiserver::registry::Registry;
 use async_trait::async_trait;
-use serde_json::Value;
 
 use super::GROUP;
 use super::compiled::Policy;
+use super::objects::{AdmissionPolicy, ParamKind, PolicyBinding};
+use crate::objects;
 
 /// The plugin that validates policies and bindings.
 pub struct PolicyValidation {
@@ -28,13 +29,12 @@ impl PolicyValidation {
 
     /// The errors of a policy.
     fn policy(&self, attempt: &AdmissionRequest<'_>) -> Vec<Cause> {
-        let (mut causes, kind) = (Policy::read(&attempt.object).1, spec(&attempt.object, "paramKind"));
-        if causes.is_empty()
-            && kind.is_object()
-            && attempt.old.is_none_or(|old| spec(old, "paramKind") != kind)
-        {
+        let policy: AdmissionPolicy = objects::read(&attempt.object);
+        let (mut causes, kind) = (Policy::compile(&policy).1, policy.spec.param_kind);
+        let before = attempt.old.and_then(|old| objects::read::<AdmissionPolicy>(old).spec.param_kind);
+        if causes.is_empty() && kind.is_some() && kind != before {
             let any = || "*".to_owned();
-            let every = ResourceAttributes { namespace: any(), name: any(), ..self.params(kind) };
+            let every = ResourceAttributes { namespace: any(), name: any(), ..self.params(kind.as_ref()) };
             causes.extend(self.missing_read_permission(
                 attempt,
                 every,
@@ -47,37 +47,33 @@ impl PolicyValidation {
 
     /// The error for a binding whose writer may not read its parameters, because messages could reveal them.
     fn binding(&self, attempt: &AdmissionRequest<'_>, policies: &str) -> Option<Cause> {
-        let reference = spec(&attempt.object, "paramRef");
-        let policy = text(spec(&attempt.object, "policyName"));
-        if !reference.is_object() {
-            return None;
-        }
-        let policy = self.registry.cache().get(&format!("{policies}.{GROUP}"), "", policy);
-        let policy = policy.map(|policy| policy.decode()).unwrap_or_default();
-        let of = |field: &str| text(&reference[field]).to_owned();
+        let binding = objects::read::<PolicyBinding>(&attempt.object).spec;
+        let reference = binding.param_ref?;
+        let policy = self.registry.cache().get(&format!("{policies}.{GROUP}"), "", &binding.policy_name);
+        let policy = policy.map(|policy| objects::decode::<AdmissionPolicy>(policy.json()));
+        let kind = policy.and_then(|policy| policy.spec.param_kind);
         let on = ResourceAttributes {
-            namespace: of("namespace"),
-            name: of("name"),
-            ..self.params(spec(&policy, "paramKind"))
+            namespace: reference.namespace.into(),
+            name: reference.name.into(),
+            ..self.params(kind.as_ref())
         };
         self.missing_read_permission(attempt, on, "spec.paramRef", "the object referenced by paramRef")
     }
 
     /// The resource of a parameter kind. If it is unknown, all resources.
-    fn params(&self, kind: &Value) -> ResourceAttributes {
+    fn params(&self, kind: Option<&ParamKind>) -> ResourceAttributes {
         let any = || "*".to_owned();
-        if !kind.is_object() {
+        let Some(ParamKind { api_version, kind }) = kind else {
             return ResourceAttributes {
                 group: any(),
                 version: any(),
                 resource: any(),
                 ..ResourceAttributes::default()
             };
-        }
-        let api_version = text(&kind["apiVersion"]);
+        };
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let rows = self.registry.rows();
-        let row = rows.kind(group, version, text(&kind["kind"]));
+        let row = rows.kind(group, version, kind);
         ResourceAttributes {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -124,12 +120,4 @@ impl Admission for PolicyValidation {
         };
         if causes.is_empty() { Ok(()) } else { Err(Status::invalid(resource, attempt.name, &causes)) }
     }
-}
-
-fn spec<'a>(object: &'a Json, field: &str) -> &'a Value {
-    object.get("spec").and_then(|spec| spec.get(field)).unwrap_or(&Value::Null)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
