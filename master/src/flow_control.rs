@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use self::objects::{Object, Role};
 use crate::controllers::{ActAs as _, Client, Error, Json, Kind};
+use crate::objects::AnnotatedObject;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 static FLOW_SCHEMA: Kind = Kind::of(GROUP, "FlowSchema", "flowschemas", false);
@@ -92,11 +93,8 @@ async fn reconcile(client: &Client) -> Result<(), Error> {
 /// administrator has taken it over.
 fn plan(found: Option<&Json>, object: &Object) -> Step {
     let Some(found) = found else { return Step::Create(object.json()) };
-    let annotation = found
-        .get("metadata")
-        .and_then(|metadata| metadata.get("annotations")?.get(AUTO_UPDATE)?.as_str())
-        .unwrap_or_default();
-    let is_ours = object.role == Role::Mandatory || annotation == "true";
+    let AnnotatedObject { metadata } = crate::objects::read(found);
+    let is_ours = object.role == Role::Mandatory || metadata.annotations.get(AUTO_UPDATE) == Some("true");
     if !is_ours || found.get("spec") == Some(&object.spec) {
         return Step::Nothing;
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::controllers::Json;
+use crate::objects::{self, Condition, Conditioned, PartialObject};
 
 /// The label of APIServices that a server manages.
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -84,10 +85,22 @@ pub enum Step {
     Delete(String),
 }
 
+/// An existing APIService.
+struct Found<'a> {
+    object: &'a Json,
+    /// The value of the management label. `None` if a user created the object.
+    managed_by: Option<String>,
+}
+
 /// The writes for all APIServices. Built-in ones that are not served are deleted only at the start. Later they may
 /// belong to a newer master.
 pub fn plan(served: &BTreeSet<ServedVersion>, found: &[Json], at_start: bool, now: Timestamp) -> Vec<Step> {
-    let mut there: BTreeMap<&str, &Json> = found.iter().map(|object| (name(object), object)).collect();
+    let found = found.iter().map(|object| {
+        let PartialObject { metadata } = objects::read(object);
+        let managed_by = metadata.labels.get(AUTOMANAGED_LABEL).map(str::to_owned);
+        (metadata.name, Found { object, managed_by })
+    });
+    let mut there: BTreeMap<Box<str>, Found<'_>> = found.collect();
     let mut steps = Vec::new();
     for served in served {
         let Some(priorities) = served.priorities() else { continue };
@@ -95,27 +108,24 @@ pub fn plan(served: &BTreeSet<ServedVersion>, found: &[Json], at_start: bool, no
         let name = format!("{}.{}", served.version, served.group);
         match there.remove(name.as_str()) {
             None => steps.push(Step::Create(wanted)),
-            Some(found) if managed_by(found).is_some() => steps.extend(repair(found, &wanted, now)),
+            Some(Found { object, managed_by: Some(_) }) => steps.extend(repair(object, &wanted, now)),
             // A user's APIService.
             Some(_) => {}
         }
     }
-    let stale = there.into_iter().filter(|(_, object)| match managed_by(object) {
+    let stale = there.into_iter().filter(|(_, found)| match found.managed_by.as_deref() {
         Some("true") => true,
         Some(_) => at_start,
         None => false,
     });
-    steps.extend(stale.map(|(name, _)| Step::Delete(name.to_owned())));
+    steps.extend(stale.map(|(name, _)| Step::Delete(name.into())));
     steps
 }
 
 /// Adds the condition `Available`; `None` if it is already true.
 pub fn with_available_condition(found: &Json, now: Timestamp) -> Option<Json> {
-    let conditions =
-        found.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    let says =
-        |it: &Value| it.get("type") == Some(&json!(AVAILABLE)) && it.get("status") == Some(&json!("True"));
-    if conditions.is_some_and(|conditions| conditions.iter().any(says)) {
+    let Conditioned { status, .. } = objects::read(found);
+    if status.conditions.of_type(AVAILABLE).is_some_and(Condition::is_true) {
         return None;
     }
     let mut told = found.clone();
@@ -150,16 +160,6 @@ fn wanted(served: &ServedVersion, (of_group, of_version): (u32, u32)) -> Value {
         "metadata": {"name": format!("{version}.{group}"), "labels": labels},
         "spec": spec,
     })
-}
-
-fn name(object: &Json) -> &str {
-    let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
-    name.and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The value of the management label. `None` if a user created the object.
-fn managed_by(object: &Json) -> Option<&str> {
-    object.get("metadata")?.get("labels")?.get(AUTOMANAGED_LABEL)?.as_str()
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_left_alone_and_what_is_not_is_mended() {
+    fn correct_api_services_are_kept_and_others_are_repaired() {
         let of = [served("apps", "v1", true)];
         let right = made(&of[0]);
         assert_eq!(planned(&of, std::slice::from_ref(&right), false), []);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_nothing_goes() {
+    fn api_services_of_unserved_versions_are_deleted() {
         let (defined, old) = (made(&served("example.com", "v1", false)), made(&served("apps", "v1", true)));
         let mut own = defined.clone();
         own["metadata"] = json!({"name": "v1.mine.example.com"});

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use api::strategy::addresses::reject_special_ip;
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::controllers::Json;
+use crate::objects::{self, Condition, Conditioned, List, Spec};
 
 /// The name of all four objects.
 pub const NAME: &str = "kubernetes";
@@ -129,7 +131,7 @@ pub fn slice(found: Option<&Json>, servers: &ApiServers) -> Step {
         }));
     };
     // `addressType` is immutable.
-    if found.get("addressType").and_then(Value::as_str) != Some(servers.family()) {
+    if *objects::read::<EndpointSlice>(found).address_type != *servers.family() {
         return Step::Delete;
     }
     changed(found, |wanted| {
@@ -139,11 +141,23 @@ pub fn slice(found: Option<&Json>, servers: &ApiServers) -> Step {
     })
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EndpointSlice {
+    address_type: Box<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ServiceCidrSpec {
+    cidrs: List<Box<str>>,
+}
+
 /// Whether a ServiceCIDR has these ranges, in any order.
 pub fn has_ranges(found: &Json, ranges: &[String]) -> bool {
-    let told = found.get("spec").and_then(|spec| spec.get("cidrs")).and_then(Value::as_array);
-    let told = told.into_iter().flatten().map(Value::as_str);
-    told.collect::<BTreeSet<_>>() == ranges.iter().map(|range| Some(range.as_str())).collect()
+    let Spec { spec: ServiceCidrSpec { cidrs } } = objects::read(found);
+    let own: BTreeSet<&str> = cidrs.iter().map(|range| &**range).collect();
+    own == ranges.iter().map(String::as_str).collect()
 }
 
 /// Plans the ServiceCIDR with the condition `Ready`. One with other ranges is replaced only at the start of a
@@ -161,10 +175,8 @@ pub fn ranges(found: Option<&Json>, ranges: &[String], at_start: bool, now: Time
     if !has_ranges(found, ranges) {
         return if at_start { Step::Delete } else { Step::Nothing };
     }
-    let conditions = found.get("status").and_then(|status| status.get("conditions"));
-    let is_ready =
-        |it: &Value| it.get("type") == Some(&json!(READY)) && it.get("status") == Some(&json!("True"));
-    if conditions.and_then(Value::as_array).into_iter().flatten().any(is_ready) {
+    let Conditioned { status, .. } = objects::read(found);
+    if status.conditions.of_type(READY).is_some_and(Condition::is_true) {
         return Step::Nothing;
     }
     let mut told = found.clone();
@@ -210,7 +222,7 @@ mod tests {
     type Plan = fn(Option<&Json>, &ApiServers) -> Step;
 
     #[test]
-    fn what_is_made_is_left_alone_and_what_is_edited_is_mended() {
+    fn created_objects_are_kept_and_edited_ones_are_repaired() {
         let servers = servers("10.96.0.1", &["192.0.2.8", "192.0.2.7"]);
         for (plan, field, edit) in [
             (service as Plan, "/spec/ports/0/targetPort", json!(8443)),
@@ -234,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_in_order_of_the_family_of_the_service_and_lead_somewhere() {
+    fn addresses_are_sorted_usable_and_of_the_family_of_the_service() {
         for (service, masters, family, told) in [
             (
                 "10.96.0.1",
@@ -258,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_told_once_and_made_anew_when_it_is_another() {
+    fn the_service_cidr_is_replaced_at_the_start_if_its_ranges_differ() {
         let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
         let (old, new) =
             (vec!["10.96.0.0/12".to_owned()], vec!["10.0.0.0/16".to_owned(), "fd00::/112".to_owned()]);
@@ -281,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_another_family_goes_and_an_address_of_the_service_stays() {
+    fn a_slice_of_another_family_is_replaced_and_the_cluster_ip_stays() {
         let (old, new) = (servers("10.96.0.1", &["192.0.2.7"]), servers("fd00::1", &["fd00::7"]));
         assert_eq!(slice(made(|found| slice(found, &old)).as_object(), &new), Step::Delete);
         assert_eq!(service(made(|found| service(found, &old)).as_object(), &new), Step::Nothing);

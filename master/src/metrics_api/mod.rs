@@ -33,6 +33,7 @@ pub use self::resources::resources;
 use self::sampler::NodeSampler;
 use self::summary::{Counts, Json, Window};
 use crate::node_proxy::NodeProxy;
+use crate::objects::{self, ObjectMeta, PartialObject};
 use crate::server::VERSION;
 
 /// Maximum number of concurrent requests to kubelets. Each needs a connection.
@@ -104,7 +105,7 @@ impl MetricsApi {
         identity: Identity,
     ) -> Option<(String, Window)> {
         let object = self.objects.get("nodes", "", &node)?;
-        if summary::is_unreachable(&object.decode()) {
+        if summary::is_unreachable(&objects::decode(object.json())) {
             return None;
         }
         let window = asked.window(|| self.counts(&node, &identity)).await.ok()?;
@@ -164,6 +165,10 @@ fn identity(request: &Request<Body>) -> Identity {
     request.extensions().get().cloned().unwrap_or_else(Identity::anonymous)
 }
 
+fn metadata(object: &Object) -> ObjectMeta {
+    objects::decode::<PartialObject>(object.json()).metadata
+}
+
 async fn node_metrics(
     State(usage): State<Arc<MetricsApi>>,
     Path(names): Names,
@@ -171,8 +176,8 @@ async fn node_metrics(
 ) -> Response {
     let nodes = usage.objects.list("nodes", &Scope::All).objects;
     let named = |node: &&Object| names.get("name").is_none_or(|name| name == node.name());
-    let nodes = nodes.iter().filter(named).map(Object::decode);
-    let nodes: BTreeMap<String, Json> = nodes.map(|node| (summary::name(&node).to_owned(), node)).collect();
+    let nodes: BTreeMap<String, ObjectMeta> =
+        nodes.iter().filter(named).map(|node| (node.name().to_owned(), metadata(node))).collect();
     let windows = usage.windows(nodes.keys().cloned().collect(), identity(&request)).await;
     let now = Timestamp::now();
     let objects = nodes
@@ -195,6 +200,6 @@ async fn pod_metrics(
     let now = Timestamp::now();
     let objects = pods
         .iter()
-        .filter_map(|pod| summary::pod_metrics_object(&pod.decode(), windows.get(&node(pod))?, now));
+        .filter_map(|pod| summary::pod_metrics_object(&metadata(pod), windows.get(&node(pod))?, now));
     usage.answer(&resources::pods(), objects, request).await
 }

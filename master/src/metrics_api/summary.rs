@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::resources::{GROUP, VERSION};
+use crate::objects::{Conditioned, ObjectMeta};
 
 /// A JSON object.
 pub type Json = Map<String, Value>;
@@ -79,13 +80,13 @@ pub struct Window {
     pub duration: Duration,
 }
 
-pub fn node_metrics_object(node: &Json, window: &Window, at_end: Timestamp) -> Json {
+pub fn node_metrics_object(node: &ObjectMeta, window: &Window, at_end: Timestamp) -> Json {
     let usage = window.usage(Some(&window.before.node), &window.now.node);
     window.object("NodeMetrics", node, at_end, ("usage", usage))
 }
 
 /// The PodMetrics of a pod. `None` if no container is running.
-pub fn pod_metrics_object(pod: &Json, window: &Window, at_end: Timestamp) -> Option<Json> {
+pub fn pod_metrics_object(pod: &ObjectMeta, window: &Window, at_end: Timestamp) -> Option<Json> {
     let before = window.before.containers(pod).unwrap_or_default();
     let usage = |now: &StatsEntry| window.usage(before.iter().find(|before| before.name == now.name), now);
     let containers = window.now.containers(pod)?.iter();
@@ -95,26 +96,14 @@ pub fn pod_metrics_object(pod: &Json, window: &Window, at_end: Timestamp) -> Opt
 }
 
 /// True if the Ready condition is Unknown, because the node sends no heartbeats.
-pub fn is_unreachable(node: &Json) -> bool {
-    let conditions = node.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
-    ready.is_some_and(|ready| ready["status"] == "Unknown")
-}
-
-/// Returns `metadata.name`.
-pub fn name(object: &Json) -> &str {
-    metadata(object, "name")
-}
-
-fn metadata<'a>(object: &'a Json, field: &str) -> &'a str {
-    object.get("metadata").and_then(|of| of.get(field)).and_then(Value::as_str).unwrap_or_default()
+pub fn is_unreachable(node: &Conditioned) -> bool {
+    node.status.conditions.of_type("Ready").is_some_and(|ready| &*ready.status == "Unknown")
 }
 
 impl Counts {
     /// The running containers of a pod.
-    fn containers(&self, pod: &Json) -> Option<&[StatsEntry]> {
-        let (namespace, name) = (metadata(pod, "namespace"), metadata(pod, "name"));
-        let is_it = |of: &&Pod| of.pod_ref.name == name && of.pod_ref.namespace == namespace;
+    fn containers(&self, pod: &ObjectMeta) -> Option<&[StatsEntry]> {
+        let is_it = |of: &&Pod| *of.pod_ref.name == *pod.name && *of.pod_ref.namespace == *pod.namespace;
         Some(&self.pods.iter().find(is_it)?.containers)
     }
 }
@@ -131,19 +120,19 @@ impl Window {
         json!({"cpu": format!("{nanocores}n"), "memory": format!("{}Ki", now.memory.working_set_bytes / 1024)})
     }
 
-    fn object(&self, kind: &str, of: &Json, at_end: Timestamp, own: (&str, Value)) -> Json {
+    fn object(&self, kind: &str, of: &ObjectMeta, at_end: Timestamp, own: (&str, Value)) -> Json {
         let time = api::time::seconds(at_end);
-        let mut metadata = Map::new();
-        for field in ["name", "namespace", "labels"] {
-            if let Some(value) = of.get("metadata").and_then(|of| of.get(field)) {
-                metadata.insert(field.to_owned(), value.clone());
-            }
+        let mut metadata = json!({"name": of.name, "creationTimestamp": time});
+        if !of.namespace.is_empty() {
+            metadata["namespace"] = Value::from(&*of.namespace);
         }
-        metadata.insert("creationTimestamp".to_owned(), time.as_str().into());
+        if !of.labels.is_empty() {
+            metadata["labels"] = json!(of.labels);
+        }
         Map::from_iter([
             ("kind".to_owned(), kind.into()),
             ("apiVersion".to_owned(), format!("{GROUP}/{VERSION}").into()),
-            ("metadata".to_owned(), metadata.into()),
+            ("metadata".to_owned(), metadata),
             ("timestamp".to_owned(), time.into()),
             ("window".to_owned(), format!("{:.3}s", self.duration.as_secs_f64()).into()),
             (own.0.to_owned(), own.1),

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::sampler::NodeSampler;
-use super::summary::{Counts, Json, Window, is_unreachable, node_metrics_object, pod_metrics_object};
+use super::summary::{Counts, Window, is_unreachable, node_metrics_object, pod_metrics_object};
+use crate::objects::{Conditioned, ObjectMeta};
 
 fn part(name: &str, since: &str, seconds: f64, mib: u64) -> Value {
     json!({
@@ -23,11 +24,9 @@ fn counts(node: Value, containers: &[Value]) -> Counts {
     serde_json::from_value(json!({"node": node, "pods": [pod]})).unwrap()
 }
 
-fn object(name: &str, more: Value) -> Json {
-    let mut object =
-        json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "x"}, "uid": "u"}});
-    object["status"] = more;
-    object.as_object().unwrap().clone()
+fn metadata(name: &str) -> ObjectMeta {
+    serde_json::from_value(json!({"name": name, "namespace": "shop", "labels": {"app": "x"}, "uid": "u"}))
+        .unwrap()
 }
 
 fn window() -> Window {
@@ -41,12 +40,12 @@ fn window() -> Window {
 }
 
 #[test]
-fn what_is_used_is_what_was_counted_between_two_answers() {
+fn usage_is_the_difference_between_two_samples() {
     let at = Timestamp::from_second(1_000_000_000).unwrap();
-    let node = node_metrics_object(&object("n", Value::Null), &window(), at);
+    let node = node_metrics_object(&metadata("n"), &window(), at);
     assert_eq!(node["usage"], json!({"cpu": "1500000000n", "memory": "122880Ki"}));
     assert_eq!((&node["timestamp"], &node["window"]), (&json!("2001-09-09T01:46:40Z"), &json!("2.000s")));
-    let pod = pod_metrics_object(&object("p", Value::Null), &window(), at).unwrap();
+    let pod = pod_metrics_object(&metadata("p"), &window(), at).unwrap();
     assert_eq!(pod["metadata"]["labels"], json!({"app": "x"}));
     assert_eq!(pod["metadata"].get("uid"), None, "it is no object of the store");
     let of =
@@ -58,21 +57,22 @@ fn what_is_used_is_what_was_counted_between_two_answers() {
         of("new", "10000000n", "3072Ki"),
     ]);
     assert_eq!(pod["containers"], expected);
-    assert_eq!(pod_metrics_object(&object("q", Value::Null), &window(), at), None);
+    assert_eq!(pod_metrics_object(&metadata("q"), &window(), at), None);
 }
 
 #[test]
-fn a_node_is_silent_when_nothing_is_heard_of_it() {
+fn a_node_whose_ready_condition_is_unknown_is_unreachable() {
     for (status, expected) in [("True", false), ("False", false), ("Unknown", true)] {
         let conditions =
             json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
-        assert_eq!(is_unreachable(&object("n", json!({"conditions": conditions}))), expected, "{status}");
+        let node = serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
+        assert_eq!(is_unreachable(&node), expected, "{status}");
     }
-    assert!(!is_unreachable(&object("n", Value::Null)));
+    assert!(!is_unreachable(&Conditioned::default()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_asked_twice_then_once_and_not_again_for_a_while() {
+async fn a_node_is_sampled_twice_at_first_and_then_at_most_every_few_seconds() {
     let (asked, times) = (NodeSampler::default(), Cell::new(0));
     let ask = || async {
         times.set(times.get() + 1);
@@ -105,14 +105,14 @@ async fn a_node_is_asked_twice_then_once_and_not_again_for_a_while() {
 }
 
 #[test]
-fn a_stock_kubelet_says_null_of_what_it_knows_nothing_of() {
+fn null_values_of_a_stock_kubelet_are_zero() {
     let result = json!({
         "node": {"cpu": null, "startTime": null},
         "pods": [{"podRef": {"name": "p", "namespace": "shop"}, "containers": null}],
     });
     let counts: Arc<Counts> = Arc::new(serde_json::from_value(result).unwrap());
     let window = Window { before: counts.clone(), now: counts, duration: Duration::from_secs(1) };
-    let node = node_metrics_object(&object("n", Value::Null), &window, Timestamp::UNIX_EPOCH);
+    let node = node_metrics_object(&metadata("n"), &window, Timestamp::UNIX_EPOCH);
     assert_eq!(node["usage"], json!({"cpu": "0n", "memory": "0Ki"}));
-    assert_eq!(pod_metrics_object(&object("p", Value::Null), &window, Timestamp::UNIX_EPOCH), None);
+    assert_eq!(pod_metrics_object(&metadata("p"), &window, Timestamp::UNIX_EPOCH), None);
 }
