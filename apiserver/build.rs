@@ -87,7 +87,7 @@ fn built() {
     }
 }
 
-/// Standard output of a program, trimmed; `None` if it cannot be run or fails.
+/// Standard output of a program, trimmed, or `None` if it cannot be run or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let run = Command::new(program).args(arguments).env("TZ", "UTC").output().ok()?;
     let text = String::from_utf8(run.stdout).ok()?;

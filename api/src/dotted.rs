@@ -10,7 +10,7 @@ pub(crate) fn text<'a>(object: &'a Json, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at a path; `None` for `null`.
+/// The value at a path, or `None` for `null`.
 pub(crate) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut fields = object;

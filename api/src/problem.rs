@@ -22,9 +22,9 @@ impl fmt::Display for ObjectName {
 /// A problem of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// 1-based line; 0 if the object is not from a text.
+    /// 1-based line, or 0 if the object is not from a text.
     pub line: u32,
-    /// 1-based column in characters; 0 if the object is not from a text.
+    /// 1-based column in characters, or 0 if the object is not from a text.
     pub column: u32,
     /// The field path, such as `spec.containers[0].image`; empty for the whole document.
     pub path: String,

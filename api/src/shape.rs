@@ -15,7 +15,7 @@ pub trait Node: Send + Sync {
     /// The form of the values of this type.
     fn form(&self) -> Form<'_>;
 
-    /// The field `name`; `None` if it is unknown. Only called for [`Form::Struct`].
+    /// The field `name`, or `None` if it is unknown. Only called for [`Form::Struct`].
     fn field(&self, name: &str) -> Option<Field<'_>>;
 }
 

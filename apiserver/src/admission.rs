@@ -54,7 +54,7 @@ pub struct AdmissionRequest<'a> {
     pub resource: &'a Resource,
     /// The subresource, if the request targets one.
     pub subresource: Option<&'a str>,
-    /// The namespace; `None` for cluster-scoped resources.
+    /// The namespace, or `None` for cluster-scoped resources.
     pub namespace: Option<&'a str>,
     /// Name of the object; empty for a delete of a collection.
     pub name: &'a str,

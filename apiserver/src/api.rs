@@ -42,7 +42,7 @@ const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 /// The API server, which serves objects from a watch cache.
 pub struct Api {
     store: WatchCache,
-    /// The registry that executes writes; `None` for a read-only server.
+    /// The registry that executes writes, or `None` for a read-only server.
     registry: Option<Arc<Registry>>,
     /// The admission plugins, in order.
     admission: Vec<Arc<dyn Admission>>,

@@ -131,7 +131,7 @@ impl ComputePool {
 
 #[cfg(test)]
 mod tests {
-    //! Users with much work, and others.
+    //! Tests of users with much work, and of the other users.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use tokio::sync::watch;

@@ -48,7 +48,7 @@ fn names<'a>(pod: &'a Map<String, Value>, list: &str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    //! Container selection.
+    //! Tests of container selection.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

@@ -101,7 +101,7 @@ fn metadata(line: &str) -> Option<(&str, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    //! Format selection and conversion.
+    //! Tests of format selection and conversion.
     use super::{prefers_open_metrics, prometheus_text};
 
     #[test]

@@ -42,7 +42,7 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// Extra attributes of the credential, such as the pod of a token.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// SHA-256 of the client certificate's public key (SubjectPublicKeyInfo) in hex; `None` for other
+    /// SHA-256 of the client certificate's public key (SubjectPublicKeyInfo) in hex, or `None` for other
     /// credentials.
     pub key: Option<String>,
     /// Common name (CN) of the certificate's issuer, if it has one.
@@ -74,7 +74,7 @@ impl Identity {
         Self { user: user.into(), groups: all, ..Self::default() }
     }
 
-    /// Returns the user (CN) and groups (every O) of a verified certificate; `None` if it names no user.
+    /// Returns the user (CN) and groups (every O) of a verified certificate, or `None` if it names no user.
     ///
     /// A name that cannot be decoded makes the whole certificate invalid, because a partial identity is unsafe.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {

@@ -29,7 +29,7 @@ pub struct Page {
     pub objects: Vec<Object>,
     /// Revision of the snapshot.
     pub revision: u64,
-    /// Start of the next page; `None` at the end.
+    /// Start of the next page, or `None` at the end.
     next: Option<Place>,
 }
 

@@ -82,7 +82,7 @@ impl HttpBody for ListBody {
 
 #[cfg(test)]
 mod tests {
-    //! Lists of small and large objects.
+    //! Tests of lists of small and large objects.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use http_body_util::BodyExt as _;

@@ -48,7 +48,7 @@ pub struct Objects {
 }
 
 impl Target {
-    /// Parses a path; `None` if it is none of these.
+    /// Parses a path. Returns `None` if it is none of these.
     pub fn parse(path: &str) -> Option<Self> {
         let parts: Vec<String> =
             path.trim_matches('/').split('/').map(decode_percent).collect::<Option<_>>()?;
@@ -95,7 +95,7 @@ impl Objects {
     }
 }
 
-/// Decodes percent-encoding; `None` if it is invalid.
+/// Decodes percent-encoding. Returns `None` if it is invalid.
 pub(crate) fn decode_percent(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -256,7 +256,7 @@ impl ListOptions {
     }
 }
 
-/// The `timeout` query parameter; `None` if absent or zero.
+/// The `timeout` query parameter, or `None` if absent or zero.
 ///
 /// # Errors
 /// 400 for an invalid duration.

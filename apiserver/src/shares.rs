@@ -39,7 +39,7 @@ struct Taken {
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
-    /// The user; `None` for an administrator.
+    /// The user, or `None` for an administrator.
     user: Option<String>,
 }
 
@@ -106,7 +106,7 @@ fn refused(why: String) -> Status {
 
 #[cfg(test)]
 mod tests {
-    //! Users that reach their limits, and the reserve for administrators.
+    //! Tests of users that reach their limits, and of the reserve for administrators.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

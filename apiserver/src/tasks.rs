@@ -66,7 +66,7 @@ pub fn supervise(name: &'static str, task: impl Future<Output = ()> + Send + 'st
 
 #[cfg(test)]
 mod tests {
-    //! Ends of tasks.
+    //! Tests of ends of tasks.
     #![allow(clippy::panic, reason = "tests")]
 
     use super::*;

@@ -49,7 +49,7 @@ pub fn go_architecture() -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    //! Fields of the response.
+    //! Tests of fields of the response.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::Version;

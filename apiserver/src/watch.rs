@@ -52,7 +52,7 @@ struct Watch {
     /// Changes that were read from the cache and are not encoded yet.
     changes: VecDeque<Arc<Change>>,
     lines: Lines,
-    /// The watch as counted for the user; `None` for exempt users.
+    /// The watch as counted for the user, or `None` for exempt users.
     slot: Option<Slot>,
     /// Earliest time of the next write.
     due_at: Instant,
@@ -127,7 +127,7 @@ pub fn start(
 }
 
 impl Watch {
-    /// The next bytes; `None` at the end.
+    /// The next bytes, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(chunk) = self.lines.pop() {

@@ -187,7 +187,7 @@ fn message(framing: Framing, bytes: Bytes) -> Message {
 
 #[cfg(test)]
 mod tests {
-    //! Requests with and without WebSocket.
+    //! Tests of requests with and without WebSocket.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use http::Request;

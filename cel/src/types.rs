@@ -76,7 +76,7 @@ impl Type {
         self.counted(parts).is_some()
     }
 
-    /// Subtracts the number of nested types from `left`; `None` if there are more.
+    /// Subtracts the number of nested types from `left`. Returns `None` if there are more.
     fn counted(&self, left: usize) -> Option<usize> {
         let left = left.checked_sub(1)?;
         match self {

@@ -55,7 +55,7 @@ pub fn random_share() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    //! Delays of consecutive failures.
+    //! Tests of delays of consecutive failures.
     use super::*;
 
     #[test]

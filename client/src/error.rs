@@ -131,7 +131,7 @@ impl Error {
         if let Self::Refused { retry_after, .. } = self { *retry_after } else { None }
     }
 
-    /// The reason why the client does not trust the certificate of the server; `None` for other errors.
+    /// The reason why the client does not trust the certificate of the server, or `None` for other errors.
     pub fn certificate_error(&self) -> Option<&CertificateError> {
         match self {
             Self::Lost { source, .. } => certificate_error(source.as_ref()),

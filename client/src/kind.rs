@@ -109,7 +109,7 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    //! API paths of kinds.
+    //! Tests of API paths of kinds.
     use super::Kind;
 
     #[test]

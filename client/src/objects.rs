@@ -41,7 +41,7 @@ pub struct DeleteOptions<'a> {
     pub uid: Option<&'a str>,
     /// Precondition: the resource version of the object.
     pub resource_version: Option<&'a str>,
-    /// The propagation policy; `None` for the default of the server.
+    /// The propagation policy, or `None` for the default of the server.
     pub propagation: Option<Propagation>,
     /// The grace period of a pod, in seconds.
     pub grace_seconds: Option<u32>,
@@ -56,7 +56,7 @@ impl Client {
         self.request(Method::GET, &kind.path(namespace, name), None).await
     }
 
-    /// Gets one object; `None` if it does not exist.
+    /// Gets one object. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// If the server does not say whether the object exists. The caller should retry.
@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// Gets a subresource of an object, such as its scale; `None` if it has none.
+    /// Gets a subresource of an object, such as its scale. Returns `None` if it has none.
     ///
     /// # Errors
     /// If the server does not say whether the subresource exists. The caller should retry.

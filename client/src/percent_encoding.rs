@@ -32,7 +32,7 @@ pub fn percent_decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Characters that are kept, encoded and decoded.
+    //! Tests of characters that are kept, encoded and decoded.
     use super::{percent_decoded, percent_encoded};
 
     #[test]

@@ -43,8 +43,8 @@ impl<S> Watch<S> {
         Self { server, body, read: Vec::new(), at: 0, seed }
     }
 
-    /// The next event; `None` if the server ended the watch. The caller may open another one at the last resource
-    /// version.
+    /// The next event, or `None` if the server ended the watch. The caller may open another one at the last
+    /// resource version.
     ///
     /// # Errors
     /// [`Error::is_expired`] if changes were missed, so that the caller must list again. [`Error::Lost`] if no data
@@ -162,7 +162,7 @@ impl<'de, T, S: DeserializeSeed<'de, Value = T>> Visitor<'de> for Line<S, T> {
 
 #[cfg(test)]
 mod tests {
-    //! Events that are decoded and rejected, and lines in chunks.
+    //! Tests of events that are decoded and rejected, and lines in chunks.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::convert::Infallible;
 

@@ -27,7 +27,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    //! Escaping of control characters.
+    //! Tests of escaping of control characters.
 
     use super::visible;
 

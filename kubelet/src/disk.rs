@@ -37,7 +37,7 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 
 #[cfg(test)]
 mod tests {
-    //! File systems that hang.
+    //! Tests of file systems that hang.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::sync::mpsc::{Receiver, Sender, channel};

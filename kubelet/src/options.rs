@@ -69,7 +69,7 @@ pub struct Options {
     pub root_dir: PathBuf,
     /// The directory of certificates and keys.
     pub cert_dir: PathBuf,
-    /// The cluster to join; `None` for a lone node.
+    /// The cluster to join, or `None` for a lone node.
     pub cluster: Option<Cluster>,
     /// URL of the engine: `unix:///...` or `tcp://...`.
     pub docker_endpoint: String,
@@ -92,7 +92,7 @@ pub struct Options {
     pub streaming_idle: Duration,
     /// Address of `/healthz` over plain HTTP; `None` disables it.
     pub healthz_address: Option<SocketAddr>,
-    /// Image of the sandbox; `None` for the built-in one.
+    /// Image of the sandbox, or `None` for the built-in one.
     pub sandbox_image: Option<String>,
     /// The component that provides the pod network; `None` to select one.
     pub pod_network: Option<PodNetwork>,
@@ -111,7 +111,7 @@ pub struct Options {
     pub register_with_taints: Vec<Taint>,
     /// Allowed unsafe sysctls: names, or prefixes that end in `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// Maximum number of processes per pod; `None` for no limit.
+    /// Maximum number of processes per pod, or `None` for no limit.
     pub pod_pids_limit: Option<i64>,
     /// Maximum size of a log file of a container, in bytes.
     pub container_log_max_bytes: u64,

@@ -66,7 +66,7 @@ impl Drop for OwnedTask {
 
 #[cfg(test)]
 mod tests {
-    //! Tasks that end, panic and outlive their owner.
+    //! Tests of tasks that end, panic and outlive their owner.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use std::future::pending;

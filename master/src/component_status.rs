@@ -121,7 +121,7 @@ async fn answer(State(components): State<Arc<ComponentStatuses>>, request: Reque
 
 #[cfg(test)]
 mod tests {
-    //! ComponentStatuses, read by a client.
+    //! Tests of ComponentStatuses as a client reads them.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use axum::body::to_bytes;

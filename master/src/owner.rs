@@ -141,7 +141,7 @@ fn difference(one: &Mark, other: &Mark) -> &'static str {
     }
 }
 
-/// Parses a record; `None` if it is invalid.
+/// Parses a record. Returns `None` if it is invalid.
 fn noted(entry: Option<&Entry>) -> Option<Mark> {
     serde_json::from_slice(&entry?.value).ok()
 }

@@ -59,7 +59,7 @@ fn namespace(name: &str) -> Json {
 
 #[cfg(test)]
 mod tests {
-    //! System namespaces that are deleted.
+    //! Tests of system namespaces that are deleted.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::sync::Arc;
 

@@ -14,7 +14,7 @@ pub fn extract(object: &Value, shape: Shape<'_>) -> FieldSet {
     below(object, shape).unwrap_or_default()
 }
 
-/// The field set below a value; `None` if the value has no parts.
+/// The field set below a value, or `None` if the value has no parts.
 fn below(value: &Value, shape: Shape<'_>) -> Option<FieldSet> {
     let mut set = FieldSet::default();
     match Typed::of(value, shape) {

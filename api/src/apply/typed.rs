@@ -51,7 +51,7 @@ impl<'v, 's> Typed<'v, 's> {
     }
 }
 
-/// The path elements of a list; `None` for an atomic list.
+/// The path elements of a list, or `None` for an atomic list.
 ///
 /// # Errors
 /// If an element lacks a key or cannot be in a set. The error names the first one.

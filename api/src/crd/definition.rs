@@ -40,7 +40,7 @@ pub struct Version {
     pub has_status: bool,
     /// The paths of the `scale` subresource, if there is one.
     pub scale: Option<Scale>,
-    /// The printer columns after the name; `None` for the age alone.
+    /// The printer columns after the name, or `None` for the age alone.
     pub columns: Option<Vec<PrinterColumn>>,
     /// The fields that field selectors may use, such as `spec.color`.
     pub selectable: Vec<String>,
@@ -77,7 +77,7 @@ pub struct PrinterColumn {
 }
 
 impl Definition {
-    /// Parses a definition; `None` if it has no storage version.
+    /// Parses a definition. Returns `None` if it has no storage version.
     pub fn read(definition: &Json) -> Option<Self> {
         let spec = definition.get("spec")?;
         let text = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -11,8 +11,8 @@ const UNKNOWN_ESCAPE: &str = "unknown escape character";
 /// Limit for scalars with such escapes in one document; each costs one scan of the text.
 const MAX_SCALARS: usize = 100;
 
-/// Replaces `\'` by `'` in double-quoted scalars; `None` if there are none. Other scalars have no escapes and stay
-/// unchanged. Line numbers stay the same.
+/// Replaces `\'` by `'` in double-quoted scalars. Returns `None` if there are none. Other scalars have no escapes
+/// and stay unchanged. Line numbers stay the same.
 pub(super) fn without_apostrophe_escapes(text: &str) -> Option<String> {
     if !text.contains(ESCAPE) {
         return None;
@@ -47,7 +47,8 @@ fn first_unknown_escape(text: &str) -> Option<usize> {
     text[offset..].starts_with('"').then_some(offset)
 }
 
-/// Replaces `\'` by `'` in the double-quoted scalar at the start of the text; `None` if it has no such escape.
+/// Replaces `\'` by `'` in the double-quoted scalar at the start of the text. Returns `None` if it has no such
+/// escape.
 fn without_escapes(text: &str) -> Option<String> {
     let mut scalar = String::from("\"");
     let mut characters = text.char_indices().skip(1);

@@ -118,7 +118,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Parses one JSON or YAML document of any kind; `None` if it contains only comments.
+/// Parses one JSON or YAML document of any kind. Returns `None` if it contains only comments.
 ///
 /// # Errors
 /// If the text is neither JSON nor YAML, or has more than one JSON value.

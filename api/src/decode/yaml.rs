@@ -44,7 +44,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Parses one document; `None` if it contains only comments.
+/// Parses one document. Returns `None` if it contains only comments.
 pub(super) fn parse(text: &str, limits: &DecodeLimits) -> Result<Option<Value>, SyntaxError> {
     match serde_yaml::with_deserializer_from_str_with_options(text, options(), |yaml| {
         limits.deserialize(yaml)

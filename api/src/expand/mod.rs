@@ -26,7 +26,7 @@ pub fn expand_all<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> R
     }
 }
 
-/// The expanded text and the first unknown name; `None` if there is no `$`.
+/// The expanded text and the first unknown name, or `None` if there is no `$`.
 fn walk<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> Option<(String, Option<String>)> {
     let first = text.find('$')?;
     let mut expanded = String::with_capacity(text.len());

@@ -128,7 +128,7 @@ fn is_host(host: &str) -> bool {
     is_name && port.bytes().all(|byte| byte.is_ascii_digit()) && unescaped(name, false).is_some()
 }
 
-/// Decodes percent-encoding; `None` if it is invalid.
+/// Decodes percent-encoding. Returns `None` if it is invalid.
 fn unescaped(text: &str, has_plus: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

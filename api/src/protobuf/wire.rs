@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field with its number; `None` at the end. Groups, which Kubernetes never used, are skipped.
+    /// The next field with its number, or `None` at the end. Groups, which Kubernetes never used, are skipped.
     pub(super) fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>, WireError> {
         let mut groups = 0_usize;
         while !self.rest.is_empty() {

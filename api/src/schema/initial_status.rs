@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::type_table::{Struct, all};
 use super::types::Kind;
 
-/// The initial status of a new object of a built-in kind; `None` for kinds without a status. Some clients access the
-/// status without a check for null.
+/// The initial status of a new object of a built-in kind, or `None` for kinds without a status. Some clients access
+/// the status without a check for null.
 pub fn initial_status(api_version: &str, kind: &str) -> Option<Value> {
     let field = all().kind_of(api_version, kind)?.field("status")?;
     match field.kind {
@@ -22,7 +22,7 @@ fn zero(of: &Struct) -> Value {
     Value::Object(fields.collect())
 }
 
-/// The zero value of a type; `None` if it has none.
+/// The zero value of a type, or `None` if it has none.
 pub(super) fn zero_of(kind: &Kind) -> Option<Value> {
     match kind {
         Kind::String | Kind::Bytes => Some("".into()),

@@ -46,7 +46,7 @@ fn walk(kind: &'static Kind, value: &mut Value) {
     }
 }
 
-/// The zero value of a type; `None` if it has none.
+/// The zero value of a type, or `None` if it has none.
 fn zero(kind: &Kind) -> Option<Value> {
     match kind {
         Kind::String | Kind::Bytes => Some("".into()),

@@ -1,6 +1,6 @@
 //! Finds the known name that is most similar to an unknown one.
 
-/// Returns the candidate that is most similar to `name`; `None` if none is similar enough.
+/// Returns the candidate that is most similar to `name`, or `None` if none is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = folded(name);
     candidates

@@ -60,7 +60,7 @@ impl<'v, 'p> FieldValue<'v, 'p> {
         fields.map(|(key, value)| (key.as_str(), Self::of(value, self.path.key(key))))
     }
 
-    /// The value; null if it is missing.
+    /// The value, or null if it is missing.
     pub fn value(&self) -> &'v Value {
         self.value
     }
@@ -85,7 +85,7 @@ impl<'v, 'p> FieldValue<'v, 'p> {
         self.value.as_bool() == Some(true)
     }
 
-    /// The number of list elements; 0 if it is not a list.
+    /// The number of list elements, or 0 if it is not a list.
     pub fn len(&self) -> usize {
         self.value.as_array().map_or(0, Vec::len)
     }

@@ -164,7 +164,7 @@ fn at<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(object.get(*first)?, |value, name| value.get(name))
 }
 
-/// The integer at a path; 0 if it is missing.
+/// The integer at a path, or 0 if it is missing.
 fn count(object: &Object, path: &[&str]) -> i64 {
     at(object, path).and_then(Value::as_i64).unwrap_or_default()
 }

@@ -145,7 +145,7 @@ fn restrict(attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
     }
 }
 
-/// Every organization (O) of the subject; `None` if the CSR cannot be parsed.
+/// Every organization (O) of the subject, or `None` if the CSR cannot be parsed.
 fn organizations(request: &Json) -> Option<Vec<String>> {
     let text = request.get("spec")?.get("request")?.as_str()?;
     let (_, pem) = parse_x509_pem(&STANDARD.decode(text).ok()?).ok()?;

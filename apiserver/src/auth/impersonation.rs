@@ -26,7 +26,7 @@ pub(super) struct Impersonation {
     pub needed: Vec<Attributes>,
 }
 
-/// Returns the identity that the headers request; `None` without impersonation headers.
+/// Returns the identity that the headers request, or `None` without impersonation headers.
 ///
 /// # Errors
 /// 400 for headers that cannot be decoded, and for groups, UID or extras without a user.

@@ -11,7 +11,7 @@ const KEYS: &str = "/openid/v1/jwks";
 /// `Cache-Control` header of the documents, as in kube-apiserver.
 const FRESH: &str = "public, max-age=3600";
 
-/// The document at a path; `None` for other paths.
+/// The document at a path, or `None` for other paths.
 pub(super) fn document(auth: &Auth, path: &str) -> Option<Response> {
     let (media_type, document) = match path {
         "/.well-known/openid-configuration" => {

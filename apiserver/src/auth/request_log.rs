@@ -6,7 +6,7 @@ use std::time::Instant;
 use http::{Method, Request, StatusCode};
 use tracing::Level;
 
-/// Log entry of a request; `None` when logging is disabled.
+/// Log entry of a request, or `None` when logging is disabled.
 #[derive(Debug)]
 pub(crate) struct RequestLog(Option<Entry>);
 

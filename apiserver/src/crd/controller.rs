@@ -49,7 +49,7 @@ struct Controller {
 
 /// A summary of a definition. Definitions can be large, so the object itself is not kept.
 struct KnownDefinition {
-    /// Revision of the last reconciliation; 0 if there was none.
+    /// Revision of the last reconciliation, or 0 if there was none.
     revision: u64,
     is_terminating: bool,
     /// Name, group and accepted names, to check for name conflicts.
@@ -95,7 +95,7 @@ impl Controller {
         let _ = select_all(moved).await;
     }
 
-    /// Reconciles all changed definitions; returns the revision that was reached.
+    /// Reconciles all changed definitions. Returns the revision that was reached.
     async fn reconcile(&mut self, registry: &Registry) -> Result<u64, Error> {
         let listing = self.cache.list(DEFINITIONS, &Scope::All);
         let here: BTreeSet<&str> = listing.objects.iter().map(Object::name).collect();

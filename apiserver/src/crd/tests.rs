@@ -52,7 +52,7 @@ fn row(registry: &Registry) -> Arc<Resource> {
     registry.rows().find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap().clone()
 }
 
-/// Waits until the definition matches; `None` if it does not exist.
+/// Waits until the definition matches, or `None` if it does not exist.
 async fn until(registry: &Registry, name: &str, wanted: impl Fn(Option<&Map<String, Value>>) -> bool) {
     let look = async {
         loop {

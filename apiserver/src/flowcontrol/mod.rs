@@ -85,7 +85,7 @@ struct InFlight {
     timeout: Duration,
 }
 
-/// The seat of a request in flight; `None` for exempt requests.
+/// The seat of a request in flight, or `None` for exempt requests.
 type Seat = Option<OwnedSemaphorePermit>;
 
 /// Wraps the router with these limits.

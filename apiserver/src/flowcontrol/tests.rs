@@ -49,7 +49,7 @@ impl Server {
         Self { router, open }
     }
 
-    /// A request in flight; `None` if it gets no immediate response.
+    /// A request in flight, or `None` if it gets no immediate response.
     fn ask(&self, method: Method, uri: &str, groups: &[&str]) -> impl Future<Output = Response> + Unpin {
         let who = Identity::authenticated("jane", groups.iter().map(|group| (*group).to_owned()));
         let request = Request::builder().method(method).uri(uri).extension(who).body(Body::empty()).unwrap();

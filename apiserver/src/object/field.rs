@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// A scalar field as text; `None` if it is absent or not a scalar.
+/// A scalar field as text, or `None` if it is absent or not a scalar.
 fn value_at(object: &Map<String, Value>, path: &str) -> Option<Box<str>> {
     let mut steps = path.split('.');
     let first = step(object, steps.next()?)?;
@@ -99,7 +99,7 @@ fn step<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    //! Values of field labels.
+    //! Tests of values of field labels.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

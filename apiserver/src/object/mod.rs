@@ -250,7 +250,7 @@ impl Object {
         self.index.labels.iter().find(|(n, _)| &**n == name).map(|(_, value)| &**value)
     }
 
-    /// The value of an indexed field, possibly empty; `None` if the field is not indexed.
+    /// The value of an indexed field, possibly empty, or `None` if the field is not indexed.
     pub fn field(&self, path: &str) -> Option<&str> {
         let at = self.index.fields.iter().position(|known| known.label == path)?;
         self.index.values.get(at).map(|value| &**value)

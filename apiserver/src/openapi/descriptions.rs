@@ -42,7 +42,7 @@ impl Descriptions {
         room.fields.get(name).and_then(|fields| fields.get(field)).map_or("", String::as_str)
     }
 
-    /// Required fields of a type in the served version; `None` for newer types.
+    /// Required fields of a type in the served version, or `None` for newer types.
     pub(super) fn required(&mut self, name: &str) -> Option<&[String]> {
         let (room, name) = self.room(name);
         room.required.get(name).map(Vec::as_slice)

@@ -39,7 +39,7 @@ pub(super) struct Operation {
     pub body: Option<Body>,
     /// Status codes of a success.
     pub codes: &'static [u16],
-    /// Schema of a success response; `None` for plain text.
+    /// Schema of a success response, or `None` for plain text.
     pub answer: Option<Value>,
     /// Schema of an error response.
     pub failure: Value,

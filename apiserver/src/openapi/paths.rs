@@ -15,7 +15,7 @@ const BEYOND: &str = "The path of the request behind the proxy.";
 /// The schema of the objects at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
-    /// Schema of one object; `None` for plain text.
+    /// Schema of one object, or `None` for plain text.
     pub one: Option<Value>,
     /// The extension `x-kubernetes-group-version-kind`.
     pub kind: Value,

@@ -24,7 +24,7 @@ pub(super) fn of(stored: &str, namespace: &str, name: &str) -> String {
     format!("{PREFIX}{stored}/{namespace}/{name}")
 }
 
-/// Parses a key; `None` if it is not an object key.
+/// Parses a key. Returns `None` if it is not an object key.
 pub(super) fn parse(key: &str) -> Option<Place<'_>> {
     let mut parts = key.strip_prefix(PREFIX)?.splitn(3, '/');
     Some(Place { stored: parts.next()?, namespace: parts.next()?, name: parts.next()? })

@@ -25,7 +25,7 @@ impl<'a> Pages<'a> {
         Ok(Self { store, prefix, revision: first.revision, ready: Some(first), after: None })
     }
 
-    /// The next entries; `None` at the end.
+    /// The next entries, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Entry>>, Error> {
         let page = match (self.ready.take(), self.after.take()) {
             (Some(page), _) => page,

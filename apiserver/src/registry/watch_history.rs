@@ -109,7 +109,7 @@ struct ResourceWrites {
 struct Written {
     key: Arc<str>,
     revision: Revision,
-    /// The new value; `None` for a deletion.
+    /// The new value, or `None` for a deletion.
     value: Option<Bytes>,
     before: Previous,
 }

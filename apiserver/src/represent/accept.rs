@@ -192,7 +192,7 @@ fn quality(item: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    //! `Accept` headers.
+    //! Tests of `Accept` headers.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

@@ -22,7 +22,7 @@ pub trait Schema: Send + Sync {
         Vec::new()
     }
 
-    /// JSON schema for OpenAPI; `None` for an arbitrary object.
+    /// JSON schema for OpenAPI, or `None` for an arbitrary object.
     fn json(&self) -> Option<Arc<Value>> {
         None
     }

@@ -48,7 +48,7 @@ impl ForwardedConnections {
         Self { session, waiting: VecDeque::new() }
     }
 
-    /// The next connection; `None` if the client is gone.
+    /// The next connection, or `None` if the client is gone.
     pub async fn next(&mut self) -> Option<ForwardedConnection> {
         loop {
             let late = self.waiting.front().map(|(since, ..)| *since + PAIR_TIMEOUT);

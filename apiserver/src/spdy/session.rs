@@ -73,7 +73,7 @@ impl Session {
         Self { streams, _alive: alive }
     }
 
-    /// The next stream that the client opens; `None` if there are no more.
+    /// The next stream that the client opens, or `None` if there are no more.
     pub async fn accept(&mut self) -> Option<Stream> {
         self.streams.recv().await
     }
@@ -81,9 +81,9 @@ impl Session {
 
 /// An open stream.
 struct Open {
-    /// Input for the reader; `None` after the client has closed its side or the reader was dropped.
+    /// Input for the reader, or `None` after the client has closed its side or the reader was dropped.
     input: Option<DuplexStream>,
-    /// The output task; `None` after the output has ended.
+    /// The output task, or `None` after the output has ended.
     pump: Option<AbortHandle>,
 }
 

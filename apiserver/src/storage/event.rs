@@ -54,7 +54,7 @@ impl Batch {
 }
 
 impl Event {
-    /// The entry after the event at a revision; `None` for a deletion.
+    /// The entry after the event at a revision, or `None` for a deletion.
     pub fn entry(&self, revision: Revision) -> Option<Entry> {
         match &self.change {
             Change::Put { value, created } => Some(Entry {

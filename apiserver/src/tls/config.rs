@@ -22,7 +22,7 @@ pub struct Keys {
 #[derive(Debug)]
 pub struct Config {
     server: Arc<ServerConfig>,
-    /// Verifier of client certificates; `None` without a client CA bundle.
+    /// Verifier of client certificates, or `None` without a client CA bundle.
     clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 

@@ -50,7 +50,7 @@ impl Drop for InFlight {
 
 #[cfg(test)]
 mod tests {
-    //! Idle and busy connections.
+    //! Tests of idle and busy connections.
 
     use tokio::time::{Instant, timeout};
 

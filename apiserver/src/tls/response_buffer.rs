@@ -199,7 +199,7 @@ impl Drop for BufferedChunk {
 
 #[cfg(test)]
 mod tests {
-    //! Clients that take responses, and clients that stall.
+    //! Tests of clients that take responses, and clients that stall.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use futures_util::FutureExt as _;

@@ -122,7 +122,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
 #[cfg(test)]
 mod tests {
-    //! Slow and stalled clients.
+    //! Tests of slow and stalled clients.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use std::future::pending;

@@ -116,7 +116,7 @@ impl AsRef<[u8]> for Charged {
 
 #[cfg(test)]
 mod tests {
-    //! Users at their limits, and users that take nothing.
+    //! Tests of users at their limits, and of users that open no watch.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use futures_util::FutureExt as _;

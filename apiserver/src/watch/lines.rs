@@ -75,7 +75,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    //! Combined and shared events.
+    //! Tests of combined and shared events.
     #![allow(clippy::panic, reason = "tests")]
 
     use super::*;

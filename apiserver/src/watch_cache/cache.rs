@@ -332,7 +332,7 @@ impl Shared {
         self.revision
     }
 
-    /// The table of a resource with watchers; `None` if it was removed.
+    /// The table of a resource with watchers, or `None` if it was removed.
     pub(super) fn table_mut(&mut self, resource: &str) -> Option<&mut Table> {
         self.resources.get_mut(resource)
     }

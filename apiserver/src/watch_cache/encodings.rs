@@ -95,7 +95,7 @@ impl Encoded {
 
 #[cfg(test)]
 mod tests {
-    //! Sharing and eviction of encodings.
+    //! Tests of sharing and eviction of encodings.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

@@ -37,7 +37,7 @@ fn within(node: &str) -> String {
     format!("{node}\0")
 }
 
-/// The key of an object in the node index; `None` if it has no node.
+/// The key of an object in the node index, or `None` if it has no node.
 fn place_at_node(object: &Object, place: &str) -> Option<Place> {
     let node = object.field(NODE_NAME).filter(|node| !node.is_empty())?;
     Some((within(node) + place).into())
@@ -213,7 +213,7 @@ impl SnapshotCache {
 
 #[cfg(test)]
 mod tests {
-    //! Ranges and retention.
+    //! Tests of ranges and retention.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

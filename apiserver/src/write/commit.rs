@@ -159,7 +159,7 @@ impl Write<'_> {
         Ok(written.map(|object| Written::stored(self, object, true, warnings)))
     }
 
-    /// The result of a create; `None` if the name is taken.
+    /// The result of a create, or `None` if the name is taken.
     fn settled(&self, name: &str, put: Result<Written, registry::Error>) -> Result<Option<Written>, Status> {
         match put {
             Ok(written) => Ok(Some(written)),

@@ -30,7 +30,7 @@ pub(super) enum Propagation {
 }
 
 impl Propagation {
-    /// Parses a policy of `DeleteOptions`; `None` if it is not one of [`POLICIES`].
+    /// Parses a policy of `DeleteOptions`. Returns `None` if it is not one of [`POLICIES`].
     pub fn named(policy: &str) -> Option<Self> {
         match policy {
             "Foreground" => Some(Self::Foreground),

@@ -63,7 +63,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The function that merges the fields which the subresource may change; `None` if it is not restricted.
+    /// The function that merges the fields which the subresource may change, or `None` if it is not restricted.
     pub(super) fn update_fields(&self) -> Option<UpdateFields> {
         match self.subresource?.part {
             resource::Part::Fields(update_fields) => Some(update_fields),

@@ -196,7 +196,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the value in an optional; `None` if it is empty.
+/// Returns the value in an optional, or `None` if it is empty.
 fn present(value: Value) -> Result<Option<Value>, Error> {
     match value {
         Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),

@@ -45,7 +45,7 @@ impl Value {
         })
     }
 
-    /// The order of two values; `None` for NaN.
+    /// The order of two values, or `None` for NaN.
     ///
     /// # Errors
     /// If the types have no order.
@@ -68,7 +68,7 @@ impl Value {
     }
 }
 
-/// Compares two numbers of any types; `None` if one of them is not a number.
+/// Compares two numbers of any types. Returns `None` if one of them is not a number.
 fn numbers(one: &Value, two: &Value) -> Option<Option<Ordering>> {
     let whole = |value: &Value| match value {
         Value::Int(value) => Some(i128::from(*value)),

@@ -53,7 +53,7 @@ impl List {
         Ok(Self::new(items, self.identity.clone()))
     }
 
-    /// The index of the element with the same identity as `item`; `None` for atomic lists.
+    /// The index of the element with the same identity as `item`, or `None` for atomic lists.
     fn find(&self, items: &[Value], item: &Value, budget: &mut Budget) -> Result<Option<usize>, Error> {
         for (at, other) in items.iter().enumerate() {
             let is_same = match &self.identity {

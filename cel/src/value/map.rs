@@ -114,7 +114,7 @@ impl Key {
     }
 }
 
-/// Converts a number to an integer; `None` if it has a fraction.
+/// Converts a number to an integer. Returns `None` if it has a fraction.
 fn whole(value: f64) -> Option<i64> {
     let text = format!("{value:.0}");
     let whole: i64 = text.parse().ok()?;

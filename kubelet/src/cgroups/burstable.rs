@@ -65,7 +65,7 @@ impl Burstable {
 
 #[cfg(test)]
 mod tests {
-    //! CPU shares of the burstable QoS cgroup as pods are added and removed.
+    //! Tests of CPU shares of the burstable QoS cgroup as pods are added and removed.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

@@ -117,7 +117,7 @@ fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! The issued certificate and the local CA.
+    //! Tests of the issued certificate and the local CA.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::Arc;

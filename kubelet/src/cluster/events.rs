@@ -25,7 +25,7 @@ pub type KnownUid = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct EventPoster {
     /// The queue of events to post.
     pub events: Arc<Events>,
-    /// The client of the API server; `None` while there is none.
+    /// The client of the API server, or `None` while there is none.
     pub apis: watch::Receiver<Option<Arc<Api>>>,
     /// Maps the UIDs of static pods.
     pub known_uid: KnownUid,

@@ -65,7 +65,7 @@ pub(super) struct NodeLease {
     pub instance: Option<String>,
     /// The client of the API server.
     pub apis: watch::Receiver<Option<Arc<Api>>>,
-    /// The client for all tasks that act as the node; `None` while another machine holds the lease.
+    /// The client for all tasks that act as the node, or `None` while another machine holds the lease.
     pub granted: watch::Sender<Option<Arc<Api>>>,
     /// Writes log lines and records events.
     pub reporter: EventReporter,

@@ -107,7 +107,7 @@ pub fn conflict_message(node: &str, object: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Leases of this and other kubelets, with the wall clock and the monotonic clock.
+    //! Tests of leases of this and other kubelets, with the wall clock and the monotonic clock.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

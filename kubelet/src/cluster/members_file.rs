@@ -29,7 +29,7 @@ impl MembersFile {
         Self(directory(root_dir).join("members.json"))
     }
 
-    /// Reads the file; `None` if it does not exist. A file that cannot be parsed is logged and ignored.
+    /// Reads the file. Returns `None` if it does not exist. A file that cannot be parsed is logged and ignored.
     pub async fn read(&self) -> Option<Members> {
         let path = self.0.clone();
         let found = disk::run(move || load(&path)).await;

@@ -47,7 +47,7 @@ pub fn new_node(shown: &Map<String, Value>, pod_cidrs: &[IpNet]) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": own, "spec": spec, "status": part("status")})
 }
 
-/// The merge patch that repairs managed labels; `None` if they are correct.
+/// The merge patch that repairs managed labels, or `None` if they are correct.
 pub fn label_patch(shown: &Map<String, Value>, current: &Value) -> Option<Value> {
     let labels = shown.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object())?;
     let current = &current["metadata"]["labels"];

@@ -76,7 +76,7 @@ impl ClusterAccess {
         self.former.contains(pin) || self.hashes().contains(pin)
     }
 
-    /// The access after an update of the cluster info; `None` if nothing changes. The CAs become those of the
+    /// The access after an update of the cluster info, or `None` if nothing changes. The CAs become those of the
     /// cluster info. Known servers that it lacks stay at the end, because it omits masters that are briefly
     /// unavailable.
     ///

@@ -119,7 +119,7 @@ impl ClusterInfo {
     }
 }
 
-/// The IP address in a server URL; `None` if the URL has a DNS name.
+/// The IP address in a server URL, or `None` if the URL has a DNS name.
 pub fn address(server: &str) -> Option<IpAddr> {
     let uri = server.parse::<http::Uri>().ok()?;
     uri.host()?.trim_matches(['[', ']']).parse().ok()

@@ -100,7 +100,7 @@ impl Files {
         }
     }
 
-    /// Reads this node's kubeconfig; `None` if it does not exist.
+    /// Reads this node's kubeconfig. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// If the kubeconfig is invalid.
@@ -185,7 +185,7 @@ impl Files {
     }
 }
 
-/// Reads a kubeconfig that a user wrote, with all files that it names; `None` if it does not exist.
+/// Reads a kubeconfig that a user wrote, with all files that it names. Returns `None` if it does not exist.
 ///
 /// # Errors
 /// If the kubeconfig is invalid, or names files that cannot be read.
@@ -235,7 +235,7 @@ fn resolve(data: &Data) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// The content of a file; `None` if it does not exist.
+/// The content of a file, or `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, ApiError> {
     let failed = |error: io::Error| ApiError::from_file(path, &error);
     let file = match File::open(path) {

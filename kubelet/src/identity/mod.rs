@@ -61,7 +61,7 @@ pub fn serving_file() -> String {
 /// The node's identity as the rest of the kubelet uses it.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The current client certificate; `None` while there is none.
+    /// The current client certificate, or `None` while there is none.
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
     /// The access to the API server as this node. It changes with the certificate, the CAs and the servers. `None`
     /// while there is no certificate.

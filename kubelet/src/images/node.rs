@@ -123,7 +123,7 @@ async fn run_helper(name: &str, image: &ImageName) -> Result<Option<Credentials>
 
 #[cfg(test)]
 mod tests {
-    //! Configuration files and credential helpers of a node.
+    //! Tests of configuration files and credential helpers of a node.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

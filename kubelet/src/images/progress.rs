@@ -61,7 +61,7 @@ impl fmt::Display for Progress {
 
 #[cfg(test)]
 mod tests {
-    //! Progress messages of a real engine.
+    //! Tests of progress messages of a real engine.
 
     use super::*;
 

@@ -64,7 +64,7 @@ pub(super) fn resolv(dns: &Dns) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! The exact contents of both files.
+    //! Tests of the exact contents of both files.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::{hosts, reachable, resolv};

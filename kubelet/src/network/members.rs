@@ -23,7 +23,7 @@ pub struct Member {
     pub is_older: bool,
     /// The peer's internal addresses. Only the first one of each family is used.
     pub addresses: Vec<IpAddr>,
-    /// The port of the peer's kubelet; 0 if it is unknown.
+    /// The port of the peer's kubelet, or 0 if it is unknown.
     pub port: u16,
     /// The peer's pod CIDRs; empty if it has none.
     pub ranges: Vec<IpNet>,

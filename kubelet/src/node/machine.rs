@@ -20,7 +20,7 @@ pub(super) fn has_app_armor(sys: &Path) -> bool {
     enabled.is_ok_and(|text| text.starts_with('Y'))
 }
 
-/// Memory of the machine in bytes; 0 if it is unknown.
+/// Memory of the machine in bytes, or 0 if it is unknown.
 pub(super) fn memory_bytes() -> i64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     memory_in(&text)

@@ -81,7 +81,7 @@ pub fn with_engine(facts: &Facts, info: &Info, drivers: &[CgroupDriver]) -> Arc<
 
 #[cfg(test)]
 mod tests {
-    //! Parsing of host files, and facts of the node.
+    //! Tests of parsing of host files, and facts of the node.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::{EngineState, Moment, machine};

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The file name.
 const FILE: &str = "node";
 
-/// The stored node name; `None` if there is none, as in directories of older versions.
+/// The stored node name, or `None` if there is none, as in directories of older versions.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -34,7 +34,7 @@ pub fn keep_name(root_dir: &Path, name: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! The stored name is read back.
+    //! Tests that the stored name is read back.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 

@@ -150,7 +150,7 @@ fn holder(lock: &File) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Conflicts between kubelets over a node name or a directory.
+    //! Tests of conflicts between kubelets over a node name or a directory.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use std::fs;

@@ -150,7 +150,7 @@ pub(super) fn pids_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
 
 #[cfg(test)]
 mod tests {
-    //! Thresholds and the transition period.
+    //! Tests of thresholds and the transition period.
     use super::*;
 
     const PLENTY: Amount = Amount { total: 100, free: 50 };

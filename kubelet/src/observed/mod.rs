@@ -148,7 +148,7 @@ pub struct Container {
     pub state: State,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Stop signal of the image or container; `None` for SIGTERM.
+    /// Stop signal of the image or container, or `None` for SIGTERM.
     pub stop_signal: Option<String>,
     /// Labels that later inspections need: termination message path and policy, and grace period.
     pub notes: BTreeMap<String, String>,
@@ -188,7 +188,7 @@ pub struct Exit {
     pub oom_killed: bool,
     /// Error of the engine if it could not start the container.
     pub error: Option<String>,
-    /// Start time; `None` if the container never started.
+    /// Start time, or `None` if the container never started.
     pub started_at: Option<Timestamp>,
     /// Exit time.
     pub finished_at: Timestamp,

@@ -55,7 +55,7 @@ pub struct LastRun {
     /// Restart back-off after the run.
     pub back_off: Duration,
     pub sandbox_id: String,
-    /// Exit code and time; `None` while the container runs.
+    /// Exit code and time, or `None` while the container runs.
     pub ended: Option<(i32, Timestamp)>,
 }
 
@@ -130,7 +130,7 @@ pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 const SHOWN: Duration = Duration::from_secs(2);
 
 impl Failure {
-    /// When a failed pull is first shown as `ImagePullBackOff`; `None` for other failures.
+    /// When a failed pull is first shown as `ImagePullBackOff`, or `None` for other failures.
     pub fn backs_off_at(&self) -> Option<Timestamp> {
         let failed_at = self.retry_at.checked_sub(self.delay).ok()?;
         (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(SHOWN).ok()).flatten()

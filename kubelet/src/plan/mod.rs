@@ -364,7 +364,7 @@ fn deadline(input: &Input<'_>) -> Option<Timestamp> {
     after(input.history.started_at?, Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// The time `wait` after `at`; `None` on overflow.
+/// The time `wait` after `at`, or `None` on overflow.
 fn after(at: Timestamp, wait: Duration) -> Option<Timestamp> {
     at.checked_add(wait).ok()
 }

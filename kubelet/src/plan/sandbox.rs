@@ -3,7 +3,7 @@
 use super::{Action, Input, Plan, StopReason, View, container, terminate};
 use crate::observed::{Sandbox, State};
 
-/// The sandbox in which containers may be created; `None` if there is none. It may still be starting.
+/// The sandbox in which containers may be created, or `None` if there is none. It may still be starting.
 pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> Option<&'a Sandbox> {
     let observed: &'a crate::observed::Pod = input.observed;
     for old in observed.sandboxes.iter().skip(1) {

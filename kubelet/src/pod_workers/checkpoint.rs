@@ -104,7 +104,7 @@ pub async fn nodes(root_dir: &Path) -> BTreeSet<String> {
     .await
 }
 
-/// Loads a checkpoint; `None` if it does not exist or is invalid.
+/// Loads a checkpoint. Returns `None` if it does not exist or is invalid.
 pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Checkpoint> {
     let path = path(root_dir, uid);
     let (read, path) = disk::run(move || (std::fs::read(&path), path)).await;

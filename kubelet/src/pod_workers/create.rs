@@ -325,7 +325,7 @@ pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> Option<Cow<'a, Container>> {
     regular.map(Cow::Borrowed).or_else(|| ephemeral().map(Cow::Owned))
 }
 
-/// Engine id of the target container of an ephemeral container; `None` if it names none.
+/// Engine id of the target container of an ephemeral container, or `None` if it names none.
 fn target<'a>(job: &'a ActionContext, name: &str) -> Result<Option<&'a str>, ActionError> {
     let ephemeral = plan::ephemerals(&job.assignment.pod.pod).iter().find(|c| c.name == name);
     let Some(wanted) = ephemeral.and_then(|c| c.target_container_name.as_deref()).filter(|t| !t.is_empty())

@@ -40,7 +40,7 @@ fn join(parts: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Effects of edits on combined hashes.
+    //! Tests of effects of edits on combined hashes.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use k8s_openapi::api::core::v1::Pod;

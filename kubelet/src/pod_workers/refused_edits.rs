@@ -57,7 +57,7 @@ fn is_about(found: &FoundProblem, desired: &Desired, uid: &PodUid) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Assignment of rejected edits to pods.
+    //! Tests of assignment of rejected edits to pods.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::collections::BTreeSet;
     use std::sync::Arc;

@@ -22,7 +22,7 @@ pub(super) struct StorageMonitor {
 }
 
 impl StorageMonitor {
-    /// Starts the monitor; `None` if the pod has no limits.
+    /// Starts the monitor. Returns `None` if the pod has no limits.
     pub fn start(deps: &Arc<Dependencies>, uid: &PodUid, pod: &Arc<Pod>) -> Option<Self> {
         if !volumes::is_limited(pod) {
             return None;

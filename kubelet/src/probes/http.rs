@@ -118,7 +118,7 @@ impl Get {
         request.await.map_err(|error| format!("Get {:?}: {error}", self.url))
     }
 
-    /// The request that follows a redirect; `None` if there is none or it leads to another host.
+    /// The request that follows a redirect, or `None` if there is none or it leads to another host.
     fn redirected(&self, answer: &Answer) -> Result<Option<Self>, String> {
         let redirects = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
         let Some(location) = answer.location.as_deref().filter(|_| redirects) else { return Ok(None) };

@@ -255,7 +255,7 @@ fn probe(container: &Container, kind: Kind) -> Option<&Probe> {
 
 #[cfg(test)]
 mod tests {
-    //! Container probes against test servers.
+    //! Tests of container probes against test servers.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     mod bed;

@@ -95,7 +95,7 @@ fn name(event: &Event) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    //! Order of the queue, and its limit.
+    //! Tests of order of the queue, and its limit.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 

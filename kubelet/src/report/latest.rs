@@ -62,7 +62,7 @@ impl Reports {
 
 #[cfg(test)]
 mod tests {
-    //! The latest report wins.
+    //! Tests that a new report replaces the previous one.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use k8s_openapi::api::core::v1::Pod;
 

@@ -22,7 +22,7 @@ pub struct NodeReport {
     pub conditions: Vec<NodeCondition>,
     /// Address types, `InternalIP` or `Hostname`, with the addresses.
     pub addresses: Vec<(String, String)>,
-    /// The port of the kubelet's API; `None` if it is disabled.
+    /// The port of the kubelet's API, or `None` if it is disabled.
     pub kubelet_port: Option<u16>,
     /// Versions and identifiers of the machine.
     pub info: NodeInfo,

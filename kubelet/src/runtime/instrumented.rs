@@ -139,7 +139,7 @@ impl Runtime for InstrumentedRuntime {
 
 #[cfg(test)]
 mod tests {
-    //! The instrumented runtime passes the contract tests and records its requests.
+    //! Tests that the instrumented runtime passes the contract tests and records its requests.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::sync::Arc;

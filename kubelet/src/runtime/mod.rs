@@ -152,7 +152,7 @@ pub struct Credentials {
 /// Result of a command in a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecOutput {
-    /// Exit code; `None` after a timeout.
+    /// Exit code, or `None` after a timeout.
     pub exit_code: Option<i32>,
     /// Standard output and error in order, truncated to the limit.
     pub output: Vec<u8>,
@@ -295,7 +295,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Sets the terminal size of a command.
     async fn exec_resize(&self, session: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// The exit code of an interactive command; `None` while it runs.
+    /// The exit code of an interactive command, or `None` while it runs.
     async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error>;
 
     /// Attaches to the streams of the container's main process.
@@ -314,7 +314,7 @@ pub trait Runtime: Send + Sync + 'static {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error>;
 
-    /// The image of this name; `None` if the engine does not have it.
+    /// The image of this name, or `None` if the engine does not have it.
     async fn image(&self, name: &str) -> Result<Option<Image>, Error>;
 
     /// Pulls an image. The stream reports progress and ends at the first error. Dropping it aborts the pull.

@@ -45,7 +45,7 @@ pub enum Network {
 /// A host port that is forwarded to the pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPort {
-    /// Address of the host; `None` for all addresses.
+    /// Address of the host, or `None` for all addresses.
     pub host_ip: Option<IpAddr>,
     pub host_port: u16,
     /// Port in the pod.
@@ -113,7 +113,7 @@ pub struct ContainerSpec {
     pub command: Option<Vec<String>>,
     /// The arguments that replace the image's CMD.
     pub args: Option<Vec<String>>,
-    /// Working directory; `None` for that of the image.
+    /// Working directory, or `None` for that of the image.
     pub working_dir: Option<String>,
     /// Environment in order, each as `NAME=value`.
     pub env: Vec<String>,
@@ -137,14 +137,14 @@ pub struct ContainerSpec {
     pub host_pid: bool,
     /// Whether to use the host's IPC namespace.
     pub host_ipc: bool,
-    /// Engine id of the container or sandbox whose pid namespace the container joins; `None` for a namespace of its
-    /// own.
+    /// Engine id of the container or sandbox whose pid namespace the container joins, or `None` for a namespace of
+    /// its own.
     pub processes_of: Option<String>,
     /// Restart back-off if this attempt ends.
     pub back_off: Duration,
     /// Termination message settings.
     pub termination: Termination,
-    /// Stop signal of the container's lifecycle; `None` for that of the image.
+    /// Stop signal of the container's lifecycle, or `None` for that of the image.
     pub stop_signal: Option<String>,
     /// Additional labels, from the pod.
     pub labels: BTreeMap<String, String>,

@@ -249,7 +249,7 @@ fn unrepeated(recent: &[u8], next: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    //! Overlap of a log and the stream that continues it.
+    //! Tests of overlap of a log and the stream that continues it.
 
     use super::*;
 

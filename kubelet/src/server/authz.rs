@@ -84,7 +84,7 @@ fn parts(path: &str) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    //! Allowed and rejected requests.
+    //! Tests of allowed and rejected requests.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

@@ -147,7 +147,7 @@ async fn answer_health(State(health): State<Arc<Health>>) -> (StatusCode, String
 
 #[cfg(test)]
 mod tests {
-    //! The kubelet's server over its socket, with a fake engine.
+    //! Tests of the kubelet's server over its socket, with a fake engine.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     mod bed;

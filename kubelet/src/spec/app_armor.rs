@@ -16,7 +16,7 @@ pub(super) fn profile(pod: &Pod, container: &Container) -> Option<AppArmorProfil
     own.or_else(|| annotated(pod, container)).or_else(of_pod)
 }
 
-/// The value of the annotation; `None` if the container has the field.
+/// The value of the annotation, or `None` if the container has the field.
 pub(super) fn annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {
     if container.security_context.as_ref().is_some_and(|context| context.app_armor_profile.is_some()) {
         return None;

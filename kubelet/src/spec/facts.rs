@@ -26,7 +26,7 @@ pub struct Facts {
     pub cluster_domain: String,
     /// The DNS configuration of the host, from its `/etc/resolv.conf`.
     pub host_dns: Dns,
-    /// The cgroup driver; `None` if pods have no cgroup of their own.
+    /// The cgroup driver, or `None` if pods have no cgroup of their own.
     pub cgroup_driver: Option<CgroupDriver>,
     /// Root cgroup of pods. It is empty, or an absolute path without trailing slash.
     pub cgroup_root: String,

@@ -42,7 +42,7 @@ fn prefix(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Generated variables.
+    //! Tests of generated variables.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::{Value, json};
 

@@ -85,7 +85,7 @@ pub(super) fn oom_score_adj(spec: &PodSpec, container: &Container, facts: &Facts
     i32::try_from(score).unwrap_or_default()
 }
 
-/// The pod's cgroup in the format of the driver; `None` if pods have no cgroup.
+/// The pod's cgroup in the format of the driver, or `None` if pods have no cgroup.
 pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<String> {
     let class = match class(spec) {
         QosClass::Guaranteed => "",

@@ -89,7 +89,7 @@ fn dotted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Allowed and forbidden sysctls.
+    //! Tests of allowed and forbidden sysctls.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use k8s_openapi::api::core::v1::Pod;

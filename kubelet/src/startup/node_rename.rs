@@ -95,7 +95,7 @@ fn what_is_left(listed: &[Listed], here: &BTreeSet<PodUid>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Counting of remaining pods, and saving of the new name.
+    //! Tests of counting of remaining pods, and saving of the new name.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::runtime::Identity;

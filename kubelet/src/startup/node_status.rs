@@ -61,7 +61,7 @@ struct NodeStatusUpdater {
     runtime: Arc<dyn Runtime>,
     engine: watch::Receiver<EngineHealth>,
     network: watch::Receiver<Result<(), String>>,
-    /// Resource pressure; `None` until it is known.
+    /// Resource pressure, or `None` until it is known.
     pressures: watch::Receiver<Option<PressureStates>>,
     addresses: Addresses,
     /// Facts that do not depend on the engine.

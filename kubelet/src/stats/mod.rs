@@ -113,7 +113,7 @@ pub struct ContainerUsage {
 pub struct ResourceUsage {
     /// The counters of the cgroup.
     pub counted: CgroupStats,
-    /// CPU rate in billionths of a core since the last sample; `None` for the first sample.
+    /// CPU rate in billionths of a core since the last sample, or `None` for the first sample.
     pub nanocores: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ impl StatsProvider {
         Ok(usage)
     }
 
-    /// Usage of a pod; `None` if no container runs.
+    /// Usage of a pod, or `None` if no container runs.
     fn of_pod(&self, uid: &PodUid, pod: &Pod, paces: &mut CpuSamples) -> io::Result<Option<PodUsage>> {
         let mut usage = PodUsage {
             namespace: pod.namespace.clone(),
@@ -194,7 +194,7 @@ impl StatsProvider {
         Ok((!usage.containers.is_empty()).then_some(usage))
     }
 
-    /// The cgroup of a container with its counters; `None` if the container has just exited.
+    /// The cgroup of a container with its counters, or `None` if the container has just exited.
     fn of_container(&self, pid: u32, id: &str) -> io::Result<Option<(CgroupPath, CgroupStats)>> {
         let counted = CgroupPath::of(&self.kernel, pid, id).and_then(|place| {
             let counted = place.read_stats()?;

@@ -197,7 +197,7 @@ impl EventCorrelator {
         expired
     }
 
-    /// Time until the oldest event expires; `None` without events.
+    /// Time until the oldest event expires, or `None` without events.
     pub fn next_expiry(&self, now: Timestamp) -> Option<Duration> {
         let (oldest, _) = self.order.front()?;
         let age = Duration::try_from(now.duration_since(*oldest)).unwrap_or_default();

@@ -12,7 +12,7 @@ use super::error::{PathError, at};
 /// Options of a tmpfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Size limit in bytes; `None` for half of the memory.
+    /// Size limit in bytes, or `None` for half of the memory.
     pub size_bytes: Option<u64>,
     /// Whether the volume contains secrets. It is then mounted with nosuid, nodev, and noswap if the kernel
     /// supports that.

@@ -80,7 +80,7 @@ fn open_directory<P: rustix::path::Arg>(at: impl std::os::fd::AsFd, path: P) -> 
 
 #[cfg(test)]
 mod tests {
-    //! Files that count towards usage.
+    //! Tests of files that count towards usage.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use rustix::mount::MountFlags;

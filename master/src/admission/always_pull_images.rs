@@ -75,7 +75,7 @@ impl Admission for AlwaysPullImages {
 
 #[cfg(test)]
 mod tests {
-    //! Pull policies of containers.
+    //! Tests of pull policies of containers.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::{Value, json};
 

@@ -64,7 +64,7 @@ impl Admission for DefaultStorageClass {
 
 #[cfg(test)]
 mod tests {
-    //! The storage class set on a claim.
+    //! Tests of the storage class set on a claim.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

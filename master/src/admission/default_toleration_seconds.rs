@@ -45,7 +45,7 @@ impl Admission for DefaultTolerationSeconds {
 
 #[cfg(test)]
 mod tests {
-    //! The tolerations that are added.
+    //! Tests of the tolerations that are added.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -60,7 +60,7 @@ impl Admission for PodSecurity {
 
 #[cfg(test)]
 mod tests {
-    //! Valid and invalid labels.
+    //! Tests of valid and invalid labels.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

@@ -175,7 +175,7 @@ impl Admission for Priority {
 
 #[cfg(test)]
 mod tests {
-    //! Priorities of pods, and the default class.
+    //! Tests of priorities of pods, and the default class.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -116,7 +116,7 @@ impl Admission for RuntimeClass {
 
 #[cfg(test)]
 mod tests {
-    //! Fields that a RuntimeClass sets on a pod, and conflicts.
+    //! Tests of fields that a RuntimeClass sets on a pod, and conflicts.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

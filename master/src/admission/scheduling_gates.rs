@@ -154,7 +154,7 @@ impl Admission for SchedulingGates {
 
 #[cfg(test)]
 mod tests {
-    //! Order of added gates.
+    //! Tests of order of added gates.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -171,7 +171,7 @@ impl Admission for ServiceAccount {
 
 #[cfg(test)]
 mod tests {
-    //! Fields that the ServiceAccount sets on a pod.
+    //! Tests of fields that the ServiceAccount sets on a pod.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

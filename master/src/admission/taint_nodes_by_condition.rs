@@ -38,7 +38,7 @@ impl Admission for TaintNodesByCondition {
 
 #[cfg(test)]
 mod tests {
-    //! The taints of a new Node.
+    //! Tests of the taints of a new Node.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

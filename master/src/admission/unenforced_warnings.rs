@@ -67,7 +67,7 @@ impl Admission for UnenforcedWarnings {
 
 #[cfg(test)]
 mod tests {
-    //! Warnings for namespaces.
+    //! Tests of warnings for namespaces.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

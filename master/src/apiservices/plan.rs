@@ -122,7 +122,7 @@ pub fn plan(served: &BTreeSet<ServedVersion>, found: &[Json], at_start: bool, no
     steps
 }
 
-/// Adds the condition `Available`; `None` if it is already true.
+/// Adds the condition `Available`. Returns `None` if it is already true.
 pub fn with_available_condition(found: &Json, now: Timestamp) -> Option<Json> {
     let Conditioned { status, .. } = objects::read(found);
     if status.conditions.of_type(AVAILABLE).is_some_and(Condition::is_true) {
@@ -164,7 +164,7 @@ fn wanted(served: &ServedVersion, (of_group, of_version): (u32, u32)) -> Value {
 
 #[cfg(test)]
 mod tests {
-    //! APIServices that are created, repaired, kept and deleted.
+    //! Tests of APIServices that are created, repaired, kept and deleted.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -127,7 +127,7 @@ impl ObservedLeases {
 
 #[cfg(test)]
 mod tests {
-    //! Expiry of leases by their revisions.
+    //! Tests of expiry of leases by their revisions.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -202,7 +202,7 @@ fn changed(found: &Json, change: impl FnOnce(&mut Json)) -> Step {
 
 #[cfg(test)]
 mod tests {
-    //! Objects that are created, repaired and kept.
+    //! Tests of objects that are created, repaired and kept.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -90,7 +90,7 @@ impl Machine {
         self.host.at(what)
     }
 
-    /// Runs a shell command on the machine; returns its output.
+    /// Runs a shell command on the machine. Returns its output.
     pub fn run(&self, line: &str) -> String {
         let mut command = self.host.command("sh");
         printed(command.args(["-c", line]))

@@ -83,7 +83,7 @@ fn say(text: &str) {
     println!("\ndemo: {text}");
 }
 
-/// Runs kubectl as administrator; returns its output.
+/// Runs kubectl as administrator. Returns its output.
 async fn table(one: &Machine, arguments: &[&str]) -> String {
     let output = one.kubectl(arguments).await;
     assert_eq!(output.code, 0, "kubectl {arguments:?}: {}", output.stderr);

@@ -215,7 +215,7 @@ async fn metadata_nobody_knows_is_told_at_the_root_and_inside() {
     }
 }
 
-/// The published OpenAPI document of a version; null if there is none.
+/// The published OpenAPI document of a version, or null if there is none.
 async fn published(cluster: &Cluster, group: &str, version: &str) -> Value {
     cluster.get(&format!("/openapi/v3/apis/{group}/{version}")).await.body
 }

@@ -122,7 +122,7 @@ impl Node {
         self.world.wait_for(&format!("{name}/{container} to write {what}"), look).await
     }
 
-    /// Runs a command in a container with kubectl; returns its output.
+    /// Runs a command in a container with kubectl. Returns its output.
     pub async fn exec(&self, name: &str, container: &str, command: &[&str]) -> String {
         let (namespace, pod) = split(name);
         let arguments = [&["exec", "-n", namespace, pod, "-c", container, "--"], command].concat();

@@ -14,7 +14,7 @@ use tests::{DEADLINE, Master, wait_until};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
-/// Runs the command; returns exit code and output.
+/// Runs the command. Returns exit code and output.
 async fn check(master: &Master, arguments: &[&str]) -> (i32, String) {
     let output = master.verb(&[&["check"], arguments].concat()).await;
     assert_eq!(output.stderr, "", "{output:?}");

@@ -105,7 +105,7 @@ async fn strangers_and_old_protocols_are_refused() {
     assert_eq!((old.first(), old.get(5..7)), (Some(&21), Some(&[2, 70][..])), "{old:?}");
 }
 
-/// Sends bytes; returns the response until the server closes.
+/// Sends bytes. Returns the response until the server closes.
 async fn send(master: &Master, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", master.port.number)).await.unwrap();
     stream.write_all(bytes).await.unwrap();

@@ -17,7 +17,7 @@ pub struct Crate {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
     pub name: String,
-    /// Paths that it may import; `None` for all modules before it.
+    /// Paths that it may import, or `None` for all modules before it.
     pub may: Option<Vec<String>>,
     /// Text that its code must not contain.
     pub never: Vec<&'static str>,

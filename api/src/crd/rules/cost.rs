@@ -19,7 +19,7 @@ pub(in crate::crd) const MAX_SCHEMA_COST: u64 = 100_000_000;
 const CHARACTER_BYTES: u64 = 4;
 
 impl Rule {
-    /// The maximum costs of the rule and of its message expression for one value; 0 if they do not compile.
+    /// The maximum costs of the rule and of its message expression for one value, or 0 if they do not compile.
     pub(in crate::crd) fn costs(&self, extent: &SizeEstimate) -> (u64, u64) {
         let variables = [("self", extent.clone()), ("oldSelf", extent.clone())];
         let message = self.message_program.as_ref().map_or(0, |program| program.max_cost(&variables));
@@ -27,7 +27,7 @@ impl Rule {
     }
 }
 
-/// The maximum number of values that one schema path can have in an object; `None` if it is unbounded.
+/// The maximum number of values that one schema path can have in an object, or `None` if it is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::crd) struct Cardinality(Option<u64>);
 
@@ -124,7 +124,8 @@ fn min_bytes(schema: &Schema) -> u64 {
     }
 }
 
-/// The message for an estimate over its limit, as in the stock API server; `None` if the estimate is within the limit.
+/// The message for an estimate over its limit, as in the stock API server, or `None` if the estimate is within the
+/// limit.
 pub(in crate::crd) fn excess(what: &str, cost: u64, limit: u64) -> Option<String> {
     if cost <= limit {
         return None;

@@ -27,7 +27,7 @@ const KEYWORDS: [&str; 18] = [
 const SIGNS: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
-/// The CEL identifier for a field; `None` if the name cannot be escaped.
+/// The CEL identifier for a field, or `None` if the name cannot be escaped.
 pub(super) fn escaped(name: &str) -> Option<Cow<'_, str>> {
     if KEYWORDS.contains(&name) {
         return Some(format!("__{name}__").into());

@@ -71,7 +71,7 @@ fn names(metadata: &Json) -> Value {
     Value::map(fields.filter_map(|name| Some((Key::from(name), Value::from(metadata.get(name)?)))))
 }
 
-/// Converts a string with a format; `None` if it stays a string in CEL.
+/// Converts a string with a format. Returns `None` if it stays a string in CEL.
 fn formatted(format: &str, text: &str) -> Option<Value> {
     match format {
         "byte" => {

@@ -32,7 +32,7 @@ pub fn message(api_version: &str, kind: &str, json: &[u8]) -> Result<Option<Vec<
     all().kind_of(api_version, kind).map(|of| encode(of, json)).transpose()
 }
 
-/// Encodes an object of a built-in kind with its envelope; `None` if the kind has no message.
+/// Encodes an object of a built-in kind with its envelope. Returns `None` if the kind has no message.
 ///
 /// # Errors
 /// If the JSON does not fit the kind.

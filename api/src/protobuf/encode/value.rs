@@ -45,7 +45,7 @@ impl<'de> Visitor<'de> for Message<'_> {
     }
 }
 
-/// Deserializes a field name; `None` for unknown fields.
+/// Deserializes a field name. Returns `None` for unknown fields.
 struct FieldName(&'static Struct);
 
 impl<'de> DeserializeSeed<'de> for FieldName {

@@ -72,7 +72,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 if `end` is 0.
+    /// A number below `end`, or 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.next() % end as u64) as usize }
     }

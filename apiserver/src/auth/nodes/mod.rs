@@ -35,7 +35,7 @@ pub const PREFIXES: [&str; 2] = [STOCK_PREFIX, PREFIX];
 /// Start of the error for a node certificate whose key is not registered. The node name follows.
 pub const UNREGISTERED: &str = "the key of this certificate is not registered for node";
 
-/// Node name in a user name, regardless of the groups; `None` for other users.
+/// Node name in a user name, regardless of the groups, or `None` for other users.
 pub fn name_of(user: &str) -> Option<&str> {
     PREFIXES.iter().find_map(|prefix| user.strip_prefix(prefix))
 }
@@ -50,7 +50,7 @@ pub fn node_of(who: &Identity) -> Option<&str> {
 #[derive(Debug)]
 pub struct Nodes {
     index: SyncedIndex<Index>,
-    /// Registered keys; `None` when keys are not checked.
+    /// Registered keys, or `None` when keys are not checked.
     keys: Option<SyncedIndex<Keys>>,
     /// The rules of the role `system:node`. They apply to every node.
     rules: Vec<Rule>,
@@ -64,7 +64,7 @@ impl Nodes {
         Self { index: SyncedIndex::new(store), keys, rules: bootstrap_policy::node_rules() }
     }
 
-    /// The error for a node certificate whose key is not registered; `None` for all others.
+    /// The error for a node certificate whose key is not registered, or `None` for all others.
     pub fn unregistered(&self, who: &Identity, attributes: &Attributes) -> Option<String> {
         let (keys, node, key) = (self.keys.as_ref()?, node_of(who)?, who.key.as_deref()?);
         let is_question = matches!(&attributes.on, On::Resource(on)

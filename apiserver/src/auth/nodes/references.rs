@@ -87,7 +87,7 @@ struct Parts<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// Reference hash of a stored pod; `None` if the JSON is not an object.
+/// Reference hash of a stored pod, or `None` if the JSON is not an object.
 pub fn reference_hash(json: &[u8]) -> Option<ReferenceHash> {
     /// Part of the names of the status fields that record generated claims.
     const OF_CLAIMS: &str = "esourceClaimStatus";
@@ -129,7 +129,7 @@ pub fn of_pod(pod: &Map<String, Value>) -> Vec<Object> {
     found
 }
 
-/// References of a volume; `None` if it is not bound.
+/// References of a volume, or `None` if it is not bound.
 pub fn of_volume(volume: &Map<String, Value>) -> Option<VolumeReferences> {
     let spec = volume.get("spec")?;
     let claim = spec.get("claimRef")?;

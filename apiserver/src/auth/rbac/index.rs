@@ -170,7 +170,7 @@ impl Index {
         all
     }
 
-    /// The rules of a role; `None` if the role does not exist.
+    /// The rules of a role, or `None` if the role does not exist.
     pub fn rules(&self, role: &RoleRef, namespace: &str) -> Option<&[Rule]> {
         let (namespace, name) = match role {
             RoleRef::ClusterRole(name) => ("", name),
@@ -234,7 +234,7 @@ impl RoleRef {
     }
 }
 
-/// The role that a binding refers to; `None` if the reference is invalid.
+/// The role that a binding refers to, or `None` if the reference is invalid.
 pub fn role_of(binding: &Map<String, Value>) -> Option<RoleRef> {
     let part = |field: &str| binding.get("roleRef")?.get(field)?.as_str();
     match part("kind")? {

@@ -68,7 +68,7 @@ impl Review {
         }
     }
 
-    /// The review that a request creates; `None` if it creates none.
+    /// The review that a request creates, or `None` if it creates none.
     ///
     /// # Errors
     /// 404 or 405 for other verbs and paths: reviews are never stored.

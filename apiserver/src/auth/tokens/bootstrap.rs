@@ -17,7 +17,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Lengths of the token ID and of the token secret.
 const LENGTHS: (usize, usize) = (6, 16);
 
-/// Token ID and secret; `None` if the text is not a bootstrap token.
+/// Token ID and secret, or `None` if the text is not a bootstrap token.
 pub fn parse(token: &str) -> Option<(&str, &str)> {
     let is_part = |part: &str, length| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())

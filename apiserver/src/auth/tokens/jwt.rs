@@ -62,7 +62,7 @@ impl Signer {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the claims of a token that this key signed; `None` for all other tokens.
+    /// Returns the claims of a token that this key signed, or `None` for all other tokens.
     pub fn verify(&self, token: &str) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.').filter(|_| token.len() <= MAX_BYTES)?;
         let (header, claims) = signed.split_once('.')?;

@@ -72,7 +72,7 @@ impl Account {
     }
 }
 
-/// Namespace and name in a service-account user name; `None` for other users.
+/// Namespace and name in a service-account user name, or `None` for other users.
 pub fn of_user(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
@@ -106,7 +106,7 @@ impl Claims {
         })
     }
 
-    /// Parses claims; `None` if a required claim is missing.
+    /// Parses claims. Returns `None` if a required claim is missing.
     pub fn read(claims: &Value) -> Option<Self> {
         let private = claims.get("kubernetes.io")?;
         let text = |of: &Value, field: &str| Some(of.get(field)?.as_str()?.to_owned());

@@ -51,8 +51,8 @@ impl Client {
         self.io.write_all(bytes).await.unwrap();
     }
 
-    /// The next frame; `None` when the connection is closed. Skips empty SETTINGS, with which the server
-    /// probes the client while its output is blocked.
+    /// The next frame, or `None` when the connection is closed. Skips empty SETTINGS, with which the server probes
+    /// the client while its output is blocked.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             match self.decoder.next(&mut self.come).unwrap() {

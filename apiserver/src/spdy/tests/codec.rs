@@ -23,8 +23,7 @@ const OF_ZLIB: [&[u8]; 3] = [
     b"\x02\x12\x0c\x00\x00\x00\x00\xff\xff",
 ];
 
-/// Decodes bytes that arrive in pieces of these lengths; returns frames, with data merged, and the final
-/// error.
+/// Decodes bytes that arrive in pieces of these lengths. Returns frames, with data merged, and the final error.
 fn decode(mut bytes: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Error>) {
     let (mut decoder, mut come, mut frames) = (Decoder::default(), BytesMut::new(), Vec::new());
     let mut lengths = lengths.iter().copied().cycle();
@@ -45,7 +44,7 @@ fn decode(mut bytes: &[u8], lengths: &[usize]) -> (Vec<Frame>, Option<Error>) {
     (frames, None)
 }
 
-/// Merges fragments of a data frame; returns whether the last one may continue.
+/// Merges fragments of a data frame. Returns whether the last one may continue.
 fn add(frames: &mut Vec<Frame>, frame: Frame, is_begun: bool) -> bool {
     if let Frame::Data { stream, fin, bytes } = &frame {
         if is_begun

@@ -77,7 +77,7 @@ pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revis
     Ok(revision)
 }
 
-/// Upper bound of the revisions that the store in a directory has used; `None` without a store.
+/// Upper bound of the revisions that the store in a directory has used, or `None` without a store.
 ///
 /// Blocking and read-only.
 ///

@@ -31,7 +31,7 @@ pub(super) fn entry_row(created: Revision, modified: Revision, value: &[u8]) -> 
     row
 }
 
-/// Decodes an entry; `None` if it is invalid.
+/// Decodes an entry. Returns `None` if it is invalid.
 pub(super) fn entry(key: &str, row: &[u8]) -> Option<Entry> {
     let mut rest = row;
     let created = take_number(&mut rest)?;
@@ -57,12 +57,12 @@ pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
     row
 }
 
-/// The kind of a log row; `None` if the row is empty.
+/// The kind of a log row, or `None` if the row is empty.
 pub(super) fn row_kind(row: &[u8]) -> Option<Kind> {
     row.first().map(|tag| if *tag == DEFERRED { Kind::Deferred } else { Kind::Durable })
 }
 
-/// Decodes the events of a revision; `None` if they are invalid.
+/// Decodes the events of a revision. Returns `None` if they are invalid.
 pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
     let mut rest = row;
     let mut events = Vec::new();

@@ -70,8 +70,8 @@ pub struct Embedded {
     queue: Arc<Semaphore>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
-    /// The lock on the store file; `None` if the medium is not a file. It is declared after the writer, so that it
-    /// is released last.
+    /// The lock on the store file, or `None` if the medium is not a file. It is declared after the writer, so that
+    /// it is released last.
     lock: Option<Arc<StoreLock>>,
 }
 

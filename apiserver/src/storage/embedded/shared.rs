@@ -25,7 +25,7 @@ const RECENT: Limits = Limits { revisions: 8192, bytes: 4 * 1024 * 1024 };
 pub(super) struct Shared {
     /// Path of the store file.
     pub(super) file: PathBuf,
-    /// The database; `None` while the file is being reopened, after a failed reopening, and after it was closed.
+    /// The database, or `None` while the file is being reopened, after a failed reopening, and after it was closed.
     database: RwLock<Option<Database>>,
     recent: Mutex<History>,
     /// Limits of the history in memory. They never exceed the limits of the log in the file.

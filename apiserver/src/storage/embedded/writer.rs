@@ -48,7 +48,7 @@ pub(super) struct Writer {
     pub(super) on_disk: FileState,
     /// Maximum delay of deferred writes.
     pub(super) defer_limit: Duration,
-    /// When to retry filling the reserve; `None` while it is full.
+    /// When to retry filling the reserve, or `None` while it is full.
     pub(super) fill_at: Option<Instant>,
     /// The earliest time of the next compaction; `None` before the first one.
     pub(super) compact_at: Option<Instant>,

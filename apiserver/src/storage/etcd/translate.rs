@@ -56,7 +56,7 @@ fn end(prefix: &str) -> Bytes {
     end.into()
 }
 
-/// Converts a key-value pair to an entry; `None` if the key is not text.
+/// Converts a key-value pair to an entry. Returns `None` if the key is not text.
 pub(super) fn entry(found: KeyValue) -> Option<Entry> {
     let key: Arc<str> = std::str::from_utf8(&found.key).ok()?.into();
     let (created, modified) = (positive(found.create_revision), positive(found.mod_revision));

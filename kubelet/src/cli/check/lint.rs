@@ -138,7 +138,7 @@ fn placeholder(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    //! Lint rules and their exceptions.
+    //! Tests of lint rules and their exceptions.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 

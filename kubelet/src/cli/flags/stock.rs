@@ -206,7 +206,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
     (&["seccomp-profile-root"], "profiles are in ROOT-DIR/seccomp"),
 ];
 
-/// The replacement of a stock flag; `None` for a flag that the stock kubelet does not have either.
+/// The replacement of a stock flag, or `None` for a flag that the stock kubelet does not have either.
 pub fn instead(flag: &str) -> Option<String> {
     let name = flag.trim_start_matches('-').split('=').next()?;
     let find = |table: &[(&str, &'static str)]| {
@@ -230,7 +230,7 @@ pub fn instead(flag: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! The tables are consistent with the flags and fields of this kubelet.
+    //! Tests that the tables are consistent with the flags and fields of this kubelet.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::collections::BTreeSet;
 

@@ -229,7 +229,7 @@ fn labels(row: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Output lines of a watch.
+    //! Tests of output lines of a watch.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use clap::Parser as _;

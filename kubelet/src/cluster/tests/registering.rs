@@ -15,7 +15,7 @@ const NODE: &str = "/api/v1/nodes/n1";
 /// The stock kubelet repairs within `nodeStatusUpdateFrequency`.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Waits until the Node satisfies the condition; returns how long that took.
+/// Waits until the Node satisfies the condition. Returns how long that took.
 async fn until(stock: &Stock, what: &str, holds: impl Fn(&Value) -> bool) -> Duration {
     let start = Instant::now();
     let look = async {

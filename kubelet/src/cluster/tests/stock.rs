@@ -56,7 +56,7 @@ impl Stock {
         self.0.lock().unwrap().objects[path].clone()
     }
 
-    /// Writes an object as another client would; returns it with its new version.
+    /// Writes an object as another client would. Returns it with its new version.
     pub fn put(&self, path: &str, mut object: Value) -> Value {
         let mut state = self.0.lock().unwrap();
         state.version += 1;

@@ -30,7 +30,7 @@ const HUGE_PAGES: &str = "hugepages-";
 pub struct Node {
     /// Node labels; `None` skips the node affinity check.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Maximum number of pods; `None` for no limit.
+    /// Maximum number of pods, or `None` for no limit.
     pub max_pods: Option<usize>,
     /// Allocatable native resources. A resource that is not listed is unlimited, except huge pages, which are then zero.
     pub allocatable: ResourceList,

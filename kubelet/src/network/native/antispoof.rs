@@ -59,7 +59,7 @@ impl Native {
         done.map_err(io::Error::other)
     }
 
-    /// The reason why pods of this machine can use source addresses of others; `None` if they cannot.
+    /// The reason why pods of this machine can use source addresses of others, or `None` if they cannot.
     ///
     /// # Errors
     /// If the kernel fails for a reason other than its configuration.

@@ -48,7 +48,7 @@ fn offset(range: IpNet, ip: IpAddr) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    //! Addresses are allocated in turn, each once; reserved ones never.
+    //! Tests that addresses are allocated in turn, each once, and reserved ones never.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::collections::HashSet;

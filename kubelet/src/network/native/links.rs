@@ -137,7 +137,7 @@ pub(super) fn addresses() -> Message {
     Message::GetAddress(AddressMessage::default())
 }
 
-/// Reads the link index and the address of a message; `None` for link-scope addresses.
+/// Reads the link index and the address of a message. Returns `None` for link-scope addresses.
 pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
     if message.header.scope == AddressScope::Link {
         return None;
@@ -193,7 +193,8 @@ pub(super) fn routes(of: IpAddr) -> Message {
     Message::GetRoute(message)
 }
 
-/// Reads destination and link of a unicast route in the main table; `None` for the default route and all others.
+/// Reads destination and link of a unicast route in the main table. Returns `None` for the default route and all
+/// others.
 pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)> {
     if message.header.kind != RouteType::Unicast || message.header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
@@ -205,7 +206,7 @@ pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)
     Some((to(message)?, by))
 }
 
-/// Reads the destination of a route; `None` for the default route.
+/// Reads the destination of a route. Returns `None` for the default route.
 pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
     let ip = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),

@@ -186,7 +186,7 @@ fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
 
 #[cfg(test)]
 mod tests {
-    //! The timeout of the lock for choosing a pod CIDR.
+    //! Tests of the timeout of the lock for choosing a pod CIDR.
 
     #![allow(clippy::unwrap_used, reason = "tests")]
 

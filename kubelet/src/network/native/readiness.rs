@@ -59,7 +59,7 @@ impl AddressReadiness {
 
 #[cfg(test)]
 mod tests {
-    //! Start of pods before and after the membership is known.
+    //! Tests of start of pods before and after the membership is known.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 

@@ -33,7 +33,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// iptables-legacy.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The cluster membership; `None` while it is not known.
+/// The cluster membership, or `None` while it is not known.
 pub type Cluster = watch::Receiver<Option<Arc<Members>>>;
 /// Whether the pod network is healthy; otherwise the reason.
 pub type Health = watch::Sender<Result<(), String>>;

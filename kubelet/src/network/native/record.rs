@@ -124,7 +124,7 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    //! Records survive a restart of the kubelet; incomplete ones are ignored.
+    //! Tests that records survive a restart of the kubelet, and that incomplete ones are ignored.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::fs;

@@ -354,8 +354,8 @@ impl Rules {
         Ok(())
     }
 
-    /// The reason why the kernel does not support anti-spoofing rules; `None` if it does. It creates and deletes a
-    /// table in one transaction.
+    /// The reason why the kernel does not support anti-spoofing rules, or `None` if it does. It creates and deletes
+    /// a table in one transaction.
     ///
     /// # Errors
     /// If the kernel rejects the transaction for another reason.

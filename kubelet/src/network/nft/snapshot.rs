@@ -19,7 +19,7 @@ pub struct KernelRules {
     pub has_table: bool,
     /// The layout of the table, without host ports.
     pub ours: Option<Layout>,
-    /// The host ports of the table; `None` if a map has elements of another program.
+    /// The host ports of the table, or `None` if a map has elements of another program.
     pub ports: Option<BTreeSet<Port>>,
     /// The anti-spoofing table of the node.
     pub antispoof: Option<antispoof::Found>,
@@ -34,7 +34,7 @@ pub fn all(socket: &mut Socket, name: &str) -> Result<KernelRules, RequestError>
     result.map_err(|error| if error.errno() == Errno::NOENT { RequestError::Changed } else { error })
 }
 
-/// Reads the host ports; `None` if their maps are missing or have elements of another program.
+/// Reads the host ports. Returns `None` if their maps are missing or have elements of another program.
 pub fn ports(socket: &mut Socket, name: &str) -> Result<Option<BTreeSet<Port>>, RequestError> {
     match ports_of(socket, name) {
         Err(RequestError::Refused { errno: Errno::NOENT, .. }) => Ok(None),

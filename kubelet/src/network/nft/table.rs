@@ -108,9 +108,9 @@ pub struct SetSpec {
     pub flags: u32,
     /// Length of a key in bytes.
     pub key: u32,
-    /// Length of a value in bytes; 0 for a set.
+    /// Length of a value in bytes, or 0 for a set.
     pub value: u32,
-    /// The size of the set in elements; 0 for no limit.
+    /// The size of the set in elements, or 0 for no limit.
     pub most: u32,
 }
 

@@ -193,7 +193,7 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// The errno in an answer or at the end of a dump; 0 if there is none.
+    /// The errno in an answer or at the end of a dump, or 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self.kind {
             ERROR | DONE => array(self.body, 0).map_or(0, |bytes| i32::from_ne_bytes(bytes).saturating_neg()),

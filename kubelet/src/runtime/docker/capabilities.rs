@@ -63,7 +63,7 @@ fn of_status(status: &str) -> Option<Vec<&'static str>> {
 
 #[cfg(test)]
 mod tests {
-    //! Capabilities in `/proc/PID/status`.
+    //! Tests of reading capabilities from `/proc/PID/status`.
 
     use super::*;
 

@@ -73,7 +73,7 @@ impl DialLimits {
 
 #[cfg(test)]
 mod tests {
-    //! Pods with unresponsive ports and other pods.
+    //! Tests of pods with unresponsive ports and other pods.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use tokio::time::Instant;

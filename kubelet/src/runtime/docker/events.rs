@@ -60,7 +60,7 @@ fn event(line: &[u8]) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
-    //! Events of a real engine.
+    //! Tests of events of a real engine.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

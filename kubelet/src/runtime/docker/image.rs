@@ -112,7 +112,7 @@ pub(super) fn url_safe_credentials(mut request: BollardRequest) -> BollardReques
 
 #[cfg(test)]
 mod tests {
-    //! Image names and credentials.
+    //! Tests of image names and credentials.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

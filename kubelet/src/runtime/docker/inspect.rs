@@ -148,7 +148,7 @@ fn notes(all: HashMap<String, String>) -> BTreeMap<String, String> {
     all.into_iter().filter(|(key, _)| key.starts_with("io.coracle.")).collect()
 }
 
-/// The identity in a container's labels; `None` if a mandatory label is missing.
+/// The identity in a container's labels, or `None` if a mandatory label is missing.
 pub(super) fn identity(all: &HashMap<String, String>) -> Option<Identity> {
     let text = |key: &str| all.get(key).filter(|value| !value.is_empty()).cloned();
     Some(Identity {

@@ -39,7 +39,7 @@ pub(super) async fn logs(
     Ok(stream::output(stream::get(docker, "read the log", id, &path).await?, terminal))
 }
 
-/// The end of a container's log; `None` if it is empty or the container is gone.
+/// The end of a container's log, or `None` if it is empty or the container is gone.
 pub(super) async fn log_tail(docker: &Docker, id: &str) -> Result<Option<String>, Error> {
     let options = LogOptions { tail: Some(LAST_LINES), ..LogOptions::default() };
     let read = async {

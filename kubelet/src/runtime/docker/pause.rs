@@ -102,7 +102,7 @@ fn digest(content: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! The built-in pause image.
+    //! Tests of the built-in pause image.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

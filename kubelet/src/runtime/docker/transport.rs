@@ -112,7 +112,7 @@ impl Transport {
         Ok(response)
     }
 
-    /// Pid of the process that listens on the socket; `None` if the engine is remote.
+    /// Pid of the process that listens on the socket, or `None` if the engine is remote.
     pub(super) async fn engine_pid(&self) -> Option<i32> {
         let Endpoint::Unix(path) = &self.endpoint else { return None };
         UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
@@ -182,7 +182,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    //! Parsing of endpoints.
+    //! Tests of parsing of endpoints.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;

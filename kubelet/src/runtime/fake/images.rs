@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::runtime::{Credentials, Error, Image, PullStep, Refusal};
 
-/// Required user and password; `None` for anonymous access.
+/// Required user and password, or `None` for anonymous access.
 type Rights = Option<(String, String)>;
 
 #[derive(Default)]

@@ -46,7 +46,7 @@ struct Engine {
     containers: Mutex<BTreeMap<String, Record>>,
     images: Mutex<ImageStore>,
     faults: Mutex<Faults>,
-    /// The recorded calls; `None` for an engine that runs long.
+    /// The recorded calls, or `None` for an engine that runs long.
     asked: Option<Mutex<Vec<String>>>,
     events: broadcast::Sender<(String, Event)>,
     /// False while the engine is unavailable.
@@ -198,7 +198,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    //! The fake engine passes the contract tests.
+    //! Tests that the fake engine passes the contract tests.
 
     use super::*;
 

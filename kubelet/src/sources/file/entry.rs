@@ -68,7 +68,7 @@ pub(super) fn stat(path: &Path) -> Entry {
     }
 }
 
-/// Reads the file; `None` if it does not exist.
+/// Reads the file. Returns `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
     match open_and_read(path) {
         Ok(Ok(read)) => Some(Ok(read)),
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
     }
 }
 
-/// Checks and reads the path; `None` if it does not exist.
+/// Checks and reads the path. Returns `None` if it does not exist.
 pub(super) fn once(path: &Path) -> Option<Text> {
     match stat(path) {
         Entry::Absent => None,

@@ -147,7 +147,7 @@ async fn wait(watcher: &mut FileWatcher, pending: &mut PendingEvents, rescan: In
 
 #[cfg(test)]
 mod tests {
-    //! The file source with real directories and events.
+    //! Tests of the file source with real directories and events.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     mod bed;

@@ -335,7 +335,7 @@ impl Scanner {
         }
     }
 
-    /// The problem of a missing path; `None` if the path is an existing file.
+    /// The problem of a missing path, or `None` if the path is an existing file.
     fn absence(&self) -> Option<Problem> {
         self.files.is_empty().then(|| Problem {
             what: "there is no such file or directory".to_owned(),
@@ -407,7 +407,7 @@ pub(super) fn is_manifest(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Changes between two system calls.
+    //! Tests of changes between two system calls.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 

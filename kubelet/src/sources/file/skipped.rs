@@ -77,7 +77,7 @@ fn is_left_over(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Reported entries and their reasons.
+    //! Tests of reported entries and their reasons.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use std::fs;
 

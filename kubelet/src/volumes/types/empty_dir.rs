@@ -73,7 +73,7 @@ fn memory_size(wanted: &VolumeInput<'_>, limit: Option<u64>) -> Option<u64> {
     limit.into_iter().chain(most).min()
 }
 
-/// Total memory limit of the pod's containers; `None` if one of them has none.
+/// Total memory limit of the pod's containers, or `None` if one of them has none.
 fn memory_of_all(spec: &PodSpec) -> Option<u64> {
     let limited = |c: &Container| {
         let limits = c.resources.as_ref().and_then(|r| r.limits.as_ref());

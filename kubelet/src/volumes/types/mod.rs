@@ -187,7 +187,7 @@ fn optional(optional: Option<bool>) -> Line {
 
 #[cfg(test)]
 mod tests {
-    //! Registry and support page agree.
+    //! Tests that the registry and the support page agree.
 
     use std::collections::BTreeSet;
 

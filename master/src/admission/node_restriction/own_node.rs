@@ -102,7 +102,7 @@ fn may_set_label(label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Labels and annotations that a node may set on its own Node.
+    //! Tests of labels and annotations that a node may set on its own Node.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

@@ -113,7 +113,7 @@ impl PodCidrAllocator {
     }
 }
 
-/// The pod CIDRs of a Node; `None` if one is invalid.
+/// The pod CIDRs of a Node, or `None` if one is invalid.
 fn ranges_of(node: &Json) -> Option<Vec<IpNet>> {
     pod_cidrs::of(&objects::read::<Spec<NodeSpec>>(node).spec)
 }

@@ -40,7 +40,7 @@ async fn ask(server: &Router, method: &str, path: &str, body: &Value) -> (u16, V
     (code, serde_json::from_slice(&to_bytes(response.into_body(), usize::MAX).await.unwrap()).unwrap())
 }
 
-/// Creates a Node that requests a CIDR, or none; returns the assigned one.
+/// Creates a Node that requests a CIDR, or none. Returns the assigned one.
 async fn make(server: &Router, name: &str, claim: &str) -> String {
     let mut node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     if !claim.is_empty() {

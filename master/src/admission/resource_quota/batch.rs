@@ -53,7 +53,7 @@ pub fn decide(quota: &Quota, requests: &[QuotaRequest], verdicts: &mut [Result<(
 
 #[cfg(test)]
 mod tests {
-    //! Which of several concurrent requests are admitted.
+    //! Tests of which concurrent requests are admitted.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

@@ -76,7 +76,7 @@ impl ResourceQuota {
         Self { evaluator: Arc::new(QuotaEvaluator { registry, shards }) }
     }
 
-    /// The usage that a request adds; `None` if it adds none.
+    /// The usage that a request adds, or `None` if it adds none.
     fn request(&self, attempt: &AdmissionRequest<'_>) -> Option<QuotaRequest> {
         let resource = attempt.resource.stored().to_owned();
         let grows = ["services", "persistentvolumeclaims"].contains(&resource.as_str());

@@ -19,7 +19,7 @@ pub fn changed(old: Option<&Json>, new: &Json) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Changed images.
+    //! Tests of changed images.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

@@ -23,7 +23,7 @@ pub fn out_of_turn(old: &[&str], new: &[&str], is_ordered: impl Fn(&str) -> bool
 
 #[cfg(test)]
 mod tests {
-    //! Removal of gates in and out of order.
+    //! Tests of removal of gates in and out of order.
     use super::*;
 
     #[test]

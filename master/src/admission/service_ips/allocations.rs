@@ -169,7 +169,7 @@ impl Allocator for ServiceAllocation<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! Allocation of addresses and node ports.
+    //! Tests of allocation of addresses and node ports.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

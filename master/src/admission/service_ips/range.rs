@@ -84,7 +84,7 @@ fn number(ip: IpAddr) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    //! First, last and reserved addresses of a range.
+    //! Tests of first, last and reserved addresses of a range.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::collections::BTreeSet;
 

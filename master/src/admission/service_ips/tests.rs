@@ -42,7 +42,7 @@ async fn master() -> Router {
     Api::writable(registry.clone(), admission::plugins(&registry, &auth, added), version).router()
 }
 
-/// Sends a request; returns the status code and the body.
+/// Sends a request. Returns the status code and the body.
 async fn ask(server: &Router, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
@@ -60,7 +60,7 @@ async fn done(server: &Router, method: &str, path: &str, body: &Value) -> Value 
     answer
 }
 
-/// Creates a service; returns the object, or the error message.
+/// Creates a service. Returns the object, or the error message.
 async fn create(server: &Router, name: &str, spec: Value) -> Result<Value, String> {
     let mut service =
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});

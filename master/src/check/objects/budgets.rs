@@ -64,7 +64,7 @@ fn finding(budget: &PodDisruptionBudget, leaving: &[&str], Why { cause, remedy, 
     .because(cause)
 }
 
-/// The reason why the budget allows no eviction; `None` if it allows one. `nobodys` is the number of its pods
+/// The reason why the budget allows no eviction, or `None` if it allows one. `nobodys` is the number of its pods
 /// without a controller.
 fn blocks(budget: &PodDisruptionBudget, nobodys: usize) -> Option<Why> {
     let status = &budget.status;

@@ -22,7 +22,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The server's time; `None` if the header is invalid.
+    /// The server's time, or `None` if the header is invalid.
     pub fn time(&self) -> Option<Timestamp> {
         DateTimeParser::new().parse_timestamp(&self.date).ok()
     }

@@ -36,7 +36,7 @@ fn run(shell: &str) {
     assert!(output.status.success(), "{shell}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until a node's lease at a machine's master has been renewed after that time; returns the new time.
+/// Waits until a node's lease at a machine's master has been renewed after that time. Returns the new time.
 async fn renewed(machine: &Machine, of: &Machine, after: &str) -> String {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", of.node.node);
     let at = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap_or_default().to_owned();

@@ -135,7 +135,7 @@ impl Cluster {
 
     // --- requests to the master ---
 
-    /// Creates a pod on a machine, whose kubelet need not run; returns the pod's UID.
+    /// Creates a pod on a machine, whose kubelet need not run. Returns the pod's UID.
     pub async fn make(&mut self, on: usize, fate: Fate) -> String {
         self.make_of(on, fate, MAIN, 1).await
     }
@@ -206,7 +206,7 @@ impl Cluster {
         answer(request, 200).await
     }
 
-    /// Creates an object at the master; returns the object as created.
+    /// Creates an object at the master. Returns the object as created.
     ///
     /// # Errors
     /// If the master does not create it.

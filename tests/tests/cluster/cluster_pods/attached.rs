@@ -27,7 +27,7 @@ const SCRIPTS: [&str; 5] = [
     "echo one; sleep 1; echo two",
 ];
 
-/// Runs one command; returns a description of the failure.
+/// Runs one command. Returns a description of the failure.
 async fn run(
     master: &Master,
     world: &World,

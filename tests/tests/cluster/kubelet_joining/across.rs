@@ -116,7 +116,7 @@ async fn a_token_brings_the_host_that_has_it() {
     says(&two, "was denied").await;
 }
 
-/// A webhook server on the first host that approves nodes named `one`; returns the path of its kubeconfig.
+/// A webhook server on the first host that approves nodes named `one`. Returns the path of its kubeconfig.
 async fn webhook(folder: &std::path::Path) -> String {
     let now = jiff::Timestamp::now();
     let pki = Pki::open(folder, now).unwrap();

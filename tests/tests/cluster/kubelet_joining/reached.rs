@@ -22,7 +22,7 @@ pub async fn runs(node: &World, master: &Master) -> String {
     shown(node, master, "web").await
 }
 
-/// Waits until the master shows the current pod of the node; returns the pod's name.
+/// Waits until the master shows the current pod of the node. Returns the pod's name.
 pub async fn shown(node: &World, master: &Master, name: &str) -> String {
     let name = node.pod_name(name);
     let look = async || match master.ask_as_admin(&format!("/api/v1/namespaces/default/pods/{name}")).await {

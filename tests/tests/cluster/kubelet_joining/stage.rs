@@ -210,7 +210,7 @@ impl Stage {
         self.shared.state.lock().unwrap().addresses.clone()
     }
 
-    /// Approves and signs every pending request; returns the number of requests.
+    /// Approves and signs every pending request. Returns the number of requests.
     pub fn approve(&self) -> usize {
         let mut state = self.shared.state.lock().unwrap();
         let state = &mut *state;

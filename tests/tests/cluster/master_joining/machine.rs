@@ -77,7 +77,7 @@ impl Machine {
         self.openssl(&["base64", "-A", "-in", "request.pem"])
     }
 
-    /// Creates a CertificateSigningRequest with that name; returns status code and body.
+    /// Creates a CertificateSigningRequest with that name. Returns status code and body.
     pub async fn asks(
         &self,
         master: &Master,
@@ -103,7 +103,7 @@ impl Machine {
         trusting(&master.admin().unwrap().authority, own).unwrap()
     }
 
-    /// Sends a JSON merge patch with the machine's certificate; returns status code and body.
+    /// Sends a JSON merge patch with the machine's certificate. Returns status code and body.
     pub async fn patches(
         &self,
         master: &Master,
@@ -126,7 +126,7 @@ impl Machine {
         self.is_signed(master, &Shows::Nothing, name).await
     }
 
-    /// Sends a request; returns status code and body.
+    /// Sends a request. Returns status code and body.
     pub async fn sends(
         &self,
         master: &Master,
@@ -145,7 +145,7 @@ impl Machine {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// Waits until the request is signed; returns the certificate and its intermediates, PEM.
+    /// Waits until the request is signed. Returns the certificate and its intermediates, PEM.
     pub async fn is_signed(&self, master: &Master, shows: &Shows<'_>, name: &str) -> String {
         let look = async || {
             let (_, request) = self.sends(master, shows, &format!("{REQUESTS}/{name}"), None).await;
@@ -159,7 +159,7 @@ impl Machine {
         fs::read_to_string(self.folder.path().join("signed.pem")).unwrap()
     }
 
-    /// Waits until the request has a condition of that type; returns its message.
+    /// Waits until the request has a condition of that type. Returns its message.
     pub async fn is_told(&self, master: &Master, name: &str, kind: &str) -> String {
         let look = async || {
             let (_, text) = master.ask_as_admin(&format!("{REQUESTS}/{name}")).await;

@@ -87,7 +87,7 @@ impl Slot {
         self.port = (self.sort == Sort::HostPort).then(free_port);
     }
 
-    /// Changes something; returns which containers may restart.
+    /// Changes something. Returns which containers may restart.
     pub fn edit(
         &mut self,
         chance: &mut Chance,

@@ -73,7 +73,7 @@ impl Api {
         if name.is_empty() { self.url.clone() } else { format!("{}/{name}", self.url) }
     }
 
-    /// Sends a request; returns status code and body.
+    /// Sends a request. Returns status code and body.
     pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<(u16, Value), String> {
         let response = request.send().await.map_err(|error| format!("{error:?}"))?;
         let code = response.status().as_u16();
@@ -81,7 +81,7 @@ impl Api {
         Ok((code, serde_json::from_slice(&bytes).map_err(|error| error.to_string())?))
     }
 
-    /// Content of an object; `None` if it does not exist.
+    /// Content of an object, or `None` if it does not exist.
     pub async fn get_in_time(&self, name: &str) -> Option<Held> {
         let look = async || match self.send(self.client.get(self.url(name))).await? {
             (200, object) => Ok(Some(held(&object))),

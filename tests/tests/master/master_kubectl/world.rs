@@ -92,7 +92,7 @@ impl<'a> World<'a> {
         line.words.iter().all(|words| words.are_in(printed, &self.me))
     }
 
-    /// Runs a command to its end; returns whether it succeeded and its output.
+    /// Runs a command to its end. Returns whether it succeeded and its output.
     async fn types(&self, typed: &str) -> (bool, String) {
         let mut command = self.command(typed);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -39,7 +39,7 @@ enum Way {
 pub struct Actor {
     /// Name in the table.
     pub title: &'static str,
-    /// Its identity; `None` if the server must reject its connection or credentials.
+    /// Its identity, or `None` if the server must reject its connection or credentials.
     pub is: Option<Who>,
     way: Way,
     port: u16,
@@ -57,7 +57,7 @@ pub enum Answer {
 }
 
 impl Actor {
-    /// Sends a request; returns its result.
+    /// Sends a request. Returns its result.
     pub async fn asks(&self, question: &Question) -> Answer {
         match &self.way {
             Way::Client(client) => self.sends(client, question).await,
@@ -98,7 +98,7 @@ impl Actor {
         }
     }
 
-    /// Sends bytes; returns the response until the connection closes.
+    /// Sends bytes. Returns the response until the connection closes.
     async fn writes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let mut answer = Vec::new();

@@ -14,7 +14,7 @@ pub struct Question {
     pub verb: String,
     /// `pods/status`, `leases.coordination.k8s.io`.
     pub resource: String,
-    /// The node that owns the object; `None` for objects of no node and for collections.
+    /// The node that owns the object, or `None` for objects of no node and for collections.
     pub owner: Option<&'static str>,
     /// HTTP method.
     pub method: Method,

@@ -30,7 +30,7 @@ struct Extender {
 }
 
 impl Extender {
-    /// Starts the extender; returns its URL.
+    /// Starts the extender. Returns its URL.
     async fn start() -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/say", listener.local_addr().unwrap());

@@ -96,7 +96,7 @@ impl Bed {
         pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the pod is bound; returns the node's name.
+    /// Waits until the pod is bound. Returns the node's name.
     async fn bound(&self, name: &str) -> String {
         let look = async || match self.node_of(name).await {
             none if none.is_empty() => Err(format!("{name} has no node")),
@@ -119,7 +119,7 @@ impl Bed {
         wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.master.log()));
     }
 
-    /// Waits for an event of the pod with that reason; returns its message.
+    /// Waits for an event of the pod with that reason. Returns its message.
     async fn event(&self, name: &str, reason: &str) -> String {
         let look = async || {
             let events = self.get("/api/v1/namespaces/default/events").await;

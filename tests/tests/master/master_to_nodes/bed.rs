@@ -46,7 +46,7 @@ impl Cluster {
         shows(&self.world, pair);
     }
 
-    /// Sends JSON as administrator; returns status code and body.
+    /// Sends JSON as administrator. Returns status code and body.
     pub async fn sends(&self, method: &str, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
         let url = format!("https://127.0.0.1:{}{path}", self.master.port);
         let request = self.master.client().request(method.parse().unwrap(), url);
@@ -93,7 +93,7 @@ impl Cluster {
         self.patches(&format!("/api/v1/namespaces/default/pods/{name}"), status).await;
     }
 
-    /// Runs a static pod, waits until it is ready, and creates its Pod object; returns its name.
+    /// Runs a static pod, waits until it is ready, and creates its Pod object. Returns its name.
     pub async fn runs(&self, name: &str, manifest: &str) -> String {
         self.world.write(&format!("{name}.yaml"), manifest);
         let name = self.world.pod_name(name);
@@ -161,7 +161,7 @@ impl Going {
         drop(self.child.stdin.take());
     }
 
-    /// Waits until it prints a line that contains the words; returns the line.
+    /// Waits until it prints a line that contains the words. Returns the line.
     pub async fn prints(&mut self, words: &str) -> String {
         let what = &self.what;
         let mut seen = Vec::new();
@@ -183,7 +183,7 @@ impl Going {
         self.child.kill().await.unwrap();
     }
 
-    /// Waits until it exits; returns its exit code.
+    /// Waits until it exits. Returns its exit code.
     pub async fn ends(&mut self) -> i32 {
         let ended = tokio::time::timeout(DEADLINE, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("{} does not end", self.what)).unwrap().code().unwrap_or(-1)

@@ -77,7 +77,7 @@ async fn a_forwarded_port_outlives_its_container() {
     }
 }
 
-/// Opens that many SPDY connections to a port at the kubelet directly; returns the error messages.
+/// Opens that many SPDY connections to a port at the kubelet directly. Returns the error messages.
 async fn forwards(cluster: &Cluster, name: &str, connections: u32) -> impl Stream<Item = String> {
     let mut stream = UnixStream::connect(cluster.world.root_dir().join("kubelet.sock")).await.unwrap();
     let head = format!(

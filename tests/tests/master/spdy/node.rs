@@ -169,7 +169,7 @@ async fn exec(
     })
 }
 
-/// Runs a command to its end; returns its exit status as a `Status` object.
+/// Runs a command to its end. Returns its exit status as a `Status` object.
 async fn run(command: &[String], folder: &Path, streams: &mut Streams) -> Value {
     let started = Command::new(&command[0])
         .args(&command[1..])

@@ -121,7 +121,7 @@ pub(super) struct RouteLookup {
     pub from: Option<IpAddr>,
 }
 
-/// Reads the answer of a route lookup; `None` if the route rejects packets.
+/// Reads the answer of a route lookup. Returns `None` if the route rejects packets.
 pub(super) fn read_route_lookup(message: &RouteMessage) -> Option<RouteLookup> {
     let is_local = message.header.kind == RouteType::Local;
     if !is_local && message.header.kind != RouteType::Unicast {

@@ -47,7 +47,7 @@ pub struct PeerRoutes {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncResult {
-    /// The pod CIDRs of the peers; `None` if they could not be determined.
+    /// The pod CIDRs of the peers, or `None` if they could not be determined.
     pub cluster: Option<Vec<IpNet>>,
     /// What was missing and has been restored, one sentence each.
     pub repaired: Vec<String>,

@@ -70,7 +70,7 @@ async fn what_others_redirect_keeps_its_address() {
     stage.assert_heard(At::PodA, "192.0.2.1:8080", At::PodB, gateway(4));
 }
 
-/// Makes the kernel pass bridged packets to nftables, or not; returns whether the kernel supports that.
+/// Makes the kernel pass bridged packets to nftables, or not. Returns whether the kernel supports that.
 fn show_bridged(whether: &str) -> bool {
     let switches = ["iptables", "ip6tables"].map(|name| format!("bridge/bridge-nf-call-{name}"));
     let there = switches.iter().all(|switch| Path::new("/proc/sys/net").join(switch).exists());

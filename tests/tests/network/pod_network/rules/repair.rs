@@ -14,7 +14,7 @@ use super::stage::{At, BRIDGE, Stage, UNANSWERED_AFTER, ensure, node, port, run}
 /// Without a notification for this time, none will come: everything happens in one kernel.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Checks the rules after each notification until there are no more; returns the number of repairs.
+/// Checks the rules after each notification until there are no more. Returns the number of repairs.
 async fn settle(watch: &mut Watch, ports: &[Port]) -> usize {
     let mut repairs = 0;
     // Each repair causes a notification too, so a cycle would never end.
@@ -64,7 +64,7 @@ async fn rules_that_somebody_flushes_come_back_under_traffic() {
     assert!(client.join().unwrap() > 0);
 }
 
-/// Sends requests to the host port until the test is over; returns the number of answers.
+/// Sends requests to the host port until the test is over. Returns the number of answers.
 fn ask_until(over: &Receiver<()>) -> usize {
     let to = "192.0.2.1:8080".parse().unwrap();
     let mut answered = 0;

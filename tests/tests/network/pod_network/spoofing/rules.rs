@@ -160,7 +160,7 @@ async fn a_pod_gets_link_local_addresses_and_joins_groups_with_the_rules() {
     assert!(groups.contains("ff15::77") && !groups.contains("ff15::78"), "{groups}");
 }
 
-/// Checks the rules after each change until there are no more; returns the number of repairs.
+/// Checks the rules after each change until there are no more. Returns the number of repairs.
 async fn settle(watch: &mut Watch, scene: &Scene) -> usize {
     let mut repairs = 0;
     while timeout(SILENCE, watch.changed()).await.is_ok() {

@@ -52,7 +52,7 @@ impl Wire {
         assert_eq!(sendto(&self.socket, frame, SendFlags::empty(), &self.eth0), Ok(frame.len()));
     }
 
-    /// Sends frames and then markers; returns the names of the frames that arrive before the last marker.
+    /// Sends frames and then markers. Returns the names of the frames that arrive before the last marker.
     pub fn try_all<'a>(&self, other: &Wire, frames: &'a [(&'a str, Vec<u8>)]) -> BTreeSet<&'a str> {
         frames.iter().for_each(|(_, frame)| self.send(frame));
         // Several markers, because frames of two processors may overtake each other.
