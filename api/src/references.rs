@@ -57,12 +57,12 @@ impl TokenKey {
 }
 
 impl References {
-    /// The ConfigMap of that name.
+    /// Returns the ConfigMap with the given name.
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&Arc<ConfigMap>> {
         self.config_maps.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The Secret of that name.
+    /// Returns the Secret with the given name.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Arc<Secret>> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
     }

@@ -18,8 +18,8 @@ pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 /// Group with access to metrics endpoints.
 pub const MONITORING: &str = "system:monitoring";
-/// User and group of a kubelet on the machine of the control plane. It authenticates with a credential file on that
-/// machine to request its node certificate.
+/// User and group of a kubelet on the machine of the control plane. A credential file on that machine authenticates
+/// the kubelet when it requests its node certificate.
 pub const BESIDE_MASTER: &str = "coracle:beside-master";
 /// Extra key under which a CertificateSigningRequest records the client address.
 pub const PEER: &str = "coracle.io/peer-address";
@@ -119,7 +119,7 @@ impl Identity {
         }
     }
 
-    /// Whether the user is in that group.
+    /// Whether the user is in the given group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

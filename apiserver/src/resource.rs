@@ -370,7 +370,7 @@ impl Resource {
         }
     }
 
-    /// The subresource of that name.
+    /// Returns the subresource with the given name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|part| part.name == name)
     }

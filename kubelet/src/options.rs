@@ -84,9 +84,9 @@ pub struct Options {
     pub http_check_frequency: Duration,
     /// Address of the kubelet's HTTPS API; `None` disables it.
     pub api_address: Option<SocketAddr>,
-    /// Certificate and key of that API, if the user provides them.
+    /// Certificate and key of the HTTPS API, if the user provides them.
     pub tls_files: Option<(PathBuf, PathBuf)>,
-    /// The CA for client certificates of that API. Without it, all requests are rejected.
+    /// The CA for client certificates of the HTTPS API. Without it, all requests are rejected.
     pub client_ca_file: Option<PathBuf>,
     /// Idle timeout of streaming sessions and port forwards.
     pub streaming_idle: Duration,

@@ -23,9 +23,9 @@ const ADDRESS: &str = "advertised-address";
 const ID: &str = "id";
 /// File name of the administrator's kubeconfig.
 const ADMIN: &str = "admin.kubeconfig";
-/// User in that kubeconfig.
+/// User in the administrator's kubeconfig.
 const ADMIN_USER: &str = "kubernetes-admin";
-/// Group in that kubeconfig.
+/// Group in the administrator's kubeconfig.
 const ADMIN_GROUP: &str = "system:masters";
 /// File name of the kubeconfig with which the kubelet on this machine joins.
 const BOOTSTRAP: &str = "bootstrap.kubeconfig";

@@ -16,7 +16,7 @@ use crate::{DEADLINE, Engine, IMAGE, Port, free_port, installed, wait_until};
 
 /// User of a registry with a password.
 pub const USER: &str = "alice";
-/// Password of that user.
+/// Password of the user of the registry.
 pub const PASSWORD: &str = "open sesame";
 /// `USER:PASSWORD` in htpasswd format (bcrypt with 16 rounds, which is enough for a test).
 const HTPASSWD: &str = "alice:$2b$04$YQVI02z35uxRF5Z/BSK4qOOkTQwqKOlrCPq.CcqGFmbw1.fMvD16.\n";

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::type_table::{Struct, all};
 use super::types::Kind;
 
-/// Sets the missing required fields of an object of that type, and of all objects in it. Values of the wrong type stay
-/// unchanged.
+/// Sets the missing required fields of an object of the type `name`, and of all objects in it. Values of the wrong
+/// type stay unchanged.
 pub(crate) fn require(name: &str, object: &mut Map<String, Value>) {
     if let Some(of) = all().get(name) {
         fields(of, object);

@@ -78,7 +78,7 @@ impl Schema {
         Self { types }
     }
 
-    /// The type of that name.
+    /// Returns the type with the given name.
     pub fn get(&self, name: &str) -> Option<&Type> {
         self.types.get(name)
     }

@@ -22,9 +22,9 @@ pub struct JsonPathError {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// The field of that name: `.name` or `['name']`.
+    /// Selects the field with this name: `.name` or `['name']`.
     Name(String),
-    /// All fields of that name at any depth: `..name`.
+    /// Selects all fields with this name at any depth: `..name`.
     Anywhere(String),
     /// All elements or values: `.*` or `[*]`.
     All,

@@ -146,7 +146,7 @@ fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The status of the condition of that type.
+/// The status of the condition of the given type.
 fn condition<'a>(object: &'a Object, of_type: &str) -> Option<&'a str> {
     let mut conditions = list(object, "status", "conditions").iter();
     conditions

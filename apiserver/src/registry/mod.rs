@@ -49,7 +49,7 @@ pub struct Registry {
 /// The reason why an object was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// An object of that name exists.
+    /// An object with this name exists.
     #[error("the object already exists")]
     Exists,
     /// Another write changed or deleted the object: read it again and retry.

@@ -8,7 +8,7 @@ use super::Resource;
 use crate::status::Status;
 
 impl Status {
-    /// An object of that name exists.
+    /// An object with this name exists.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", resource.qualified());
         let details = details(resource, name);

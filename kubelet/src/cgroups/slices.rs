@@ -137,7 +137,7 @@ impl<'a> Names<'a> {
         format!("{}{class}.slice", self.all)
     }
 
-    /// The slice that the pod has in that class.
+    /// Returns the slice that the pod has in the given QoS class.
     fn pod(&self, class: &str) -> String {
         format!("{}{class}{POD}{}", self.all, self.pod)
     }

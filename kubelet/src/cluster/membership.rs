@@ -191,7 +191,7 @@ impl Membership {
         self.nodes.len()
     }
 
-    /// Whether a node of that name is known.
+    /// Whether a node with the given name is known.
     pub fn contains(&self, name: &str) -> bool {
         self.nodes.contains_key(name)
     }

@@ -53,7 +53,7 @@ use crate::report::Outbox;
 /// The file in the certificate directory with the CAs for client certificates of the kubelet's server.
 pub const AUTHORITIES: &str = "ca.crt";
 
-/// The file in that directory with the serving certificate that the cluster signed, and its key.
+/// Returns the name of the file in the certificate directory that holds the serving certificate and its key.
 pub fn serving_file() -> String {
     Kind::Serving.current()
 }

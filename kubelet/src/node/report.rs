@@ -106,7 +106,7 @@ fn unavailable(network: Result<(), &str>, previous: &[NodeCondition], now: Times
     condition("NetworkUnavailable", words, previous, now)
 }
 
-/// Builds a condition of that status, reason and message.
+/// Builds a condition with the given status, reason and message.
 fn condition(
     kind: &str,
     [status, reason, message]: [&str; 3],

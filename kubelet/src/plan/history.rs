@@ -69,12 +69,12 @@ pub struct Terminal {
     pub reason: String,
     /// Message for the pod status.
     pub message: String,
-    /// The value of [`Hashes::all`] at that time. An edit that changes it restarts the pod.
+    /// The value of [`Hashes::all`] when the pod finished. An edit that changes it restarts the pod.
     pub hashes: String,
-    /// The value of [`Hashes::spec`] at that time if any edit restarts the pod; otherwise empty.
+    /// The value of [`Hashes::spec`] when the pod finished, if any edit restarts the pod. Otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spec: String,
-    /// Restart policy at that time; empty in checkpoints of older versions.
+    /// Restart policy when the pod finished. Empty in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub restart_policy: String,
 }

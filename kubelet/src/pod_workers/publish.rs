@@ -20,8 +20,8 @@ use crate::report::{About, Report, Severity};
 pub(super) struct Published {
     /// The status. At first it is that of the checkpoint.
     pub status: Option<Arc<PodStatus>>,
-    /// The pod version of that status, and whether the pod was terminating. `None` before the first status of this
-    /// process.
+    /// The pod version that the last status describes, and whether the pod was terminating. `None` before the first
+    /// status of this process.
     of: Option<(Arc<Pod>, bool)>,
     /// Restart back-offs that were reported: attempt by container.
     back_offs: BTreeMap<String, u32>,

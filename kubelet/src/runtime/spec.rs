@@ -113,7 +113,7 @@ pub struct ContainerSpec {
     pub command: Option<Vec<String>>,
     /// The arguments that replace the image's CMD.
     pub args: Option<Vec<String>>,
-    /// Working directory, or `None` for that of the image.
+    /// Working directory. `None` for the working directory of the image.
     pub working_dir: Option<String>,
     /// Environment in order, each as `NAME=value`.
     pub env: Vec<String>,
@@ -144,7 +144,7 @@ pub struct ContainerSpec {
     pub back_off: Duration,
     /// Termination message settings.
     pub termination: Termination,
-    /// Stop signal of the container's lifecycle, or `None` for that of the image.
+    /// Stop signal of the container's lifecycle. `None` for the stop signal of the image.
     pub stop_signal: Option<String>,
     /// Additional labels, from the pod.
     pub labels: BTreeMap<String, String>,
@@ -192,7 +192,7 @@ pub struct Resources {
 /// Security settings of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// User as `uid[:gid]`; `None` for that of the image.
+    /// User as `uid[:gid]`. `None` for the user of the image.
     pub user: Option<String>,
     /// Supplementary groups.
     pub groups: Vec<String>,

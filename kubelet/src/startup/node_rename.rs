@@ -75,8 +75,8 @@ fn keep(root_dir: &Path, node_name: &str, before: Option<&str>) -> anyhow::Resul
     Ok(())
 }
 
-/// Describes the remaining pods that are also on disk (`here`). `None` if there are none. Other pods of that node
-/// name belong to another root directory.
+/// Describes the remaining pods that are also on disk (`here`). `None` if there are none. Other pods of the old
+/// node name belong to another root directory.
 fn what_is_left(listed: &[Listed], here: &BTreeSet<PodUid>) -> Option<String> {
     let listed = || listed.iter().filter(|listed| here.contains(&listed.identity.uid));
     let pods = |found: &mut dyn Iterator<Item = &Listed>| {

@@ -34,7 +34,7 @@ pub struct JoinRequest {
     pub serving: Option<Names>,
 }
 
-/// What the master knows about the node of that name, and about itself.
+/// What the master knows about the node that a request names, and about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Whether the Node exists.

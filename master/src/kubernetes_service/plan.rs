@@ -17,7 +17,7 @@ pub const NAME: &str = "kubernetes";
 pub const NAMESPACE: &str = "default";
 /// The port of the service.
 const PORT: u16 = 443;
-/// The name of that port.
+/// The name of the HTTPS port of the Service.
 const PORT_NAME: &str = "https";
 /// The condition of a ServiceCIDR that is in use.
 const READY: &str = "Ready";

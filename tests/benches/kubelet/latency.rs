@@ -1,4 +1,4 @@
-//! (a) Starts and stops one pod. In turns with that, creates the same two containers directly in the engine.
+//! (a) Starts and stops one pod, and the same two containers directly in the engine. The two take turns.
 
 use tests::World;
 

@@ -94,7 +94,7 @@ impl TypeTable {
         self.get(self.kinds.get(&(api_version, kind))?)
     }
 
-    /// The type of that name.
+    /// Returns the type with the given name.
     pub fn get(&self, name: &str) -> Option<&Struct> {
         let lazy = self.structs.get(name)?;
         Some(lazy.read.get_or_init(|| Struct::parse(lazy.head, lazy.lines)))

@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The kind with that plural name.
+    /// Returns the kind with the given plural name.
     pub fn of_plural(plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural)
     }

@@ -63,7 +63,7 @@ pub(super) fn entry(found: KeyValue) -> Option<Entry> {
     Some(Entry { key, value: found.value, created, modified })
 }
 
-/// Converts a transaction to that of etcd. If it fails, etcd returns the current values.
+/// Converts a transaction to an etcd transaction. If the transaction fails, etcd returns the current values.
 pub(super) fn request(transaction: &Transaction) -> TxnRequest {
     let key = |key: &Arc<str>| Bytes::copy_from_slice(key.as_bytes());
     let expected = transaction.compares.iter().filter_map(|compare| {

@@ -264,7 +264,7 @@ impl MirrorPods {
         }
     }
 
-    /// The UID of the static pod of that name.
+    /// The UID of the static pod with the given name.
     pub fn uid_of(&self, namespace: &str, name: &str) -> Option<&PodUid> {
         self.static_pods.get(&(namespace.to_owned(), name.to_owned())).map(|static_pod| &static_pod.uid)
     }

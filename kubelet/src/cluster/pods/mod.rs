@@ -81,7 +81,7 @@ pub(super) struct Settings {
 pub(super) struct MirrorPodHashes(Arc<Shared>);
 
 impl MirrorPodHashes {
-    /// The hash of the static pod with that UID.
+    /// The hash of the static pod with the given UID.
     pub fn hash_of(&self, uid: &str) -> Option<String> {
         self.0.lock().mirror_pods.hash_of(uid).map(str::to_owned)
     }

@@ -16,7 +16,7 @@ use super::peer_routes::PeerRoutes;
 /// The network from which a node without an assigned pod CIDR selects the first free part. It is the usual one of
 /// flannel and kubeadm.
 const DEFAULT_CLUSTER_CIDR: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
-/// The prefix length of that part; the stock `--node-cidr-mask-size`.
+/// The prefix length of a node's part, as the stock `--node-cidr-mask-size`.
 const NODE_PREFIX_LENGTH: u8 = 24;
 /// The file with the selected pod CIDRs.
 const SELECTED_FILE: &str = "range";

@@ -1,7 +1,7 @@
 //! Connects to a port on the loopback interface of a pod, for port forwarding.
 //!
-//! The engine has no API for that. For a local engine, a dedicated thread enters the network namespace of the
-//! sandbox and connects. The socket stays in that namespace.
+//! The engine has no API to connect to such a port. For a local engine, a dedicated thread enters the network
+//! namespace of the sandbox and connects. The socket stays in that namespace.
 
 use std::fs;
 use std::io;

@@ -43,8 +43,8 @@ pub(super) async fn run(
     Ok(ExecOutput { exit_code, output })
 }
 
-/// Kills a command that exceeded its timeout. Docker has no API for that, and otherwise each hung probe would leave
-/// a process. Works for local engines only.
+/// Kills a command that exceeded its timeout, because a hung probe would otherwise leave a process. Docker has no
+/// API to kill a command. Works for local engines only.
 async fn kill(docker: &Docker, container: &str, session: &str) {
     let Ok(client) = docker.client().await else { return };
     let inspect_raw =

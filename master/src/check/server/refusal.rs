@@ -40,9 +40,9 @@ pub struct Way {
     pub server: String,
     /// The data directory, if it was read.
     pub data_dir: Option<String>,
-    /// Whether a master is running on that directory.
+    /// Whether a master is running on the data directory.
     pub runs: bool,
-    /// Advertised address of that master.
+    /// Advertised address of the running master.
     pub advertised: Option<SocketAddr>,
 }
 
