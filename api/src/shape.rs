@@ -123,7 +123,7 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A field with the default strategy and no default.
+    /// Creates a field with the default strategy and no default.
     pub fn plain(shape: Shape<'a>) -> Self {
         Self { shape, patch: Patch::Plain, default: None }
     }

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-/// A `Time` in whole seconds: `2026-01-01T00:00:00Z`.
+/// Formats a `Time` in whole seconds: `2026-01-01T00:00:00Z`.
 pub fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A `MicroTime`: `2026-01-01T00:00:00.000000Z`.
+/// Formats a `MicroTime`: `2026-01-01T00:00:00.000000Z`.
 pub fn micros(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

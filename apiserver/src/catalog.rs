@@ -31,7 +31,7 @@ pub struct Catalog {
 pub(crate) type Defined = BTreeMap<String, Vec<Arc<Resource>>>;
 
 impl Catalog {
-    /// A catalog of the built-in resources.
+    /// Creates a catalog of the built-in resources.
     pub fn new(rows: impl IntoIterator<Item = Resource>) -> Self {
         let built_in: Arc<[_]> = rows.into_iter().map(Arc::new).collect();
         let now = watch::Sender::new(Arc::new(Rows::of(built_in.iter().cloned())));

@@ -143,7 +143,7 @@ impl Status {
         self.reason == EXPIRED
     }
 
-    /// An internal error.
+    /// Creates the status of an internal error.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

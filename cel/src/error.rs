@@ -57,7 +57,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An evaluation error with a message.
+    /// Creates an evaluation error with a message.
     pub fn failed(why: impl Into<String>) -> Self {
         Self::Failed(why.into())
     }

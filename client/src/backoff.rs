@@ -43,12 +43,12 @@ pub fn exponential_delay(initial: Duration, max: Duration, failures: u32, share:
     jittered(initial.saturating_mul(2_u32.saturating_pow(failures)).min(max), share)
 }
 
-/// A duration between three quarters and all of `whole`. `share` is random, from 0 up to 1.
+/// Returns a duration between three quarters and all of `whole`. `share` is random, from 0 up to 1.
 pub fn jittered(whole: Duration, share: f64) -> Duration {
     whole.mul_f64(0.25_f64.mul_add(share.clamp(0.0, 1.0), 0.75))
 }
 
-/// A random number from 0 up to 1.
+/// Returns a random number from 0 up to 1.
 pub fn random_share() -> f64 {
     fastrand::f64()
 }

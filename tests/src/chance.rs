@@ -23,7 +23,7 @@ impl Chance {
         seed
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0.usize(..limit.max(1))
     }
@@ -33,12 +33,12 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// A duration shorter than `longest`.
+    /// Returns a duration shorter than `longest`.
     pub fn moment(&mut self, longest: Duration) -> Duration {
         longest.mul_f64(self.0.f64())
     }
 
-    /// A random element.
+    /// Returns a random element.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

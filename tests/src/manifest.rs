@@ -13,12 +13,12 @@ pub fn pod(name: &str, spec: &str) -> String {
     )
 }
 
-/// A Pod with one container `main` that runs until it receives SIGTERM.
+/// Returns a Pod with one container `main` that runs until it receives SIGTERM.
 pub fn sleeper(name: &str) -> String {
     scripted(name, "Always", FOREVER)
 }
 
-/// A Pod with one container `main` that runs a shell script under a restart policy.
+/// Returns a Pod with one container `main` that runs a shell script under a restart policy.
 pub fn scripted(name: &str, restart_policy: &str, script: &str) -> String {
     pod(name, &format!("restartPolicy: {restart_policy}\ncontainers:\n- {}", container("main", script, "")))
 }

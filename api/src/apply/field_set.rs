@@ -38,7 +38,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A member without members below it.
+    /// Creates a member without members below it.
     pub(super) fn leaf() -> Self {
         Self { member: true, children: FieldSet::default() }
     }

@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<&str, SyntaxError> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// An error that concerns the whole manifest.
+/// Returns an error that concerns the whole manifest.
 pub(super) fn problem(line: u32, column: u32, what: &str, remedy: &str) -> SyntaxError {
     SyntaxError { line, column, what: what.to_owned(), remedy: remedy.to_owned() }
 }

@@ -46,7 +46,7 @@ fn object(body: &[u8], decoder: &mut Decoder, path: &Path<'_>, depth: usize) -> 
     Ok(Value::Object(object))
 }
 
-/// A name, truncated for messages.
+/// Truncates a name for messages.
 fn shown(name: &str) -> String {
     name.chars().take(100).collect()
 }

@@ -88,7 +88,8 @@ fn raise(total: &mut ResourceList, floor: &ResourceList) {
     }
 }
 
-/// A spec with the containers' resources, the pod-level resources and the overhead; all other fields are empty.
+/// Returns a spec with the containers' resources, the pod-level resources and the overhead; all other fields are
+/// empty.
 pub fn resources_spec(spec: &Map<String, Value>) -> PodSpec {
     let inits = containers(spec.get("initContainers"));
     PodSpec {

@@ -158,7 +158,7 @@ impl Kind {
         }
     }
 
-    /// A noun for messages, such as `a list of strings`.
+    /// Returns the noun for messages, such as `a list of strings`.
     pub(crate) fn described(&self) -> String {
         match self {
             Self::String => "a string".to_owned(),

@@ -15,7 +15,7 @@ pub fn initial_status(api_version: &str, kind: &str) -> Option<Value> {
     }
 }
 
-/// An object with zero values for its required fields.
+/// Returns an object with zero values for its required fields.
 fn zero(of: &Struct) -> Value {
     let required = of.fields().iter().filter(|field| field.required);
     let fields = required.filter_map(|field| Some((field.name.to_owned(), zero_of(&field.kind)?)));

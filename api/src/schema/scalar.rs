@@ -162,7 +162,7 @@ fn bytes(text: &mut String, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A short description of a value for messages.
+/// Returns a short description of a value for messages.
 pub(super) fn described(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

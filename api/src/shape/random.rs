@@ -47,20 +47,20 @@ fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> 
         .prop_map(|fields| Value::Object(fields.into_iter().collect()))
 }
 
-/// A random small value.
+/// Returns a random small value.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     plain().prop_recursive(5, 24, 5, |inner| {
         prop_oneof![prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from), fields(inner)]
     })
 }
 
-/// A random small object.
+/// Returns a random small object.
 pub(crate) fn any_object() -> impl Strategy<Value = Value> {
     fields(any_value())
 }
 
-/// A random Pod with fields that clients apply. With `twins`, it has ports with equal numbers and different protocols,
-/// which only server-side apply distinguishes.
+/// Returns a random Pod with fields that clients apply. With `twins`, it has ports with equal numbers and different
+/// protocols, which only server-side apply distinguishes.
 pub(crate) fn any_pod(twins: bool) -> impl Strategy<Value = Value> {
     let some = |names: &[&'static str]| prop::sample::subsequence(names.to_vec(), 0..=names.len());
     let port = (80..83_u16, prop::option::of(prop::sample::select(vec!["TCP", "UDP"])));

@@ -170,17 +170,17 @@ static POD: LazyLock<Sample> = LazyLock::new(|| top(pod_spec(), conditions()));
 static DEPLOYMENT: LazyLock<Sample> = LazyLock::new(|| top(deployment_spec(), conditions()));
 static SERVICE: LazyLock<Sample> = LazyLock::new(|| top(service_spec(), conditions()));
 
-/// A type with some fields of a Pod.
+/// Returns a type with some fields of a Pod.
 pub(crate) fn pod() -> Shape<'static> {
     Shape::of(&*POD)
 }
 
-/// A type with some fields of a Deployment, and a field `wholly` that patches replace.
+/// Returns a type with some fields of a Deployment, and a field `wholly` that patches replace.
 pub(crate) fn deployment() -> Shape<'static> {
     Shape::of(&*DEPLOYMENT)
 }
 
-/// A type with some fields of a Service.
+/// Returns a type with some fields of a Service.
 pub(crate) fn service() -> Shape<'static> {
     Shape::of(&*SERVICE)
 }

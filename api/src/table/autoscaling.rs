@@ -50,7 +50,7 @@ fn metrics(object: &Object) -> String {
     }
 }
 
-/// A metric with its current and target value: `cpu: 40%/80%`.
+/// Formats a metric with its current and target value: `cpu: 40%/80%`.
 fn metric(wanted: &Value, seen: Option<&Value>) -> String {
     let (source, named) = match field(wanted, "type") {
         "Resource" => ("resource", true),

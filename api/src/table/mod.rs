@@ -184,7 +184,7 @@ fn or_unset(text: &str) -> Value {
     if text.is_empty() { "<unset>".into() } else { text.into() }
 }
 
-/// A scalar as text.
+/// Formats a scalar as text.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -207,7 +207,7 @@ fn labels(value: Option<&Value>) -> String {
     if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
 }
 
-/// A label selector in kubectl notation, such as `app=web,tier in (a,b),!old`.
+/// Formats a label selector as kubectl writes it, such as `app=web,tier in (a,b),!old`.
 fn selector(value: Option<&Value>) -> String {
     let Some(value) = value else { return NONE.to_owned() };
     let mut parts: Vec<(String, String)> = (value.get("matchLabels").and_then(Value::as_object))

@@ -127,7 +127,7 @@ impl Attributes {
         Self { verb: verb.to_owned(), on: On::Path(path.to_owned()) }
     }
 
-    /// A second permission that the request needs. A WebSocket exec is a GET, but also requires `create`.
+    /// Returns a second permission that the request needs. A WebSocket exec is a GET, but also requires `create`.
     pub fn also_required(&self) -> Option<Self> {
         match &self.on {
             On::Resource(on)

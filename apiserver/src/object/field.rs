@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// A scalar field as text, or `None` if it is absent or not a scalar.
+/// Returns a scalar field as text, or `None` if it is absent or not a scalar.
 fn value_at(object: &Map<String, Value>, path: &str) -> Option<Box<str>> {
     let mut steps = path.split('.');
     let first = step(object, steps.next()?)?;

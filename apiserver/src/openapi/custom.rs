@@ -41,7 +41,7 @@ pub(super) struct Custom<'a> {
     pub dialect: Dialect,
 }
 
-/// A schema that accepts any object.
+/// Returns a schema that accepts any object.
 pub(super) fn anything() -> Value {
     json!({"type": "object"})
 }

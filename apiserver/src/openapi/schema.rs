@@ -18,7 +18,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// A reference to a type by its full name.
+    /// Returns a reference to a type by its full name.
     pub(super) fn reference(self, full_name: &str) -> Value {
         match self {
             Self::V2 => json!({"$ref": format!("#/definitions/{full_name}")}),
@@ -230,7 +230,7 @@ fn is_one_of(name: &str) -> bool {
     name.starts_with("apiextensions.v1.JSONSchemaPropsOr")
 }
 
-/// An entry of `x-kubernetes-group-version-kind`.
+/// Returns an entry of `x-kubernetes-group-version-kind`.
 pub(super) fn group_version_kind(api_version: &str, kind: &str) -> Value {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     json!({"group": group, "kind": kind, "version": version})

@@ -27,8 +27,8 @@ pub trait Schema: Send + Sync {
         None
     }
 
-    /// A number that changes whenever [`Schema::json`] changes. It is computed for every request of the OpenAPI
-    /// index.
+    /// Returns a number that changes whenever [`Schema::json`] changes. It is computed for every request of the
+    /// OpenAPI index.
     fn edition(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.json().hash(&mut hasher);

@@ -37,8 +37,8 @@ pub type Admit = fn(&HeaderMap) -> bool;
 
 /// A session whose streams the client opens.
 ///
-/// It ends when all handles of the session and its streams are dropped, when the client closes it or is gone,
-/// or after an idle timeout.
+/// The session ends when all its handles and streams are dropped, or after an idle timeout. It also ends when the
+/// client closes it or is gone.
 #[derive(Debug)]
 pub struct Session {
     streams: mpsc::Receiver<Stream>,

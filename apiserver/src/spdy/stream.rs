@@ -48,7 +48,7 @@ impl Stream {
         (Self { id, headers, reader, writer }, Ends { input, output })
     }
 
-    /// A header as text; empty if it is absent or not text.
+    /// Returns a header as text; empty if it is absent or not text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -226,7 +226,7 @@ fn check_faults(mistyped: &[FieldError], api_version: &str, kind: &str) -> Resul
     Err(unreadable(api_version, kind, &said.join(", ")))
 }
 
-/// A decoding error with the prefix of kube-apiserver.
+/// Returns a decoding error with the prefix of kube-apiserver.
 fn unreadable(api_version: &str, kind: &str, why: &str) -> Status {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))

@@ -32,7 +32,7 @@ pub(super) fn metadata(object: &mut Map<String, Value>) -> &mut Map<String, Valu
     metadata.as_object_mut().expect("it was made an object two lines above")
 }
 
-/// A string of the metadata; empty if it is absent.
+/// Returns a string of the metadata; empty if it is absent.
 pub(super) fn text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
     let metadata = object.get("metadata").and_then(Value::as_object);
     metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()

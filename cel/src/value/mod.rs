@@ -63,7 +63,7 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
         0
     }
 
-    /// A field of the value, or `None` if there is no such field.
+    /// Returns a field of the value, or `None` if there is no such field.
     fn field(&self, _name: &str) -> Option<Result<Value, Error>> {
         None
     }

@@ -73,7 +73,7 @@ impl Api {
         &self.client
     }
 
-    /// An error of the shared client with its cause and remedy.
+    /// Returns an error of the shared client with its cause and remedy.
     pub fn error(&self, error: &client::Error) -> ApiError {
         ApiError::from_client(error, &self.credentials, Timestamp::now())
     }

@@ -161,8 +161,8 @@ async fn discover_via_node(
 }
 
 impl Found {
-    /// A warning if the clock skew exceeds the tolerance. Certificates become valid five minutes before they are
-    /// signed. A clock that is further behind rejects a new certificate.
+    /// Returns a warning if the clock skew exceeds the tolerance. Certificates become valid five minutes before
+    /// they are signed. A clock that is further behind rejects a new certificate.
     pub fn clock_skew_warning(&self, now: Timestamp) -> Option<String> {
         let apart = now.duration_since(self.server_time?).abs();
         let text = || {

@@ -102,7 +102,7 @@ impl Terminal {
         Self { spec: hashes.spec.clone(), ..Self::ended(false, EVICTED, message, hashes) }
     }
 
-    /// A terminal state that persists until an edit changes a container, the sandbox or the restart policy.
+    /// Creates a terminal state that persists until an edit changes a container, the sandbox or the restart policy.
     pub fn ended(succeeded: bool, reason: &str, message: String, hashes: &Hashes) -> Self {
         let restart_policy = hashes.restart_policy.clone();
         let (reason, hashes) = (reason.to_owned(), hashes.all());

@@ -44,7 +44,7 @@ pub(super) struct ActionError {
 }
 
 impl ActionError {
-    /// An error that resolves itself. The action is retried soon.
+    /// Creates an error that resolves itself. The action is retried soon.
     pub fn transient(reason: &'static str, event: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -56,8 +56,8 @@ impl ActionError {
         }
     }
 
-    /// An error that the user must resolve. An edit of the pod or of a referenced object retries the action at
-    /// once.
+    /// Creates an error that the user must resolve. An edit of the pod or of a referenced object retries the action
+    /// at once.
     pub fn persistent(reason: &'static str, event: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::observed;
 use crate::pleg::KnownPod;
 
-/// A pod with only metadata.
+/// Returns a pod with only metadata.
 pub(super) fn placeholder(orphan: &KnownPod) -> Pod {
     let metadata = ObjectMeta {
         name: Some(orphan.name.clone()),

@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    /// A ConfigMap and a Secret with that name and content.
+    /// Returns a ConfigMap and a Secret with the given name and content.
     fn references(name: &str, content: &str) -> References {
         let mut references = References::default();
         for kind in ["ConfigMap", "Secret"] {

@@ -93,7 +93,7 @@ mod tests {
         ObjectName { kind: "Pod".to_owned(), namespace: "default".to_owned(), name: name.to_owned() }
     }
 
-    /// An error in a manifest whose last good version is in use.
+    /// Returns an error in a manifest whose last good version is in use.
     fn problem(origin: &str, object: Option<&str>) -> FoundProblem {
         let (path, what, remedy) = (String::new(), "wrong".to_owned(), "correct it".to_owned());
         let problem = Problem { line: 1, column: 1, path, what, remedy, object: object.map(placeholder) };

@@ -25,12 +25,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// One attempt per period, the first at the age `first`.
+    /// Creates a schedule with one attempt per period, the first at the age `first`.
     pub fn from(first: Duration, period: Duration) -> Self {
         Self { period, due: first, early: None, gap: Duration::ZERO }
     }
 
-    /// One attempt per period, the first after one period.
+    /// Creates a schedule with one attempt per period, the first after one period.
     pub fn periodic(period: Duration) -> Self {
         Self::from(period, period)
     }

@@ -46,7 +46,7 @@ impl Bench {
         }
     }
 
-    /// A sandbox spec for a pod of this name.
+    /// Returns a sandbox spec for a pod of this name.
     pub fn sandbox(&self, pod: &str) -> SandboxSpec {
         SandboxSpec {
             identity: identity(pod, "POD"),
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    /// A container spec that runs a shell script.
+    /// Returns a container spec that runs a shell script.
     pub async fn container(&self, pod: &str, sandbox: &Sandbox, script: &str) -> ContainerSpec {
         ContainerSpec {
             identity: identity(pod, "app"),

@@ -55,7 +55,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A rejection with a cause on which no caller acts.
+    /// Creates a rejection with a cause on which no caller acts.
     pub fn refused(operation: &'static str, message: impl Into<String>) -> Self {
         Self::Refused { operation, message: message.into(), cause: Refusal::Other }
     }

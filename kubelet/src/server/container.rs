@@ -117,7 +117,7 @@ impl ServedPod {
         )))
     }
 
-    /// A field of the container's spec.
+    /// Returns a field of the container's spec.
     pub fn spec(&self, container: &str, field: &str) -> Option<&Value> {
         ["containers", "initContainers", "ephemeralContainers"]
             .iter()

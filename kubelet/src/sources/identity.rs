@@ -122,7 +122,7 @@ fn is_safe(uid: &str) -> bool {
         && uid.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
 }
 
-/// An empty problem, without a position.
+/// Returns an empty problem, without a position.
 pub(super) fn problem() -> Problem {
     Problem {
         line: 0,

@@ -47,7 +47,7 @@ fn seen(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.annotations.as_ref()?.get(SEEN)?.parse().ok()
 }
 
-/// A timestamp in the format of Kubernetes: whole seconds, UTC.
+/// Formats a timestamp as Kubernetes does: whole seconds, UTC.
 pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

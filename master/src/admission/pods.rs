@@ -38,12 +38,12 @@ pub fn known_containers(attempt: &AdmissionRequest<'_>) -> BTreeSet<String> {
     all.filter_map(|container| container.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-/// A 403 status for the request. `why` completes the sentence.
+/// Returns a 403 status for the request. `why` completes the sentence.
 pub fn forbidden(attempt: &AdmissionRequest<'_>, why: &str) -> Status {
     Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, why)
 }
 
-/// A nested object, created if it is missing. `None` if it has another type.
+/// Returns a nested object, created if it is missing. `None` if it has another type.
 pub fn field<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
     if value.is_null() {
@@ -57,17 +57,17 @@ pub fn spec(pod: &Json) -> Option<&Json> {
     pod.get("spec").and_then(Value::as_object)
 }
 
-/// A string field; empty if it is missing.
+/// Returns a string field; empty if it is missing.
 pub fn text<'a>(object: &'a Json, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A list field; empty if it is missing.
+/// Returns a list field; empty if it is missing.
 pub fn list<'a>(spec: &'a Json, name: &str) -> impl Iterator<Item = &'a Value> {
     spec.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A list field, created if it is missing. `None` if it has another type.
+/// Returns a list field, created if it is missing. `None` if it has another type.
 pub fn list_mut<'a>(spec: &'a mut Json, name: &str) -> Option<&'a mut Vec<Value>> {
     let value = spec.entry(name).or_insert_with(|| Value::Array(Vec::new()));
     if value.is_null() {

@@ -59,13 +59,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with severity [`Severity::Problem`].
+    /// Returns a finding with severity [`Severity::Problem`].
     pub fn problem(subject: impl Into<Subject>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (subject, what, remedy) = (subject.into(), what.into(), remedy.into());
         Self { severity: Severity::Problem, subject, what, cause: String::new(), remedy }
     }
 
-    /// A finding with severity [`Severity::Warning`].
+    /// Returns a finding with severity [`Severity::Warning`].
     pub fn warning(subject: impl Into<Subject>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::problem(subject, what, remedy) }
     }
@@ -94,7 +94,7 @@ fn one_line(text: &str) -> String {
     line.trim_end_matches(['.', ';', ':']).to_owned()
 }
 
-/// A count with its noun, such as `1 pod` or `2 pods`.
+/// Formats a count with its noun, such as `1 pod` or `2 pods`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

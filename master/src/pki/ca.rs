@@ -242,7 +242,7 @@ fn before(now: Timestamp, time: Duration) -> i64 {
     now.as_second().saturating_sub(i64::try_from(time.as_secs()).unwrap_or_default())
 }
 
-/// A unique serial number, derived from the public key and the time of signing.
+/// Returns a unique serial number, derived from the public key and the time of signing.
 fn serial(public_key: &impl PublicKeyData, now: Timestamp) -> rcgen::SerialNumber {
     use sha2::{Digest as _, Sha256};
     let digest = Sha256::new()

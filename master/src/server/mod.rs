@@ -27,7 +27,7 @@ pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
     auth.guard(router)
 }
 
-/// An API without resources.
+/// Returns an API without resources.
 pub fn no_api() -> Router {
     Router::new().fallback(|| async { Status::no_such_path() })
 }

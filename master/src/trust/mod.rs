@@ -321,7 +321,8 @@ fn set_condition(node: &mut Json, wanted: Option<Value>) {
     all.extend(wanted);
 }
 
-/// A field that is an object, created if it is missing. `None` if it has another type, which validation rejects.
+/// Returns a field that is an object, created if it is missing. `None` if it has another type, which validation
+/// rejects.
 fn part<'a>(of: &'a mut Json, name: &str) -> Option<&'a mut Json> {
     let value = of.entry(name).or_insert(Value::Null);
     if value.is_null() {

@@ -50,7 +50,7 @@ fn identity() -> String {
     format!("{host_name}_{}", uuid::Uuid::new_v4())
 }
 
-/// A client for the master of a kubeconfig.
+/// Returns a client for the master of a kubeconfig.
 fn connect(kubeconfig: &Path) -> anyhow::Result<(Client, Kubeconfig)> {
     let shown = kubeconfig.display();
     let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tests::IMAGE;
 
-/// A pod with one container that exits as soon as it receives SIGTERM.
+/// Returns a pod with one container that exits as soon as it receives SIGTERM.
 pub fn one_container(name: &str) -> String {
     format!("{}{}", head(name), container("app", "sleep 86400", ""))
 }
@@ -16,10 +16,10 @@ pub fn serving(name: &str, port: u16, host: SocketAddr) -> String {
     format!("{}{}", head(name), container("app", &command, ""))
 }
 
-/// A pod with ten probes per second, half of them TCP and half HTTP.
+/// Returns a pod with ten probes per second, half of them TCP and half HTTP.
 ///
-/// A container has one readiness and one liveness probe, so the pod has five containers. Four of them exist only for
-/// their probes of the web server in the first.
+/// A container has one readiness and one liveness probe, so the pod has five containers. Four of them exist only
+/// for their probes of the web server in the first.
 pub fn ten_probes(name: &str) -> String {
     let probes = "    readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 1}
     livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}

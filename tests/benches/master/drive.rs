@@ -18,7 +18,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A GET request.
+    /// Creates a GET request.
     pub fn get(path: String) -> Self {
         Self { method: Method::GET, path, body: String::new(), expected: 200 }
     }

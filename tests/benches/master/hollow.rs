@@ -73,7 +73,7 @@ impl Drop for Nodes {
 /// Creation time of each pod, by name. The benchmark creates all pods through this map.
 static ASKED: LazyLock<Mutex<Moments>> = LazyLock::new(Mutex::default);
 
-/// An unscheduled pod with small requests; the master adds its service-account token and CA volume.
+/// Returns an unscheduled pod with small requests; the master adds its service-account token and CA volume.
 fn pod(name: &str) -> String {
     ASKED.lock().unwrap().insert(name.to_owned(), Instant::now());
     let container = format!(

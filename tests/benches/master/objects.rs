@@ -13,7 +13,7 @@ pub fn pod(number: usize, nodes: usize) -> String {
     )
 }
 
-/// An unscheduled pod.
+/// Returns an unscheduled pod.
 pub fn waiting(number: usize) -> String {
     unplaced(number, "web", "")
 }
@@ -21,7 +21,7 @@ pub fn waiting(number: usize) -> String {
 /// Size of a set of pods with mutual anti-affinity.
 const SET: usize = 100;
 
-/// An unscheduled pod with required anti-affinity to the other pods of its set.
+/// Returns an unscheduled pod with required anti-affinity to the other pods of its set.
 pub fn apart(number: usize) -> String {
     let set = number / SET;
     let term = format!(
@@ -39,7 +39,7 @@ fn unplaced(number: usize, set: &str, more: &str) -> String {
     )
 }
 
-/// A Ready node with room for a hundred pods.
+/// Returns a Ready node with room for a hundred pods.
 pub fn node(number: usize) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24"}},"status":{{"allocatable":{{"cpu":"32","memory":"64Gi","pods":"110"}},"conditions":[{{"type":"Ready","status":"True"}}]}}}}"#,

@@ -181,7 +181,7 @@ impl ValueValidation {
     }
 }
 
-/// An error whose message does not contain the value.
+/// Returns an error whose message does not contain the value.
 fn plain(field: &str, reason: Reason, message: String) -> Cause {
     Cause { field: field.to_owned(), reason, message }
 }

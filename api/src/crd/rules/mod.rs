@@ -77,7 +77,7 @@ impl Rule {
         })
     }
 
-    /// A rule that does not compile: it rejects every value until the definition is corrected.
+    /// Creates a rule that does not compile. It rejects every value until the definition is corrected.
     fn broken(rule: &Value, why: String) -> Self {
         let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default().trim();
         Self {

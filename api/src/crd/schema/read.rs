@@ -139,7 +139,7 @@ fn rules(of: &Map<String, Value>, depth: usize) -> Option<ValueValidation> {
     })
 }
 
-/// A count, which clients may write as `3` or `3.0`.
+/// Reads a count, which clients may write as `3` or `3.0`.
 fn count(value: Option<&Value>) -> Option<u64> {
     let value = value?;
     #[expect(

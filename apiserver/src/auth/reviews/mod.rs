@@ -172,12 +172,12 @@ fn invalid(kind: &str, group: &str, field: &str, what: &str) -> Status {
     Status { details: Some(json!({"group": group, "kind": kind, "causes": causes})), ..status }
 }
 
-/// A string field, empty if absent.
+/// Returns a string field, empty if absent.
 fn text<'a>(of: &'a Value, field: &str) -> &'a str {
     of.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A list of strings.
+/// Returns a list of strings.
 fn texts(of: &Value, field: &str) -> Vec<String> {
     let list = of.get(field).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

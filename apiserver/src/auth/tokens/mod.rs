@@ -107,7 +107,7 @@ impl Tokens {
         Some(Account { namespace: namespace.to_owned(), name: name.to_owned(), uid: found.uid().to_owned() })
     }
 
-    /// An object that a token may be bound to.
+    /// Returns an object that a token may be bound to.
     pub fn object(&self, resource: &str, namespace: &str, name: &str) -> Option<Map<String, Value>> {
         Some(self.store.get(resource, namespace, name)?.decode())
     }
@@ -124,7 +124,7 @@ impl Tokens {
     }
 }
 
-/// A value of a Secret, base64-decoded.
+/// Decodes a value of a Secret from base64.
 fn secret_data(secret: &Map<String, Value>, key: &str) -> Option<Bytes> {
     use base64::Engine as _;
     let text = secret.get("data")?.get(key)?.as_str()?;

@@ -252,7 +252,7 @@ pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
     found
 }
 
-/// A hint with the most similar field name. It ignores case, and up to three typing errors.
+/// Returns a hint with the most similar field name. The comparison ignores case, and up to three typing errors.
 fn nearest(name: &str) -> String {
     let all = SUPPORTED.iter().map(|(field, _)| *field).chain(IGNORED.iter().copied());
     all.map(|field| (strsim::damerau_levenshtein(&field.to_lowercase(), &name.to_lowercase()), field))

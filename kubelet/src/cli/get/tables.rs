@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// A table with columns `NAME STATUS`.
+    /// Returns a table with columns `NAME STATUS`.
     fn table(rows: &[&str]) -> Value {
         let row = |row: &&str| {
             let cells: Vec<&str> = row.split(' ').collect();

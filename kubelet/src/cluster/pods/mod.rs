@@ -1,10 +1,10 @@
 //! The API server as a pod source: the pods that it assigned to this node, the objects that they reference, their
 //! status, and mirror pods of static pods.
 //!
-//! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, `reference_cache`
-//! keeps the objects that they reference, and `waiting` finds pods that wait long for them. `status` computes
-//! status patches, `token_cache` decides when tokens are requested, and `mirror_pods` decides which mirror pods to
-//! write.
+//! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, and
+//! `reference_cache` keeps the objects that they reference. `waiting` finds pods that wait long for such objects.
+//! `status` computes status patches, `token_cache` decides when tokens are requested, and `mirror_pods` decides
+//! which mirror pods to write.
 //!
 //! `checkpoint` stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens, and
 //! `mirror_client` writes mirror pods. `docs/cluster-node.md` describes the rules for users.

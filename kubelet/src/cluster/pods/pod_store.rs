@@ -236,7 +236,7 @@ impl PodStore {
             .any(|AssignedPod { persisted, .. }| persisted.is_unclaimed && !is_terminating(&persisted.pod))
     }
 
-    /// A pod of the confirmed list.
+    /// Returns a pod of the confirmed list.
     pub fn server_pod(&self, uid: &PodUid) -> Option<&ServerPod> {
         self.confirmed_listing()?.pods.get(uid)
     }
@@ -332,7 +332,7 @@ impl PodStore {
         }
     }
 
-    /// A pod that waits for referenced objects, and what is missing.
+    /// Returns a pod that waits for referenced objects, and what is missing.
     pub fn waiting_pod(
         &self,
         uid: &PodUid,

@@ -44,7 +44,7 @@ impl Demand {
         Self { requests: pod_requests(spec), ports: ports.collect() }
     }
 
-    /// A host port of this pod that conflicts with a host port of the other pod.
+    /// Returns a host port of this pod that conflicts with a host port of the other pod.
     pub fn conflict(&self, other: &Self) -> Option<&HostPort> {
         self.ports.iter().find(|port| other.ports.iter().any(|taken| port.overlaps(taken)))
     }

@@ -17,7 +17,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 /// The interface name in a pod, as CNI plugins call it.
 pub(super) const POD_INTERFACE: &str = "eth0";
 
-/// A message about a link. With `up`, it sets the link up.
+/// Creates a message about a link. With `up`, the message sets the link up.
 pub(super) fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     let mut message = LinkMessage::default();
     if up {

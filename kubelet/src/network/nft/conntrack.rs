@@ -1,8 +1,8 @@
 //! Finds and deletes conntrack entries that are wrong after host ports changed or nodes joined.
 //!
-//! A TCP connection ends with its pod. A UDP client that keeps its source port matches its old conntrack entry as
-//! long as it does not pause, so its packets go to a pod that is gone. Likewise, a pod that sent to a peer's pods
-//! before the peer was known stays masqueraded.
+//! A TCP connection ends with its pod. A UDP client that keeps its source port and does not pause matches its old
+//! conntrack entry. Its packets then go to a pod that is gone. Likewise, a pod that sent to a peer's pods before
+//! the peer was known stays masqueraded.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -103,7 +103,7 @@ impl Flow {
     }
 }
 
-/// One end of a UDP tuple. `side` is 0 for the source, 1 for the destination.
+/// Reads one end of a UDP tuple. `side` is 0 for the source, 1 for the destination.
 fn end(tuple: &[u8], side: u16, port: u16) -> Option<SocketAddr> {
     let (ip, protocol) = (find(tuple, IP)?, find(tuple, PROTOCOL)?);
     if find(protocol, NUMBER)? != [Protocol::Udp.number()] {

@@ -180,7 +180,7 @@ fn in_prefix(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expre
     vec![whole, mask(&ones), compare(true, &wanted)]
 }
 
-/// A byte whose first `ones` bits are set.
+/// Returns a byte whose first `ones` bits are set.
 fn mask_byte(ones: usize) -> u8 {
     u8::MAX.checked_shl(8 - ones.min(8) as u32).unwrap_or(0)
 }
@@ -199,7 +199,7 @@ fn original(key: u32, register: u32) -> Expression {
     Expression::new("ct", &Attributes::new().number(1, register).number(2, key).bytes(3, &[ORIGINAL]))
 }
 
-/// An interface name with its terminating zero. iptables compares it in this form.
+/// Returns an interface name with its terminating zero. iptables compares it in this form.
 fn name(interface: &str) -> Vec<u8> {
     [interface.as_bytes(), &[0]].concat()
 }
@@ -244,7 +244,7 @@ fn decide(verdict: &Attributes) -> Expression {
     Expression::new("immediate", &Attributes::new().number(1, DECISION).nested(2, &data))
 }
 
-/// A value as an nftables attribute.
+/// Returns a value as an nftables attribute.
 pub fn value(bytes: &[u8]) -> Attributes {
     Attributes::new().bytes(1, bytes)
 }

@@ -90,7 +90,7 @@ const POLICY_DROP: u32 = 0;
 const POLICY_ACCEPT: u32 = 1;
 
 impl Hook {
-    /// A hook of a base chain that accepts packets by default.
+    /// Creates a hook of a base chain that accepts packets by default.
     pub fn new(of: &str, number: u32, priority: i32) -> Self {
         Self { of: of.to_owned(), number, priority, policy: POLICY_ACCEPT }
     }

@@ -109,17 +109,17 @@ pub fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
-/// A 32-bit number among attributes.
+/// Reads a 32-bit number from attributes.
 pub fn number(bytes: &[u8], kind: u16) -> Option<u32> {
     Some(u32::from_be_bytes(array(find(bytes, kind)?, 0)?))
 }
 
-/// A 64-bit number among attributes.
+/// Reads a 64-bit number from attributes.
 pub fn long(bytes: &[u8], kind: u16) -> Option<u64> {
     Some(u64::from_be_bytes(array(find(bytes, kind)?, 0)?))
 }
 
-/// A text among attributes.
+/// Reads a text from attributes.
 pub fn text(bytes: &[u8], kind: u16) -> Option<String> {
     let value = find(bytes, kind)?;
     let value = value.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -141,7 +141,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of nf_tables.
+    /// Creates a message of nf_tables.
     pub fn new(kind: u8, flags: u16, family: u8, attributes: Attributes) -> Self {
         Self { kind: (NF_TABLES << 8) | u16::from(kind), flags, family, subsystem: 0, attributes }
     }

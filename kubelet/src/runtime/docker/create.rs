@@ -268,7 +268,7 @@ fn log_config(settings: &Settings) -> HostConfigLogConfig {
     }
 }
 
-/// A bind mount. It uses `Mounts`, because with `Binds` the engine creates a missing source as root.
+/// Creates a bind mount. It uses `Mounts`, because with `Binds` the engine creates a missing source as root.
 fn mount(mount: &Mount) -> EngineMount {
     use MountBindOptionsPropagationEnum as Propagation;
     let propagation = match mount.propagation.as_str() {

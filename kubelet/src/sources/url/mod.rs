@@ -146,7 +146,7 @@ fn save(store: &LastGood, origin: &str, objects: &[super::manifest::Named]) {
     }
 }
 
-/// A problem with the URL.
+/// Returns a problem with the URL.
 fn trouble(what: String, remedy: &str) -> Box<Problem> {
     Box::new(Problem { what, remedy: remedy.to_owned(), ..problem() })
 }

@@ -147,7 +147,7 @@ fn node_name(object: &Json) -> &str {
     spec(object).map(|spec| text(spec, "nodeName")).unwrap_or_default()
 }
 
-/// A field of a top-level object. Empty values count as missing.
+/// Returns a field of a top-level object. Empty values count as missing.
 fn part<'a>(object: &'a Json, of: &str, name: &str) -> Option<&'a Value> {
     let value = object.get(of)?.get(name)?;
     let is_empty = match value {

@@ -131,7 +131,7 @@ pub fn run(compiled: &Compiled, bindings: &Bindings, budget: &mut Budget) -> Res
     expressions::run(program, bindings, budget)
 }
 
-/// An object with its `managedFields`, which are stored separately.
+/// Returns an object with its `managedFields`, which are stored separately.
 fn whole(of: Option<&Json>, record: &[u8]) -> Value {
     let Ok(record) = serde_json::from_slice(record) else { return object(of) };
     let mut with_record = of.cloned().unwrap_or_default();

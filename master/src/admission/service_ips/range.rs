@@ -23,8 +23,8 @@ pub fn holds(range: &ServiceRange, ip: IpAddr) -> bool {
     (1..=last(range)).contains(&offset)
 }
 
-/// A free address, which `seed` selects. The lower part of the range is kept for explicit requests while other
-/// addresses are free. `taken` is an upper bound of the number of used addresses.
+/// Returns a free address, which `seed` selects. The lower part of the range is kept for explicit requests while
+/// other addresses are free. `taken` is an upper bound of the number of used addresses.
 pub fn choose_address(
     range: &ServiceRange,
     seed: u128,
@@ -48,7 +48,7 @@ pub fn shown_ports() -> String {
     format!("{}-{}", PORTS.start(), PORTS.end())
 }
 
-/// A free node port, selected like an address by [`choose_address`].
+/// Returns a free node port, selected like an address by [`choose_address`].
 pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     let port = |number: u128| u16::try_from(number).unwrap_or(*PORTS.start());
     let (first, last) = (u128::from(*PORTS.start()), u128::from(*PORTS.end()));
@@ -58,8 +58,8 @@ pub fn choose_port(seed: u128, taken: usize, is_free: impl Fn(u16) -> bool) -> O
     chosen.map(port)
 }
 
-/// A free number from `first` to `last`, searched from a random start. Of `taken + 1` candidates, one is free if
-/// any is.
+/// Returns a free number from `first` to `last`, searched from a random start. Of `taken + 1` candidates, one is
+/// free if any is.
 fn choose(first: u128, last: u128, seed: u128, taken: usize, is_free: impl Fn(u128) -> bool) -> Option<u128> {
     let count = last.checked_sub(first)? + 1;
     let tries = count.min(taken as u128 + 1);

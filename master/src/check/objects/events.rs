@@ -1,8 +1,8 @@
 //! Summarizes recent Warning events by reason.
 //!
-//! A warning is resolved by a later success of its object, or when the object becomes ready or is deleted, or if it
-//! is not repeated. Events of a Node are about unrelated things, so only the matching event resolves a warning.
-//! Pure.
+//! A warning is resolved by a later success of its object. It is also resolved when the object becomes ready or is
+//! deleted, or if the warning is not repeated. Events of a Node are about unrelated things, so only the matching
+//! event resolves a warning. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

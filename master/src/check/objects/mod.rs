@@ -361,7 +361,7 @@ fn blind(plural: &str, Lack { severity, why, .. }: &Lack) -> Finding {
     Finding::problem(plural, "nobody could look at all of these", remedy).because(why).graded(*severity)
 }
 
-/// One finding for all resources that the user may not read, with the role that would allow it.
+/// Returns one finding for all resources that the user may not read. It names a role that would allow reading them.
 fn shut_out<'a>(lacks: impl Iterator<Item = &'a Lack>) -> Option<Finding> {
     let lacks: Vec<&Lack> = lacks.collect();
     let first = lacks.first()?;

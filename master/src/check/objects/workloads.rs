@@ -13,7 +13,7 @@ const NAMESPACE: &str = "kube-system";
 /// may differ.
 const RENEWED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// One finding for all objects without a controller.
+/// Returns one finding for all objects without a controller.
 pub fn findings(world: &World) -> Vec<Finding> {
     if !world.version.is_own() || has_controller_manager(world) {
         return Vec::new();

@@ -29,7 +29,7 @@ const CURES: &[(&str, &str)] = &[
 ];
 const OTHER: &str = "see the line with the name of the check in the master's log";
 
-/// One finding per failed check.
+/// Returns one finding per failed check.
 pub fn findings(live: &Answer, ready: &Answer) -> Vec<Finding> {
     let mut found = Vec::new();
     for (answer, endpoint) in [(live, "/livez"), (ready, "/readyz")] {

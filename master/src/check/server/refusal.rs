@@ -47,7 +47,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// A remedy: how to get another kubeconfig.
+    /// Returns a remedy: how to get another kubeconfig.
     fn another(&self) -> String {
         let of =
             self.data_dir.as_deref().map_or_else(String::new, |directory| format!(" --data-dir {directory}"));

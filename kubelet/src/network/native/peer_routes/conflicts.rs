@@ -151,7 +151,7 @@ impl<'a> Conflicts<'a> {
         ))
     }
 
-    /// An assigned pod CIDR that overlaps this one.
+    /// Returns an assigned pod CIDR that overlaps this one.
     fn overlapping(&self, range: &IpNet) -> Option<(IpNet, &'a str)> {
         let before = self.assigned.range(..=range.network()).next_back();
         let behind = self.assigned.range(range.network()..).next();
