@@ -43,7 +43,7 @@ impl Auth {
             tracing::debug!(
                 user = who.user,
                 as_user = requested.identity.user,
-                "the user acts as another user"
+                "the user impersonates another user"
             );
             who = requested.identity;
             log.set_user(&who.user);

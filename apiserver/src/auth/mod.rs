@@ -120,8 +120,8 @@ impl Auth {
             Ok(known) => Ok(known.identity),
             // The same message for every invalid bootstrap token, so that a client cannot probe token IDs.
             Err(TokenError::Unknown) if tokens::bootstrap::parse(token).is_some() => Err(unauthorized(
-                "Unauthorized: there is no bootstrap token like that: an administrator can list the existing ones with `kubectl \
-                 -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token`",
+                "Unauthorized: there is no such bootstrap token: an administrator can list the existing ones with \
+                 `kubectl -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token`",
             )),
             Err(TokenError::Unknown) => Err(unauthorized("Unauthorized")),
             Err(TokenError::Invalid(why)) => Err(unauthorized(&format!("Unauthorized: {why}"))),

@@ -134,7 +134,7 @@ async fn a_bad_token_is_told_so_and_a_certificate_needs_none() {
             let status: Value = serde_json::from_str(&answer).unwrap();
             // Tokens that look like bootstrap tokens get a more specific message.
             let (message, is_bootstrap) = (status["message"].as_str().unwrap(), value.contains("abcdef."));
-            let fits = message.starts_with("Unauthorized: there is no bootstrap token") == is_bootstrap;
+            let fits = message.starts_with("Unauthorized: there is no such bootstrap token") == is_bootstrap;
             assert!(fits && (is_bootstrap || message == "Unauthorized"), "{value}: {message}");
             assert_eq!(status["reason"], "Unauthorized");
         }

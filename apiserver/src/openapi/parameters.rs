@@ -60,10 +60,10 @@ const CONTAINER: Parameter =
     text("container", "Container name; optional if the pod has one container or a default container.");
 const COMMAND: Parameter =
     text("command", "The command and its arguments, one parameter each. No shell is started.");
-const STDIN: Parameter = flag("stdin", "Send standard input to the process.");
-const STDOUT: Parameter = flag("stdout", "Receive the standard output of the process.");
-const STDERR: Parameter = flag("stderr", "Receive the standard error of the process.");
-const TTY: Parameter = flag("tty", "The process has a terminal.");
+const STDIN: Parameter = flag("stdin", "Sends standard input to the process.");
+const STDOUT: Parameter = flag("stdout", "Returns the standard output of the process.");
+const STDERR: Parameter = flag("stderr", "Returns the standard error of the process.");
+const TTY: Parameter = flag("tty", "Allocates a terminal for the process.");
 
 /// Parameters of attach.
 pub(super) const ATTACH: &[Parameter] = &[CONTAINER, STDERR, STDIN, STDOUT, TTY];
@@ -72,19 +72,19 @@ pub(super) const EXEC: &[Parameter] = &[COMMAND, CONTAINER, STDERR, STDIN, STDOU
 /// Parameters of log.
 pub(super) const LOG: &[Parameter] = &[
     CONTAINER,
-    flag("follow", "Send lines as they are written."),
-    flag("insecureSkipTLSVerifyBackend", "Do not verify the certificate of the node."),
-    number("limitBytes", "The largest number of bytes to send."),
-    flag("previous", "The log of the container's previous run."),
-    number("sinceSeconds", "Only lines of the last seconds, as many as this."),
-    text("sinceTime", "Only lines written after this time."),
-    text("stream", "Only lines of this stream: \"All\", \"Stdout\" or \"Stderr\"."),
-    number("tailLines", "Only the last lines, as many as this."),
-    flag("timestamps", "Begin each line with its time."),
+    flag("follow", "Follows the log and returns new lines as the container writes them."),
+    flag("insecureSkipTLSVerifyBackend", "Does not verify the serving certificate of the node."),
+    number("limitBytes", "Maximum number of bytes of the response."),
+    flag("previous", "Returns the log of the previous container."),
+    number("sinceSeconds", "Returns only lines that are newer than this number of seconds."),
+    text("sinceTime", "Returns only lines written after this time."),
+    text("stream", "Returns only lines of this stream: \"All\", \"Stdout\" or \"Stderr\"."),
+    number("tailLines", "Maximum number of lines, counted from the end of the log."),
+    flag("timestamps", "Prefixes each line with its time."),
 ];
 /// Parameters of portforward.
 pub(super) const PORT_FORWARD: &[Parameter] =
-    &[number("ports", "The ports, where the protocol names them in the query.")];
+    &[number("ports", "Ports to forward, if the protocol sends them in the query.")];
 /// Parameters of proxy.
 pub(super) const PROXY: &[Parameter] = &[text("path", "The path of the request behind the proxy.")];
 

@@ -149,7 +149,7 @@ impl Transaction {
     pub(super) fn check(&self) -> Result<(), Error> {
         let parts = self.compares.len().max(self.writes.len());
         if parts > MAX_PARTS {
-            return invalid(format!("a transaction of {parts} parts is over {MAX_PARTS}: split it"));
+            return invalid(format!("a transaction has {parts} parts, more than {MAX_PARTS}: split it"));
         }
         let mut written = BTreeSet::new();
         for write in &self.writes {
@@ -157,11 +157,11 @@ impl Transaction {
             let (key, bytes) = (write.key(), write.value_bytes());
             if bytes > MAX_VALUE_BYTES {
                 return invalid(format!(
-                    "the value of {key} has {bytes} bytes, over {MAX_VALUE_BYTES}: make it smaller"
+                    "the value of {key} has {bytes} bytes, more than {MAX_VALUE_BYTES}: make it smaller"
                 ));
             }
             if !written.insert(key) {
-                return invalid(format!("a transaction writes {key} twice: keep the last of them"));
+                return invalid(format!("a transaction writes {key} twice: keep only the last write"));
             }
         }
         for compare in &self.compares {
@@ -211,9 +211,9 @@ pub(super) fn future_revision(asked: Revision, revision: Revision) -> Error {
 
 fn check_key(key: &str) -> Result<(), Error> {
     match key.len() {
-        0 => invalid("a key is empty: give it a name".to_owned()),
+        0 => invalid("a key is empty: use a key with at least one character".to_owned()),
         1..=MAX_KEY_BYTES => Ok(()),
-        bytes => invalid(format!("a key has {bytes} bytes, over {MAX_KEY_BYTES}: make it shorter")),
+        bytes => invalid(format!("a key has {bytes} bytes, more than {MAX_KEY_BYTES}: make it shorter")),
     }
 }
 

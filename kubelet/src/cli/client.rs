@@ -20,7 +20,8 @@ const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 pub enum Error {
     /// No kubelet listens on the socket.
     #[error(
-        "no kubelet runs on {root_dir}: start one with `kubelet run --root-dir {root_dir}`, or name another --root-dir"
+        "no kubelet runs on {root_dir}: start one with `kubelet run --root-dir {root_dir}`, or specify another \
+         --root-dir"
     )]
     NotRunning {
         /// The root directory.

@@ -71,7 +71,7 @@ fn every_unknown_flag_is_told() {
 fn a_stock_flag_is_one_mistake_with_its_value() {
     let found = mistakes("--cgroup-driver systemd --port 1 --pod-max-pids=5 --runonce --foo");
     assert_eq!(found.len(), 4, "{found:?}");
-    assert!(found[0].starts_with("--cgroup-driver is a flag of the stock kubelet alone"), "{found:?}");
+    assert!(found[0].starts_with("only the stock kubelet has the flag --cgroup-driver"), "{found:?}");
     assert!(found[1].contains("podPidsLimit") && found[2].contains("runOnce"), "{found:?}");
     assert!(found[3].contains("--foo"), "{found:?}");
 }

@@ -123,7 +123,8 @@ impl NodeLease {
                     failures = 0;
                     if std::mem::take(&mut state.is_lost) {
                         let text = format!(
-                            "this machine is node {} again: no other machine renews its lease",
+                            "this machine uses the node name {} again: no other machine renews the lease of the \
+                             node",
                             self.node
                         );
                         self.reporter.name_conflict(None);

@@ -99,9 +99,9 @@ pub fn conflict_message(node: &str, object: Option<&Value>) -> String {
     let address = status.and_then(|status| status["addresses"][0]["address"].as_str()).unwrap_or("unknown");
     let machine = status.and_then(|status| status["nodeInfo"]["machineID"].as_str()).unwrap_or("unknown");
     format!(
-        "another machine is node {node}: it renews the node's lease (address {address}, machine ID {machine}). This kubelet \
-         takes no pods from the cluster until the other one stops. Stop one of the two, or give this machine another name \
-         (--hostname-override)"
+        "another machine uses the node name {node} and renews the node's lease (address {address}, machine ID \
+         {machine}). This kubelet runs no new pods of the cluster until the other machine stops. Stop one of the \
+         two, or give this machine another name (--hostname-override)"
     )
 }
 

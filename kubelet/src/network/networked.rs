@@ -55,7 +55,7 @@ impl Networked {
                 sandbox.state = State::Exited(Exit {
                     code: 0,
                     oom_killed: false,
-                    error: Some("its network is lost".to_owned()),
+                    error: Some("its network connection is lost".to_owned()),
                     started_at: None,
                     finished_at: sandbox.created_at,
                 });

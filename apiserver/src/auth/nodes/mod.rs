@@ -73,8 +73,7 @@ impl Nodes {
             return None;
         }
         Some(format!(
-            "{UNREGISTERED} {node:?}: request a new certificate like a new machine, and \
-             have it approved"
+            "{UNREGISTERED} {node:?}: request a new certificate, as a new machine does, and have it approved"
         ))
     }
 

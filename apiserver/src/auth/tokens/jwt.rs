@@ -36,7 +36,7 @@ impl Signer {
     pub fn new(key: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random)
-            .map_err(|error| format!("holds no P-256 key: {error}"))?;
+            .map_err(|error| format!("contains no P-256 key: {error}"))?;
         let info = [&P256_INFO, pair.public_key().as_ref()].concat();
         let key_id = URL_SAFE_NO_PAD.encode(digest(&SHA256, &info));
         Ok(Self { pair, random, key_id })
@@ -58,7 +58,7 @@ impl Signer {
         let signature = self
             .pair
             .sign(&self.random, signed.as_bytes())
-            .map_err(|_| "the system has no randomness to sign with".to_owned())?;
+            .map_err(|_| "the system cannot provide randomness for a signature".to_owned())?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 

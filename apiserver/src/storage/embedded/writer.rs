@@ -372,7 +372,7 @@ impl Writer {
             found = file_state_of(&database)?;
             if found.revision < before {
                 let reason =
-                    format!("it is at revision {}, and {before} was on the disk before", found.revision);
+                    format!("its revision is {}, but revision {before} was already on the disk", found.revision);
                 return Err(redb::Error::Corrupted(reason));
             }
             Ok(database)

@@ -22,8 +22,8 @@ pub(super) async fn claim(store: &Inner) -> Result<(), Error> {
     }
     if first(store, bounds(OBJECTS, None)).await?.is_some() {
         return Err(Error::Invalid(format!(
-            "the etcd at {} holds objects under {OBJECTS} that another program wrote; nothing was changed: give the \
-             master an etcd of its own",
+            "the etcd at {} holds objects under {OBJECTS} that another program wrote; nothing was changed: use a \
+             separate etcd for the master",
             store.shared.store
         )));
     }

@@ -59,8 +59,8 @@ fn of_container(container: &Container, path: &str, findings: &mut Vec<Finding>) 
     ] {
         let Some((action, port)) = action else { continue };
         if !ports.contains(port) {
-            let what = format!("no port of the container is called `{port}`, so the {user} fails");
-            let remedy = "write the number of a port, or name a port of the container so";
+            let what = format!("the container has no port named `{port}`, so the {user} fails");
+            let remedy = "write a port number, or give a port of the container this name";
             findings.push((format!("{path}.{name}.{action}.port"), what, remedy));
         }
     }

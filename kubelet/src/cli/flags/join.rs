@@ -25,8 +25,8 @@ impl Flags<'_> {
         let is_insecure = flags.bootstrap_insecure_trust_on_first_use;
         if by_line.as_ref().is_some_and(|join| join.pin.is_none()) && !is_insecure {
             self.mistakes.push(format!(
-                "--bootstrap: without #sha256:HASH the cluster's CA cannot be verified; {FORMAT}, or give \
-                 --bootstrap-insecure-trust-on-first-use as well"
+                "--bootstrap: without #sha256:HASH the cluster's CA cannot be verified; {FORMAT}, or add \
+                 --bootstrap-insecure-trust-on-first-use"
             ));
         }
         if is_insecure && flags.bootstrap.is_none() {

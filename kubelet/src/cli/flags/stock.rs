@@ -121,7 +121,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
             "skip-log-headers",
             "stderrthreshold",
         ],
-        "the log goes to standard error; --v and --log-format set what it holds",
+        "the log is written to standard error; --v and --log-format set its content and format",
     ),
     (
         &[
@@ -152,7 +152,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
             "storage-driver-table",
             "storage-driver-user",
         ],
-        "it is a flag of cAdvisor, which this kubelet does not contain",
+        "this kubelet does not contain cAdvisor",
     ),
     (
         &[
@@ -162,7 +162,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
             "redirect-container-streaming",
             "image-pull-progress-deadline",
         ],
-        "this kubelet runs containers through a Docker engine: --docker-endpoint names it",
+        "this kubelet runs containers through a Docker engine: use --docker-endpoint",
     ),
     (
         &["cni-bin-dir", "cni-cache-dir", "cni-conf-dir", "network-plugin-mtu", "non-masquerade-cidr"],
@@ -178,7 +178,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
             "maximum-dead-containers-per-container",
             "minimum-container-ttl-duration",
         ],
-        "one dead container is kept of each container",
+        "the kubelet keeps one exited container per container",
     ),
     (
         &["image-credential-provider-bin-dir", "image-credential-provider-config"],
@@ -197,7 +197,7 @@ const WITHOUT: &[(&[&str], &str)] = &[
             "master-service-namespace",
             "really-crash-for-testing",
         ],
-        "it has no meaning here",
+        "it has no effect in this kubelet",
     ),
     (
         &["register-schedulable"],
@@ -217,15 +217,15 @@ pub fn instead(flag: &str) -> Option<String> {
         if config::is_supported(top) && top == field {
             format!("write `{field}` into the file of --config")
         } else {
-            format!("leave it out: `{field}` of KubeletConfiguration has no effect in this version")
+            format!("remove it: `{field}` of KubeletConfiguration has no effect in this version")
         }
     } else if let Some(ours) = find(FLAGS) {
         format!("use {ours}")
     } else {
         let (_, why) = WITHOUT.iter().find(|(flags, _)| flags.contains(&name))?;
-        format!("leave it out: {why}")
+        format!("remove it: {why}")
     };
-    Some(format!("--{name} is a flag of the stock kubelet alone; {instead}"))
+    Some(format!("only the stock kubelet has the flag --{name}; {instead}"))
 }
 
 #[cfg(test)]
@@ -266,9 +266,9 @@ mod tests {
     fn a_stock_flag_says_what_to_use() {
         for (flag, expected) in [
             ("--pod-max-pids", "write `podPidsLimit` into the file of --config"),
-            ("--cgroup-driver=systemd", "leave it out: `cgroupDriver` of KubeletConfiguration has no effect"),
+            ("--cgroup-driver=systemd", "remove it: `cgroupDriver` of KubeletConfiguration has no effect"),
             ("--pod-infra-container-image", "use --sandbox-image"),
-            ("--container-runtime-endpoint", "--docker-endpoint names it"),
+            ("--container-runtime-endpoint", "use --docker-endpoint"),
         ] {
             let said = instead(flag).unwrap();
             assert!(said.contains(expected) && said.contains("stock kubelet"), "{said}");

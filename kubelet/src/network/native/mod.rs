@@ -452,8 +452,8 @@ fn claim_bridge_name(bridge: &str, node: &str) -> io::Result<UnixDatagram> {
         io::ErrorKind::AddrInUse => io::Error::new(
             error.kind(),
             format!(
-                "another kubelet on this machine provides the pod network of a node {node}: give one of them another name \
-                 with --hostname-override"
+                "another kubelet on this machine provides the pod network of node {node}: give one of the two \
+                 another name with --hostname-override"
             ),
         ),
         _ => error,

@@ -71,10 +71,10 @@ pub(super) fn decide(node: &str, requested: &[IpNet], now: &NodeCidrs, members: 
 fn rejection(node: &str, requested: &[IpNet], assigned: &[IpNet], members: &Members) -> Option<String> {
     if assigned.is_empty() {
         return Some(format!(
-            "the cluster has no range of addresses for pods of node {node}: where its master has none left, delete Nodes that are \
-             gone for good (kubectl delete node) or give it a larger --cluster-cidr; where it gives none \
-             (--allocate-node-cidrs=false), write one into spec.podCIDR of the node; or have the engine give pods their network \
-             (--pod-network docker)"
+            "the cluster has assigned no pod CIDR to node {node}: if the master has none left, delete Nodes that \
+             no longer exist (kubectl delete node) or enlarge its --cluster-cidr; if it assigns none \
+             (--allocate-node-cidrs=false), set spec.podCIDR of the Node; or let the engine provide the pod \
+             network (--pod-network docker)"
         ));
     }
     if !requested.is_empty() && requested != assigned {
@@ -86,16 +86,18 @@ fn rejection(node: &str, requested: &[IpNet], assigned: &[IpNet], members: &Memb
         });
         let (requested, assigned) = (list(requested, ","), list(assigned, ","));
         return Some(format!(
-            "--pod-cidr of node {node} is {requested}{whose}, and the cluster has {assigned} for it: start the kubelet without --pod-cidr, or with \
-             {assigned}. To have {requested}, which must lie in the cluster's own range (--cluster-cidr) and be no other node's, delete node \
-             {node} from the cluster and let it join again"
+            "--pod-cidr of node {node} is {requested}{whose}, but the cluster has assigned {assigned}: start the \
+             kubelet without --pod-cidr, or with {assigned}. To use {requested}, which must be within the master's \
+             --cluster-cidr and not belong to another node, delete node {node} from the cluster and let it join \
+             again"
         ));
     }
     let v4 = assigned.iter().filter(|range| range.addr().is_ipv4()).count();
     let is_small = |range: &&IpNet| range.max_prefix_len() - range.prefix_len() < 2;
     if v4 > 1 || assigned.len() - v4 > 1 || assigned.iter().any(|range| is_small(&range)) {
         return Some(format!(
-            "the cluster has {} for pods of node {node}, which takes one range of a family with room for pods: give it another",
+            "the cluster has assigned {} to node {node}, which needs one pod CIDR per IP family with room for \
+             pods: assign another",
             list(assigned, ",")
         ));
     }
@@ -105,14 +107,14 @@ fn rejection(node: &str, requested: &[IpNet], assigned: &[IpNet], members: &Memb
     };
     if let Some((range, ip, name)) = assigned.iter().find_map(address_in) {
         return Some(format!(
-            "the cluster has {range} for pods of node {node}, and {ip}, the address of node {name}, lies within, which would not be \
-             reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
+            "the pod CIDR {range} of node {node} contains {ip}, the address of node {name}, which would become \
+             unreachable: start the master with a --cluster-cidr that contains no machine"
         ));
     }
     let (older, range) = members.others.iter().find_map(|other| claimed_by_older(other, assigned))?;
     Some(format!(
-        "node {} and this node {node} both have {range} for their pods, and {} is older: delete node {node} from the cluster and \
-         let it join again, for a range of its own",
+        "node {} and this node {node} both have the pod CIDR {range}, and {} is older: delete node {node} from the \
+         cluster and let it join again, so that it gets another pod CIDR",
         older.name, older.name
     ))
 }

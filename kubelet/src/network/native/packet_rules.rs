@@ -73,7 +73,7 @@ pub(super) fn check_host_ports_free(record: &Record) -> io::Result<()> {
             let (number, protocol) = (port.host_port, &port.protocol);
             return Err(io::Error::new(
                 error.kind(),
-                format!("a program of the host uses port {number}/{protocol} already"),
+                format!("another program on the host already uses port {number}/{protocol}"),
             ));
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn check_host_ports_free(record: &Record) -> io::Result<()> {
 /// Warnings about chains that drop traffic of pods and cannot be changed.
 pub(super) fn closed_warnings(repairs: &Repairs) -> impl Iterator<Item = String> {
     repairs.closed.iter().map(|chain| {
-        format!("the chain {chain} drops packets of pods, and only the program that owns it can change that")
+        format!("the chain {chain} drops packets of pods, and only the program that owns the chain can change it")
     })
 }
 

@@ -100,15 +100,15 @@ impl Native {
         if let Some(route) = overlap(&mut netlink, &new, &self.peer_routes(), OwnRoutes::Ignore)? {
             let (node, new) = (&self.node, pod_cidr::list(&new, " and "));
             return Ok(Err(format!(
-                "the cluster has {new} for pods of node {node}, and this machine reaches {route}: take that route \
-                 away, or have the cluster give the node another range"
+                "the pod CIDR {new} of node {node} overlaps the route of this machine to {route}: remove the \
+                 route, or assign another pod CIDR to the node"
             )));
         }
         if let Some(server) = pod_cidr::address_within(&new, servers) {
             let (node, new) = (&self.node, pod_cidr::list(&new, " and "));
             return Ok(Err(format!(
-                "the cluster has {new} for pods of node {node}, and the API server at {server} lies within, which would not be \
-                 reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
+                "the pod CIDR {new} of node {node} contains the address {server} of the API server, which would \
+                 become unreachable: start the master with a --cluster-cidr that contains no machine"
             )));
         }
         self.bridge.ensure(&mut netlink, &own.all())?;
@@ -121,7 +121,7 @@ impl Native {
         pod_cidr::save_all(&self.directory, &own.all())?;
         if own.current != before.current {
             notices.push(format!(
-                "new pods get addresses of {}, as the cluster says",
+                "new pods get addresses of {}, which the cluster assigned",
                 pod_cidr::list(&own.current, " and ")
             ));
         }
@@ -129,7 +129,7 @@ impl Native {
             let pods = addresses.iter().filter(|ip| range.contains(*ip)).count();
             if pods > 0 {
                 notices.push(format!(
-                    "node {node} has {range} now: {pods} pods with addresses of it are created again"
+                    "node {node} now has {range}: {pods} pods with addresses in this range are recreated"
                 ));
             }
         }

@@ -46,8 +46,8 @@ pub(super) fn select(
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
                 format!(
-                    "--pod-cidr {}: this machine reaches {route} already, and pods would take these addresses: give another, or \
-                     take that route away (ip route)",
+                    "--pod-cidr {} overlaps the route of this machine to {route}: use another pod CIDR, or remove \
+                     the route (ip route)",
                     list(requested, ",")
                 ),
             ));
@@ -56,7 +56,8 @@ pub(super) fn select(
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
                 format!(
-                    "--pod-cidr {}: the API server at {server} lies within, which would not be reached any more; give another",
+                    "--pod-cidr {} contains the address {server} of the API server, which would become \
+                     unreachable: use another pod CIDR",
                     list(requested, ",")
                 ),
             ));
@@ -84,7 +85,7 @@ pub(super) fn select(
     let (ip, length) = DEFAULT_CLUSTER_CIDR;
     Err(io::Error::new(
         io::ErrorKind::AddrInUse,
-        format!("nothing of {ip}/{length} is free on this machine: give a range that is by --pod-cidr"),
+        format!("no part of {ip}/{length} is free on this machine: specify a free range with --pod-cidr"),
     ))
 }
 
@@ -175,8 +176,8 @@ fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
             Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
                 format!(
-                    "another kubelet of this machine chooses the range of its pods: see who holds {path} \
-                     (fuser {path}) and end it, or let it go on if it was stopped, where that lasts"
+                    "another kubelet on this machine is choosing its pod CIDR; if this lasts, find the process \
+                     that locks {path} (fuser {path}), and end it, or resume it if it is stopped"
                 ),
             ))
         }

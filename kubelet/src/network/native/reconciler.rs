@@ -254,28 +254,29 @@ async fn sleep_until(moment: Option<Instant>) {
 fn repair_message(bridge: &str, missing: &Missing) -> String {
     match missing {
         Missing::Bridge => {
-            format!("the bridge {bridge} was gone: it was created again, and pods are connected to it")
+            format!("the bridge {bridge} was missing: it was created again, and pods are connected to it")
         }
-        Missing::Down => format!("the bridge {bridge} was switched off: it is on again"),
+        Missing::Down => format!("the bridge {bridge} was down: it was brought up again"),
         Missing::Addresses(gone) => {
             let gone = list(gone, " and ");
-            format!("the bridge {bridge} had lost its address {gone}: it was restored")
+            format!("the bridge {bridge} had lost its address {gone}: it was added again")
         }
         Missing::UnreachableRoutes(ranges) => {
             let ranges = list(ranges, " and ");
             format!(
-                "the unreachable route for {ranges}, needed while the bridge {bridge} is missing, was gone: it was restored"
+                "the unreachable route for {ranges}, needed while the bridge {bridge} does not exist, was missing: it \
+                 was added again"
             )
         }
         Missing::Settings(names) => {
             let (names, are) = (list(names, " and "), if names.len() == 1 { "was" } else { "were" });
-            format!("{names} {are} switched off, so packets of pods were not forwarded: on again")
+            format!("{names} {are} off, so packets of pods were not forwarded: turned on again")
         }
     }
 }
 
 fn opened_message(chain: String) -> String {
-    format!("the chain {chain} would have dropped packets of pods: it accepts them now")
+    format!("the chain {chain} dropped packets of pods: it accepts them now")
 }
 
 impl Native {
@@ -345,7 +346,7 @@ impl Native {
                 None if netlink.find(&veth)?.is_some() => continue,
                 None => (
                     self.recreate_veth(&mut netlink, &bridge, &key, &record, leads_to),
-                    "was gone".to_owned(),
+                    "was missing".to_owned(),
                 ),
             };
             match done {
@@ -365,19 +366,19 @@ impl Native {
         let repairs = self.ensure_rules()?;
         if repairs.table {
             repaired.push(format!(
-                "the table {} of packet rules was gone or changed: it was restored",
+                "the table {} of packet rules was missing or changed: it was restored",
                 self.bridge.name
             ));
         }
         if repairs.antispoof_table {
             repaired.push(format!(
-                "the table {} of rules for the addresses of pods was gone or changed: it is as it was",
+                "the table {} of anti-spoofing rules was missing or changed: it was restored",
                 self.bridge.name
             ));
         }
         if repairs.pod_addresses {
             repaired.push(
-                "the addresses that pods may send from were changed in the packet rules: they are as they were"
+                "the source addresses that pods may use were changed in the packet rules: they were restored"
                     .to_owned(),
             );
         }

@@ -94,7 +94,8 @@ impl State {
             let Some(ip) = ipam::next(*range, &taken, *last) else {
                 let count = ipam::count(*range);
                 return Err(format!(
-                    "no address is left in {range}, all {count} are taken: end pods, or give the node a larger --pod-cidr"
+                    "no address is free in {range}, all {count} are in use: delete pods, or give the node a larger \
+                     --pod-cidr"
                 ));
             };
             *last = Some(ip);

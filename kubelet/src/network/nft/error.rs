@@ -65,7 +65,7 @@ pub enum Error {
         doing: &'static str,
     },
     /// The table is gone or was changed by another program.
-    #[error("the packet rules of table inet {table} are missing or changed: they have to be set again")]
+    #[error("the packet rules of table inet {table} are missing or changed: the kubelet must set them again")]
     Gone {
         /// The table name.
         table: String,

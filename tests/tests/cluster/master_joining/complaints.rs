@@ -40,7 +40,7 @@ async fn complaint_an_expired_token_hangs_it_is_told_at_once_with_the_command_th
         let (code, told) = machine.asks(&master, &Shows::Token(unknown), ("b", CLIENT), &request).await;
         let message = told["message"].as_str().unwrap();
         assert!(
-            code == 401 && message.contains("no bootstrap token") && !message.contains("expired on"),
+            code == 401 && message.contains("no such bootstrap token") && !message.contains("expired on"),
             "{told}"
         );
     }

@@ -121,7 +121,7 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
         })
         .await;
     let waits = waits.trim_end_matches(&format!("-{}", world.node)).to_owned();
-    world.wait_for_event(&waits, "no address is left in 10.197.5.0/29, all 5 are taken").await;
+    world.wait_for_event(&waits, "no address is free in 10.197.5.0/29, all 5 are in use").await;
     let goes = if waits == "a" { "b" } else { "a" };
     world.remove(&format!("{goes}.yaml"));
     world.wait_gone(goes).await;

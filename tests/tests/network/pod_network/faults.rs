@@ -49,12 +49,12 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
     }
     let name = bridge(&world.node).unwrap();
     change(&["link", "delete", &name]);
-    node_event(&world, &format!("the bridge {name} was gone")).await;
+    node_event(&world, &format!("the bridge {name} was missing")).await;
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
     change(&["link", "set", &name, "down"]);
-    node_event(&world, &format!("the bridge {name} was switched off")).await;
+    node_event(&world, &format!("the bridge {name} was down")).await;
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
@@ -66,7 +66,7 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
     node_event(&world, &format!("{cable} was down or not on {name}: pod default/")).await;
     let cable = cables(&world.node).remove(1);
     change(&["link", "delete", &cable]);
-    node_event(&world, &format!("{cable} was gone")).await;
+    node_event(&world, &format!("{cable} was missing")).await;
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
@@ -91,7 +91,7 @@ async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
         assert_eq!(&said, word);
         let name = bridge(&world.node).unwrap();
         change(&["link", "delete", &name]);
-        node_event(&world, "was gone").await;
+        node_event(&world, "was missing").await;
         let is_there = async || bridge(&world.node).map(drop).ok_or_else(|| format!("there is no {name}"));
         world.wait_for("the bridge to be there again", is_there).await;
     }
@@ -117,7 +117,7 @@ async fn a_port_that_the_host_has_is_not_taken_from_it() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
     let ports = format!("ports: [{{containerPort: 80, hostPort: {}}}]", port.number);
     world.write("a.yaml", &pod("a", &format!("containers:\n- {}", container("main", FOREVER, &ports))));
-    world.wait_for_event("a", &format!("a program of the host uses port {}/tcp already", port.number)).await;
+    world.wait_for_event("a", &format!("another program on the host already uses port {}/tcp", port.number)).await;
     drop(listener);
     world.wait_ready("a").await;
 }

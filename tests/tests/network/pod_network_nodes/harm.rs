@@ -69,8 +69,8 @@ async fn connections_of_a_machine_to_a_port_of_its_own_live_on_while_the_bridge_
     }
     let bridge = bridge_of(&machine.node.node);
     for (harm, named) in [
-        (format!("ip link delete {bridge}"), "was gone"),
-        (format!("ip link set {bridge} down"), "was switched off"),
+        (format!("ip link delete {bridge}"), "was missing"),
+        (format!("ip link set {bridge} down"), "was down"),
         (format!("ip addr flush dev {bridge}"), "had lost"),
     ] {
         machine.run(&harm);
@@ -108,6 +108,6 @@ async fn handing_packets_on_that_somebody_switches_off_is_on_again_at_once_and_n
         };
         // The repair comes long before the next periodic check, so a notification has caused it.
         machine.node.wait_within(AT_ONCE, &format!("{setting} to be on"), is_on).await;
-        event(&machine, &format!("{setting} was switched off")).await;
+        event(&machine, &format!("{setting} was off")).await;
     }
 }

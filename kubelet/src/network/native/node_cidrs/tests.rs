@@ -64,7 +64,7 @@ fn what_the_cluster_says_is_so() {
 
 #[test]
 fn without_a_range_of_its_own_a_node_is_not_well() {
-    check("", (ONE, ""), "", &[], (ONE, "", ""), &["no range", "node me", "spec.podCIDR"]);
+    check("", (ONE, ""), "", &[], (ONE, "", ""), &["no pod CIDR", "node me", "spec.podCIDR"]);
     check(ONE, (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
     let cures = [
         "--pod-cidr of node me is 10.244.1.0/24",
@@ -73,7 +73,7 @@ fn without_a_range_of_its_own_a_node_is_not_well() {
     ];
     check(ONE, (ONE, ""), TWO, &[], (ONE, "", ""), &cures);
     let named = [
-        "--pod-cidr of node me is 10.244.1.0/24 (node b has 10.244.1.0/24), and the cluster has 10.244.2.0/24",
+        "--pod-cidr of node me is 10.244.1.0/24 (node b has 10.244.1.0/24), but the cluster has assigned 10.244.2.0/24",
     ];
     check(ONE, (ONE, ""), TWO, &[other("b", true, ONE)], (ONE, "", ""), &named);
     check("", (ONE, ""), "10.0.0.0/24 10.0.1.0/24", &[], (ONE, "", ""), &["10.0.0.0/24,10.0.1.0/24"]);

@@ -76,20 +76,21 @@ impl<'a> Conflicts<'a> {
         }
         // The node may have another address.
         let unreachable =
-            if kept.is_empty() { format!("pods of {name} are not reached; ") } else { String::new() };
+            if kept.is_empty() { format!("pods of {name} are unreachable; ") } else { String::new() };
         if let Some((_, older)) = disputed.first() {
             let addresses: Vec<IpAddr> = disputed.iter().map(|(address, _)| *address).collect();
             let addresses = list(&addresses, " and ");
             self.warnings.insert(format!(
-                "nodes {older} and {name} both say that they are at {addresses}: {older} is older and counts as the one that is \
-                 there; {unreachable}give {name} its own address by --node-ip"
+                "nodes {older} and {name} both report {addresses}: {older} is older and keeps it; \
+                 {unreachable}give {name} its own address with --node-ip"
             ));
         }
         if !misplaced.is_empty() {
             let (node, addresses) = (self.input.node, list(&misplaced, " and "));
             self.warnings.insert(format!(
-                "node {name} says that it is at {addresses}, of this machine and node {node}, and is not here: {unreachable}give one of \
-                 them its own address by --node-ip, or delete node {name} from the cluster if it is gone for good"
+                "node {name} reports {addresses}, which belongs to this machine and node {node}: {unreachable}give \
+                 one of them its own address with --node-ip, or delete node {name} from the cluster if it no \
+                 longer exists"
             ));
         }
         kept
@@ -126,28 +127,31 @@ impl<'a> Conflicts<'a> {
         let node = self.input.node;
         if let Some(why) = api::pod_cidr::reject_special_use(&range) {
             return Some(format!(
-                "the range {range} of node {name} {why}: its pods are not reached; have the cluster give it another"
+                "the range {range} of node {name} {why}; its pods are unreachable; assign another pod CIDR to the \
+                 node"
             ));
         }
         if let Some(own) = self.input.current.iter().find(|own| meet(own, &range)) {
             let (older, younger) = if *is_older { (name.as_str(), node) } else { (node, name.as_str()) };
             return Some(format!(
-                "nodes {older} and {younger} both have {} for their pods: pods of {name} are not reached from {node}; {older} \
-                 is older and keeps it: delete node {younger} from the cluster and let it join again, for a range of its own",
+                "nodes {older} and {younger} both have the pod CIDR {}: pods of {name} are unreachable from \
+                 {node}; {older} is older and keeps it: delete node {younger} from the cluster and let it join \
+                 again, so that it gets another pod CIDR",
                 common_part(own, &range)
             ));
         }
         if let Some((other, older)) = self.overlapping(&range) {
             return Some(format!(
-                "nodes {older} and {name} both have {} for their pods: {older} is older and keeps it, pods of {name} are not \
-                 reached; delete node {name} from the cluster and let it join again, for a range of its own",
+                "nodes {older} and {name} both have the pod CIDR {}: {older} is older and keeps it, pods of {name} \
+                 are unreachable; delete node {name} from the cluster and let it join again, so that it gets \
+                 another pod CIDR",
                 common_part(&other, &range)
             ));
         }
         let (address, whose) = self.hosts.range(range.network()..=range.broadcast()).next()?;
         Some(format!(
-            "node {name} has {range} for its pods, and {address}, {whose}, lies within: its pods are not reached, because \
-             {address} would not be any more; have the cluster give {name} another range"
+            "the pod CIDR {range} of node {name} contains {address}, {whose}: its pods are unreachable, because a \
+             route to them would make {address} unreachable; assign another pod CIDR to {name}"
         ))
     }
 

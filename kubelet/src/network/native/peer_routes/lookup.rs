@@ -63,7 +63,7 @@ pub(super) fn route_to(netlink: &mut Netlink, to: IpAddr) -> io::Result<Result<R
         _ => None,
     });
     match answered {
-        Ok(answer) => Ok(answer.flatten().ok_or_else(|| "a route refuses it".to_owned())),
+        Ok(answer) => Ok(answer.flatten().ok_or_else(|| "a route rejects packets to it".to_owned())),
         Err(error) if UNREACHABLE.iter().any(|reason| is(&error, *reason)) => {
             Ok(Err(match error.raw_os_error() {
                 Some(number) => Errno::from_raw_os_error(number).to_string(),

@@ -165,7 +165,7 @@ impl PeerRoutes {
                         let name = &self.vxlan_names[underlay];
                         result
                             .repaired
-                            .push(format!("the tunnel {name} to other nodes was gone: it was restored"));
+                            .push(format!("the tunnel {name} to other nodes was missing and was created again"));
                     }
                 }
                 Err(error) => last = Err(error),
@@ -183,15 +183,15 @@ impl PeerRoutes {
                 let owner = plan.owners.get(range).map_or("", String::as_str);
                 if before.routes.get(range) == plan.routes.get(range) && !installed.contains_key(range) {
                     result.repaired.push(format!(
-                        "the route to {range}, pods of node {owner}, was gone: it was restored"
+                        "the route to {range}, the pods of node {owner}, was missing and was added again"
                     ));
                 }
             }
             if !routes::is_effective(netlink, *range, route)? {
                 let owner = plan.owners.get(range).map_or("", String::as_str);
                 result.warnings.insert(format!(
-                    "this machine does not use the kubelet's route to {range}, pods of node {owner}, via {}: remove the route \
-                     that takes precedence, see `ip route` and `ip rule`",
+                    "this machine does not use the kubelet's route to {range}, the pods of node {owner}, via {}: \
+                     remove the route that takes precedence, see `ip route` and `ip rule`",
                     route.via
                 ));
             }

@@ -177,11 +177,11 @@ impl Plan {
             // A warning about its addresses exists already.
             true if !member.addresses.is_empty() => Ok(()),
             true => Err(format!(
-                "pods of node {name} are not reached, because the cluster has no address of that node: see its --node-ip"
+                "pods of node {name} are unreachable, because the node reports no address: see its --node-ip"
             )),
             false => Err(format!(
-                "pods of node {name} are not reached, because this machine has no way there ({}): give it a route, or \
-                 node {name} an address that is reached from here by --node-ip",
+                "pods of node {name} are unreachable, because this machine has no route to the node ({}): add a \
+                 route, or give node {name} a reachable address with --node-ip",
                 why.join("; ")
             )),
         }

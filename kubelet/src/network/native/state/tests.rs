@@ -77,5 +77,5 @@ fn the_last_address_is_told() {
         reserve(&mut state, uid);
     }
     let none = state.reserve(&key("f"), String::new(), &["10.0.0.0/29".parse().unwrap()], Vec::new());
-    assert!(none.unwrap_err().starts_with("no address is left in 10.0.0.0/29, all 5 are taken"));
+    assert!(none.unwrap_err().starts_with("no address is free in 10.0.0.0/29, all 5 are in use"));
 }

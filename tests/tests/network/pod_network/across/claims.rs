@@ -36,7 +36,7 @@ async fn an_address_that_two_have_is_the_older_ones() {
     stage.members[2].addresses.pop();
     assert_named(&stage.sync(At::A), &["node-b", "node-c", "192.0.2.2", "--node-ip"]);
     // node-c claims this machine's own address but does not run on it.
-    assert_named(&stage.sync(At::B), &["node-b", "node-c", "192.0.2.2", "is not here"]);
+    assert_named(&stage.sync(At::B), &["node-b", "node-c", "192.0.2.2", "belongs to this machine"]);
     stage.members[2] = super::stage::member(At::C);
     stage.settle_all();
     stage.assert_all_heard();

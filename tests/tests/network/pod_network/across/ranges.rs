@@ -167,8 +167,8 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
 
     // No other node knows a pod CIDR that the node chose itself.
     node.hears(&[], &[OF_B], true);
-    node.is_well(Some(&["node-a", "no range"])).await;
-    node.is_told("PodNetworkFailed", &["node-a", "no range"]).await;
+    node.is_well(Some(&["node-a", "no pod CIDR"])).await;
+    node.is_told("PodNetworkFailed", &["node-a", "no pod CIDR"]).await;
     node.hears(&[FIRST], &[OF_B], true);
     node.is_well(None).await;
     node.is_told("PodCIDRChanged", &["10.77.1.0/24"]).await;
@@ -191,7 +191,7 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
 
     // A deleted route is restored.
     run("ip route del 10.77.2.0/24");
-    node.is_told("PodNetworkRepaired", &["10.77.2.0/24, pods of node node-b"]).await;
+    node.is_told("PodNetworkRepaired", &["10.77.2.0/24, the pods of node node-b"]).await;
     shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
     run(
         "ip addr del 10.77.5.1/24 dev $(ip -o link show type bridge | grep -o 'coracle-[0-9a-f]*' | head -1)",
@@ -208,7 +208,7 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
 
     // Another node now has the former pod CIDR.
     node.hears(&[SECOND], &[OF_B, FIRST], true);
-    node.is_told("PodCIDRChanged", &["node-b has 10.77.1.0/24 now", "1 pods"]).await;
+    node.is_told("PodCIDRChanged", &["node-b now has 10.77.1.0/24", "1 pods"]).await;
     assert_eq!(standing(&node.native, "old", pod.pid()), NetworkState::Lost);
     assert_eq!(standing(&node.native, "new", pod.pid()), after);
     shows("ip route", &["10.77.1.0/24 via 192.0.2.2 dev eth0"], &["10.77.1.0/24 dev coracle"]).await;
@@ -253,7 +253,7 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     let mut node = Node::start(root.path(), &[]).await;
     run("ip route add 10.77.5.128/25 via 192.0.2.254");
     node.hears(&[SECOND], &[OF_B], true);
-    node.is_well(Some(&[SECOND, "this machine reaches 10.77.5.128/25 over "])).await;
+    node.is_well(Some(&[SECOND, "route of this machine to 10.77.5.128/25 over "])).await;
     run("ip route del 10.77.5.128/25 via 192.0.2.254");
     node.is_well(None).await;
     assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
@@ -312,13 +312,13 @@ async fn a_range_that_would_cut_the_node_off_from_the_api_server_is_refused() {
     stage.enter(At::A);
     let root = tempfile::tempdir().unwrap();
     let why = try_open("node-a", root.path(), &[AROUND_SERVER]).await.err().unwrap().to_string();
-    assert!(why.contains(AROUND_SERVER) && why.contains("API server at 10.77.9.9"), "{why}");
+    assert!(why.contains(AROUND_SERVER) && why.contains("address 10.77.9.9 of the API server"), "{why}");
     // The node does not choose again a pod CIDR that now contains the API server's address.
     std::fs::write(root.path().join("range"), AROUND_SERVER).unwrap();
     let mut node = Node::start(root.path(), &[]).await;
     assert_ne!(node.native.current(), [AROUND_SERVER.parse().unwrap()]);
     node.hears(&[AROUND_SERVER], &[OF_B], true);
-    node.is_well(Some(&["node-a", AROUND_SERVER, "API server at 10.77.9.9", "--cluster-cidr"])).await;
+    node.is_well(Some(&["node-a", AROUND_SERVER, "address 10.77.9.9 of the API server", "--cluster-cidr"])).await;
     shows("ip addr", &["coracle"], &["10.77.9"]).await;
     node.hears(&[SECOND], &[OF_B], true);
     node.is_well(None).await;

@@ -57,7 +57,7 @@ async fn a_pod_of_a_kubelet_sends_from_its_own_addresses_only() {
         async || if tables(&world).is_empty() { Err("there is no table".to_owned()) } else { Ok(()) };
     world.wait_for("the rules to come back", is_there).await;
     assert_guarded();
-    let told = "rules for the addresses of pods was gone or changed";
+    let told = "anti-spoofing rules was missing or changed";
     let is_told = async || {
         let events = world.get("events").await?;
         let mut messages = events.iter().filter_map(|event| event["message"].as_str());

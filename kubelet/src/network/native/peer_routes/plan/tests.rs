@@ -104,7 +104,7 @@ fn a_tunnel_knows_its_ends() {
 
 #[test]
 fn the_api_server_stays_reached() {
-    let warnings = ["node b has 198.51.100.0/24&198.51.100.9, the address of the API server"];
+    let warnings = ["198.51.100.0/24 of node b&198.51.100.9, the address of the API server"];
     check(&[member("b", "192.0.2.2", "198.51.100.0/24")], &[], &[], &warnings);
 }
 
@@ -116,7 +116,7 @@ fn what_is_claimed_twice_is_the_older_ones() {
         &[of("b", "192.0.2.2", "10.244.2.0/24"), of("c", "192.0.2.3", "10.244.2.128/25")],
         &[],
         &[b],
-        &["b and c& 10.244.2.128/25 &delete node c"],
+        &["b and c& 10.244.2.128/25: b&delete node c"],
     );
     check(
         &[of("b", "192.0.2.2", "10.244.2.0/24"), of("c", "192.0.2.2", "10.244.3.0/24")],
@@ -138,18 +138,18 @@ fn what_is_claimed_twice_is_the_older_ones() {
     // A conflict in both IP families causes one warning per losing node.
     let both = |name, range| of(name, "192.0.2.2 fd99::2", range);
     let (second_of, third_of) = (both("c", "10.244.3.0/24"), both("d", "10.244.4.0/24"));
-    let lost = ["b and c&192.0.2.2 and fd99::2&of c are not reached", "b and d&of d are not reached"];
+    let lost = ["b and c&192.0.2.2 and fd99::2&of c are unreachable", "b and d&of d are unreachable"];
     check(&[both("b", "10.244.2.0/24"), second_of, third_of], &[], &[b], &lost);
     let half = of("c", "192.0.2.2 fd99::3", "fd00:3::/64");
     let c6 = "fd00:3::/64 via fd99::3 dev 2";
     check(&[both("b", "10.244.2.0/24"), half], &[], &[b, c6], &["b and c&192.0.2.2: b"]);
-    let strange = ["c&192.0.2.1&me&is not here"];
+    let strange = ["c&192.0.2.1&me&belongs to this machine"];
     check(&[of("b", "192.0.2.1", "10.244.2.0/24"), second("192.0.2.1")], &["b"], &[], &strange);
     check(&[of("b", "192.0.2.2", "10.244.1.128/25")], &[], &[], &["me and b&10.244.1.128/25&delete node b"]);
     let older = Member { is_older: true, ..of("b", "192.0.2.2", "10.244.0.0/16") };
     check(&[older], &[], &[], &["b and me&10.244.1.0/24&delete node me"]);
     check(&[of("b", "192.0.2.1", "10.244.2.0/24")], &["b"], &[], &[]);
-    check(&[of("b", "192.0.2.1", "10.244.2.0/24")], &[], &[], &["b&192.0.2.1&me&is not here"]);
+    check(&[of("b", "192.0.2.1", "10.244.2.0/24")], &[], &[], &["b&192.0.2.1&me&belongs to this machine"]);
     // A CIDR that a node lists twice counts once.
     check(&[of("b", "192.0.2.2", "10.244.2.0/24 10.244.2.0/24")], &[], &[b], &[]);
 }
@@ -169,7 +169,7 @@ fn what_would_cut_somebody_off_is_not_laid() {
         let c = member("c", "198.51.100.3", range);
         check(&[b.clone(), c], &[], &laid, &[&format!("node c&{range}&{words}")]);
     }
-    check(&[member("b", "203.0.113.2", "10.244.2.0/24")], &[], &[], &["node b&no way&203.0.113.2: Network"]);
+    check(&[member("b", "203.0.113.2", "10.244.2.0/24")], &[], &[], &["node b&no route to the node&203.0.113.2: Network"]);
     check(&[member("b", "", "10.244.2.0/24")], &[], &[], &["node b&no address&--node-ip"]);
 }
 
