@@ -72,7 +72,10 @@ fn authority(directory: &Path, today: Date) -> anyhow::Result<KeyPair> {
     let key = match fs::read_to_string(&key_path) {
         Ok(pem) => KeyPair::from_pem(&pem).with_context(|| {
             let key = key_path.display();
-            format!("{key} contains no key; remove it and {}, and run this command again", certificate_path.display())
+            format!(
+                "{key} contains no key; remove it and {}, and run this command again",
+                certificate_path.display()
+            )
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let key = KeyPair::generate()?;

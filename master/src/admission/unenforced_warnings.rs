@@ -36,8 +36,8 @@ fn namespace_warning(namespace: &Json, old: Option<&Json>) -> Option<String> {
     // An unchanged level was warned about before.
     (old.and_then(self::level) != Some(level)).then(|| {
         format!(
-            "metadata.labels[{ENFORCE}]: this master does not enforce pod security yet: pods that are not {level} are \
-             taken; refuse them by a ValidatingAdmissionPolicy, and give the right to make pods to few"
+            "metadata.labels[{ENFORCE}]: this master does not enforce pod security yet: it admits pods that are \
+             not {level}; reject them with a ValidatingAdmissionPolicy, and let few users create pods"
         )
     })
 }
@@ -56,8 +56,8 @@ impl Admission for UnenforcedWarnings {
                 .for_each(|told| attempt.warnings.push(told));
         } else if WEBHOOKS.iter().any(|kind| attempt.is_of(kind)) && has_webhooks(&attempt.object) {
             attempt.warnings.push(
-                "webhooks: this master does not call webhooks yet: what these would refuse or change is written as it \
-                 comes; a ValidatingAdmissionPolicy or MutatingAdmissionPolicy is carried out"
+                "webhooks: this master does not call webhooks yet: objects are written without being checked or \
+                 changed by them; use a ValidatingAdmissionPolicy or MutatingAdmissionPolicy"
                     .to_owned(),
             );
         }

@@ -34,7 +34,7 @@ pub(super) struct Queue;
 
 impl Policy for Queue {
     fn evaluate(&self, join: &JoinRequest) -> Verdict {
-        Verdict::Wait(format!("{} requests to become the node {}", join.username, join.node))
+        Verdict::Wait(format!("{} requests a certificate of node {}", join.username, join.node))
     }
 }
 

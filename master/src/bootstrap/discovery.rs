@@ -41,7 +41,7 @@ impl DiscoveryFile {
     /// # Errors
     /// If the text is no valid discovery document. Messages show the error after the name of the file.
     pub fn read(text: &str, now: Timestamp) -> Result<Self, String> {
-        let document: Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
+        let document: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
         let info = ClusterInfo::read(&document)?;
         let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let shown = Credentials { certificates: field(CERTIFICATE), key: field(KEY) };

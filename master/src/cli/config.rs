@@ -77,7 +77,7 @@ pub fn read(file: &[u8]) -> Found {
     match api::decode::value(file) {
         Ok(Some(Value::Object(object))) => found.apply(&object),
         Ok(_) => {
-            found.mistakes.push(format!("is no object; write `kind: {KIND}` and fields"));
+            found.mistakes.push(format!("is not an object; write `kind: {KIND}` and fields"));
         }
         Err(problem) => found.mistakes.push(problem.to_string()),
     }
@@ -89,7 +89,7 @@ impl Found {
         match object.get("kind").and_then(Value::as_str) {
             Some(KIND) => {}
             Some(other) => self.mistakes.push(format!("kind: \"{other}\" is not {KIND}")),
-            None => self.mistakes.push(format!("kind is missing, write `kind: {KIND}`")),
+            None => self.mistakes.push(format!("kind is missing; write `kind: {KIND}`")),
         }
         for (name, value) in object.iter().filter(|(name, value)| *name != "kind" && !value.is_null()) {
             let place = FIELDS.iter().find(|(flag, _)| field(flag) == *name).map(|(_, place)| place);
@@ -102,7 +102,7 @@ impl Found {
                     Slot::Many(into) => list(value).map(|texts| *into = texts),
                 },
                 (_, None) => {
-                    self.mistakes.push(format!("{name} is no field of a {KIND}{}", nearest(name)));
+                    self.mistakes.push(format!("{name} is not a field of {KIND}{}", nearest(name)));
                     continue;
                 }
             };
@@ -129,7 +129,7 @@ fn scalar(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err("is no single value".to_owned()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Err("is not a single value".to_owned()),
     }
 }
 

@@ -12,7 +12,7 @@ pub const FLAGS: &[&str] =
 /// Parses a pod CIDR.
 pub fn range(text: &str) -> Result<IpNet, InvalidValue> {
     let range = text.parse::<IpNet>().map(|range| range.trunc());
-    let range = range.map_err(|_| "is no network, write one like 10.244.0.0/16".to_owned())?;
+    let range = range.map_err(|_| "is not a network; write one like 10.244.0.0/16".to_owned())?;
     api::pod_cidr::reject_special_use(&range).map_or(Ok(range), Err)
 }
 

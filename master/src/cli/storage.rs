@@ -20,7 +20,7 @@ pub fn kind(text: &str) -> Result<Storage, InvalidValue> {
 
 /// Parses a file path. The file is read at startup.
 pub fn file(text: &str) -> Result<Option<PathBuf>, InvalidValue> {
-    if text.is_empty() { Err("is no file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
+    if text.is_empty() { Err("is not a file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
 }
 
 /// The errors in the combination of the flags.

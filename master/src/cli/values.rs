@@ -31,19 +31,19 @@ pub fn admission_plugin(text: &str) -> Result<String, InvalidValue> {
     if names.contains(&text) {
         return Ok(text.to_owned());
     }
-    Err(format!("is no admission plugin; the plugins are {}", names.join(", ")))
+    Err(format!("is not an admission plugin; the plugins are {}", names.join(", ")))
 }
 
 /// Parses an IP address.
 pub fn ip(text: &str) -> Result<IpAddr, InvalidValue> {
-    text.parse().map_err(|_| "is no IP address".to_owned())
+    text.parse().map_err(|_| "is not an IP address".to_owned())
 }
 
 /// Parses an IP address that nodes can connect to.
 pub fn reachable_ip(text: &str) -> Result<IpAddr, InvalidValue> {
     let address = ip(text)?;
     if address.is_unspecified() || address.is_multicast() {
-        return Err("is no address that a node can reach".to_owned());
+        return Err("is not an address that a node can reach".to_owned());
     }
     Ok(address)
 }
@@ -51,7 +51,7 @@ pub fn reachable_ip(text: &str) -> Result<IpAddr, InvalidValue> {
 /// Parses a TCP port.
 pub fn port(text: &str) -> Result<u16, InvalidValue> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("is no port, write 1 to 65535".to_owned()),
+        Ok(0) | Err(_) => Err("is not a port; write 1 to 65535".to_owned()),
         Ok(port) => Ok(port),
     }
 }
@@ -92,7 +92,7 @@ pub fn pace(text: &str) -> Result<Option<Duration>, InvalidValue> {
 
 /// Parses a number from 0 to 255.
 pub fn small_number(text: &str) -> Result<u8, InvalidValue> {
-    text.parse().map_err(|_| "is no whole number from 0".to_owned())
+    text.parse().map_err(|_| "is not a whole number; write 0 or more".to_owned())
 }
 
 /// Parses a DNS name or an IP address.
@@ -108,12 +108,12 @@ pub fn server_name(text: &str) -> Result<String, InvalidValue> {
 pub fn domain(text: &str) -> Result<String, InvalidValue> {
     let name = text.trim_end_matches('.').to_lowercase();
     let fits = names::is_dns_name(&format!("kubernetes.default.svc.{name}")) && is_dns_subdomain(&name);
-    if fits { Ok(name) } else { Err("is no domain, write one like cluster.local".to_owned()) }
+    if fits { Ok(name) } else { Err("is not a domain; write one like cluster.local".to_owned()) }
 }
 
 /// Parses a CIDR into address and prefix length.
 pub fn network(text: &str) -> Result<(IpAddr, u8), InvalidValue> {
-    let wanted = || "is no network, write one like 10.96.0.0/12".to_owned();
+    let wanted = || "is not a network; write one like 10.96.0.0/12".to_owned();
     let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
     let (address, bits) = (ip(address).map_err(|_| wanted())?, bits.parse().map_err(|_| wanted())?);
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -125,7 +125,7 @@ pub fn service_range(text: &str) -> Result<ServiceRange, InvalidValue> {
     let (network, bits) = network(text)?;
     let most = if network.is_ipv4() { 30 } else { 126 };
     if bits > most {
-        return Err("is too small, it needs at least 4 addresses".to_owned());
+        return Err("is too small; it needs at least 4 addresses".to_owned());
     }
     Ok(ServiceRange { network, bits })
 }

@@ -61,7 +61,7 @@ pub async fn keep(
     let client = client.as_master();
     if let Some(why) = reject_special_ip(address_config.advertised.ip()) {
         let address = address_config.advertised.ip();
-        let what = "pods cannot reach the API by the service kubernetes; see --advertise-address";
+        let what = "pods cannot reach the API through the Service kubernetes; see --advertise-address";
         // A loopback address is chosen on purpose, for experiments.
         if address.is_loopback() {
             tracing::info!(%address, why, "{what}");
@@ -172,8 +172,8 @@ async fn reconcile_service_cidr(
         tracing::warn!(
             own,
             others,
-            "the ServiceCIDR kubernetes tells of other ranges than this master gives addresses from: start all masters \
-            with the same --service-cluster-ip-range"
+            "the ServiceCIDR kubernetes has other ranges than this master: start all masters with the same \
+             --service-cluster-ip-range"
         );
     }
     Ok(())

@@ -30,11 +30,11 @@ pub fn nodes() -> Resource {
 pub fn pods() -> Resource {
     let containers = json!({
         "type": "array",
-        "description": "Each container that runs.",
+        "description": "The running containers.",
         "items": {
             "type": "object",
             "properties": {
-                "name": {"type": "string", "description": "Its name in the pod."},
+                "name": {"type": "string", "description": "Name of the container."},
                 "usage": {"type": "object", "additionalProperties": {"type": "string"}, "description": USAGE},
             },
         },
@@ -42,12 +42,12 @@ pub fn pods() -> Resource {
     row("PodMetrics", "pods", table::POD_METRICS, ("containers", containers))
 }
 
-const USAGE: &str = "Processors (cpu) on average over the window, and bytes of memory at its end.";
+const USAGE: &str = "Average CPU usage during the window, and memory usage at its end.";
 
 fn row(kind: &'static str, plural: &'static str, columns: table::Columns, own: (&str, Value)) -> Resource {
     let mut properties = json!({
-        "timestamp": {"type": "string", "format": "date-time", "description": "When the window ended."},
-        "window": {"type": "string", "description": "How long it was."},
+        "timestamp": {"type": "string", "format": "date-time", "description": "Time at which the window ended."},
+        "window": {"type": "string", "description": "Length of the window."},
     });
     properties[own.0] = own.1;
     let schema = Fields { kind, json: Arc::new(json!({"type": "object", "properties": properties})) };

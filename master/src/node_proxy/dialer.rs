@@ -121,7 +121,7 @@ impl Dialer {
                 (config, format!("the node {name} at "))
             }
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no host"))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is not a host"))?;
         let shaken = TlsConnector::from(Arc::new(config)).connect(name, socket).await;
         let shaken = shaken.map_err(|error| {
             let why = error.get_ref().and_then(|source| source.downcast_ref()).map(verify::handshake_error);

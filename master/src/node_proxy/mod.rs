@@ -276,7 +276,7 @@ async fn node_proxy(State(nodes): State<Arc<NodeProxy>>, names: Names, request: 
         let backend = nodes.node_backend(node, Trust::Node)?;
         if port.is_some_and(|port| port != backend.address.port) {
             let own = backend.address.port;
-            let why = format!("of the node {node} only the kubelet's port {own} is reached through the API");
+            let why = format!("only the kubelet's port {own} of node {node} can be reached through the API");
             return Err(Status::bad_request(why));
         }
         Ok(backend)

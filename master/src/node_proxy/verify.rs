@@ -50,7 +50,7 @@ impl ServerCertVerifier for NodeCertVerifier {
             return Ok(verified);
         }
         let user = whose.map_or_else(|| "nobody".to_owned(), |whose| format!("{:?}", whose.user));
-        Err(Error::General(format!("it is of {user}, not of the node {:?}", self.node)))
+        Err(Error::General(format!("it belongs to {user}, not to the node {:?}", self.node)))
     }
 
     fn verify_tls12_signature(
@@ -87,13 +87,13 @@ pub fn handshake_error(error: &Error) -> String {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
         ) => "it is not valid yet".to_owned(),
         Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "it is signed by an authority that is not this cluster's".to_owned()
+            "it is signed by a CA of another cluster".to_owned()
         }
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "it is not for this address".to_owned(),
+        ) => "it is not valid for this address".to_owned(),
         Error::InvalidCertificate(other) => other.to_string(),
-        Error::InvalidMessage(_) => return "tls: what answers does not speak TLS".to_owned(),
+        Error::InvalidMessage(_) => return "tls: the server does not speak TLS".to_owned(),
         other => return format!("tls: {other}"),
     };
     format!("tls: failed to verify certificate: {why}")

@@ -174,7 +174,7 @@ impl Ca {
             (&request.uris, SanType::URI as fn(Ia5String) -> SanType),
         ] {
             for text in texts {
-                let text = text.as_str().try_into().map_err(|_| format!("{text:?} is no ASCII"))?;
+                let text = text.as_str().try_into().map_err(|_| format!("{text:?} is not ASCII"))?;
                 params.subject_alt_names.push(make(text));
             }
         }
@@ -227,7 +227,7 @@ fn params(
 fn alternatives(names: &Names) -> Result<Vec<SanType>, String> {
     let mut all = Vec::new();
     for name in &names.dns {
-        let name = name.as_str().try_into().map_err(|_| format!("{name:?} is no DNS name"))?;
+        let name = name.as_str().try_into().map_err(|_| format!("{name:?} is not a DNS name"))?;
         all.push(SanType::DnsName(name));
     }
     all.extend(names.addresses.iter().copied().map(SanType::IpAddress));

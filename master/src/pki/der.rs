@@ -37,7 +37,7 @@ pub fn rename(
 ) -> Result<Vec<u8>, String> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
     let signed: &[u8] = parsed.tbs_certificate.as_ref();
-    let lost = || "a name of the certificate is not where it should be".to_owned();
+    let lost = || "a name of the certificate is not at its expected position".to_owned();
     let old_issuer = place(signed, parsed.issuer().as_raw()).ok_or_else(lost)?;
     let old_subject = place(signed, parsed.subject().as_raw()).ok_or_else(lost)?;
     let content_start = signed.len() - content_length(signed).ok_or_else(lost)?;

@@ -123,7 +123,7 @@ impl Request {
             GeneralName::DNSName(name) if names::is_dns_name(name) => {
                 self.names.dns.insert((*name).to_owned());
             }
-            GeneralName::DNSName(name) => return Err(format!("{name:?} is no DNS name")),
+            GeneralName::DNSName(name) => return Err(format!("{name:?} is not a DNS name")),
             GeneralName::IPAddress(bytes) => {
                 self.names.addresses.insert(address(bytes).ok_or("it requests an invalid IP address")?);
             }

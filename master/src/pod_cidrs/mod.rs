@@ -43,18 +43,16 @@ pub fn allocate(ranges: &[ClusterCidr], claimed: &[IpNet], taken: &[IpNet]) -> V
 pub fn refusal(ranges: &[ClusterCidr], claim: &IpNet, taken: &[IpNet]) -> Option<String> {
     let Some(range) = ranges.iter().find(|range| range.network.contains(claim)) else {
         let all = ranges.iter().map(|range| range.network.to_string()).collect::<Vec<_>>().join(" and ");
-        return Some(format!(
-            "is not within {all}, of which pods of all nodes have their addresses (--cluster-cidr)"
-        ));
+        return Some(format!("is not within {all}, the range of the pods of all nodes (--cluster-cidr)"));
     };
     if claim.prefix_len() < range.node_mask_size {
         return Some(format!(
-            "is larger than the /{} of {} that a node gets",
+            "is larger than the /{} of {} that each node gets",
             range.node_mask_size, range.network
         ));
     }
     let other = taken.iter().find(|other| overlap(claim, other))?;
-    Some(format!("has addresses of {other}, which another node or the services have"))
+    Some(format!("overlaps {other}, which another node or the Services use"))
 }
 
 /// The pod CIDRs of a Node, primary first. `None` if one is invalid.

@@ -84,7 +84,7 @@ pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String>
     match wanted.mode {
         NodeMode::Allowlist if !is_listed(wanted, peer) => {
             let from = peer.map_or_else(|| "an unknown address".to_owned(), |peer| peer.to_string());
-            Err(format!("{from} is in none of the networks that nodes register from (--node-allowlist)"))
+            Err(format!("{from} is in none of the networks from which nodes may register (--node-allowlist)"))
         }
         // The registered key was checked at authentication.
         NodeMode::Allowlist | NodeMode::Certificate | NodeMode::Open => Ok(()),
@@ -200,27 +200,27 @@ pub fn evaluate(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
     let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
     match node.annotation(TRUSTED) {
         "" => {}
-        "true" => return trust(true, "Declared", format!("an administrator says so by {TRUSTED}")),
+        "true" => return trust(true, "Declared", format!("an administrator set {TRUSTED}")),
         // Only `false` passes validation. Invalid values from before validation count as `false`.
-        _ => return trust(false, "Declared", format!("an administrator says so by {TRUSTED}")),
+        _ => return trust(false, "Declared", format!("an administrator set {TRUSTED}")),
     }
     let from = node.annotation(REGISTERED_FROM);
     match wanted.mode {
         NodeMode::Open if from.is_empty() && !has_key && !node.is_marked() => None,
         NodeMode::Open => {
-            trust(true, "Open", "every node is that has a certificate (--node-admission open)".to_owned())
+            trust(true, "Open", "every node with a certificate is trusted (--node-admission open)".to_owned())
         }
         NodeMode::Allowlist if is_listed(wanted, from.parse().ok()) => trust(
             true,
             "Listed",
-            format!("it registered from {from}, which is on the list (--node-allowlist)"),
+            format!("it registered from {from}, which is on the allowlist (--node-allowlist)"),
         ),
         NodeMode::Allowlist => {
-            let from = if from.is_empty() { "nowhere that is known" } else { from };
+            let from = if from.is_empty() { "an unknown address" } else { from };
             trust(
                 false,
                 "NotListed",
-                format!("it registered from {from}, which is not on the list (--node-allowlist)"),
+                format!("it registered from {from}, which is not on the allowlist (--node-allowlist)"),
             )
         }
         NodeMode::Certificate if has_key => {
@@ -228,7 +228,7 @@ pub fn evaluate(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
         }
         NodeMode::Certificate => {
             let why =
-                format!("no key is registered: approve a request of it for a certificate, or write {KEYS}");
+                format!("no key is registered: approve a certificate request of the node, or set {KEYS}");
             trust(false, "NoKey", why)
         }
     }

@@ -170,7 +170,7 @@ async fn control_here(
 /// The text for the log: expiry and renewal time of the first certificate.
 pub(super) fn holds(chain: &[CertificateDer<'_>]) -> String {
     let life = chain.first().and_then(|first| Validity::of(first).ok());
-    life.map(|life| format!(": it is good until {}, the next is made at {}", life.until, life.renewal_time()))
+    life.map(|life| format!(": it is valid until {}, and is renewed at {}", life.until, life.renewal_time()))
         .unwrap_or_default()
 }
 

@@ -371,8 +371,10 @@ impl Writer {
             let database = open(self.medium.open()?)?;
             found = file_state_of(&database)?;
             if found.revision < before {
-                let reason =
-                    format!("its revision is {}, but revision {before} was already on the disk", found.revision);
+                let reason = format!(
+                    "its revision is {}, but revision {before} was already on the disk",
+                    found.revision
+                );
                 return Err(redb::Error::Corrupted(reason));
             }
             Ok(database)

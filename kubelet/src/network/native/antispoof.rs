@@ -66,6 +66,7 @@ impl Native {
     pub(super) fn lacks_antispoofing(&self) -> io::Result<Option<String>> {
         let lacks = Rules::open().and_then(|mut rules| rules.lacks_antispoofing(&self.bridge.name));
         let lacks = lacks.map_err(io::Error::other)?;
-        Ok(lacks.map(|why| format!("pods with NET_RAW can send packets with source addresses of others: {why}")))
+        Ok(lacks
+            .map(|why| format!("pods with NET_RAW can send packets with source addresses of others: {why}")))
     }
 }

@@ -83,7 +83,9 @@ pub(super) fn check_host_ports_free(record: &Record) -> io::Result<()> {
 /// Warnings about chains that drop traffic of pods and cannot be changed.
 pub(super) fn closed_warnings(repairs: &Repairs) -> impl Iterator<Item = String> {
     repairs.closed.iter().map(|chain| {
-        format!("the chain {chain} drops packets of pods, and only the program that owns the chain can change it")
+        format!(
+            "the chain {chain} drops packets of pods, and only the program that owns the chain can change it"
+        )
     })
 }
 

@@ -59,7 +59,7 @@ pub fn rotation(read: &Read) -> Vec<Finding> {
     let remedy = "when all nodes have certificates of the new root and all users have new kubeconfigs: `master rotate-ca --retire`";
     // Certificates are backdated by one hour.
     let made = new.from.checked_add(crate::pki::BACKDATED).unwrap_or(new.from);
-    let cause = format!("`master rotate-ca` created a new one around {made}");
+    let cause = format!("`master rotate-ca` created a new root around {made}");
     vec![Finding::warning("certificate authority", what, remedy).because(cause)]
 }
 
@@ -86,7 +86,7 @@ fn judge(subject: &str, validity: &Validity, of: Use, now: Timestamp) -> Option<
              docs/operating.md"
         }
         Use::Serving => {
-            "the master should have renewed it: its log says why it did not; otherwise restart it"
+            "the master should have renewed it: see its log for the reason, or restart the master"
         }
         Use::Client => {
             "restart the master, which renews admin.kubeconfig; create others with `master kubeconfig --user NAME`"

@@ -37,7 +37,7 @@ pub fn findings(directory: &str, room: &Result<Room, String>, store_bytes: Optio
         let what = format!("the store has a size of {} MiB", bytes / MIB);
         let remedy = "find the most frequent objects (the metric apiserver_storage_objects) and delete unused ones; \
                       `master backup` and `master restore --replace` free the space of deleted objects";
-        let cause = "every start reads all of it, so that a restart takes seconds";
+        let cause = "every start reads the whole store, so that a restart takes seconds";
         found.push(Finding::warning(directory, what, remedy).because(cause));
     }
     found

@@ -121,16 +121,19 @@ pub fn unrenewed(nodes: &[Node], authorities: &[String]) -> Vec<Finding> {
         let what = format!("{} {what}: {named}{rest}", counted(nodes.len(), "node"));
         (!nodes.is_empty()).then(|| Finding::warning("certificate authority", what, remedy).because(cause))
     };
-    let authority = authorities.first().map_or("an authority of the new root", String::as_str);
+    let authority = authorities.first().map_or("a CA of the new root", String::as_str);
     let cause = format!(
-        "{authority} signs now, and one of another root signed what was shown when the Node was last written"
+        "{authority} signs now, and a CA of another root signed the certificate with which the Node was last \
+         written"
     );
-    let remedy = "before `master rotate-ca --retire`, which shuts them out, wait until they have renewed (kubelets do by themselves: ours when they \
-                  hear of the new root, others late in the life of their certificate), or have them join anew";
+    let remedy = "before `master rotate-ca --retire`, which locks them out, wait until they have renewed their \
+         certificates, or let them join again. This kubelet renews as soon as it knows the new root, a stock \
+         kubelet shortly before its certificate expires";
     let shown = of(other, "without a certificate of the new root", cause, remedy);
-    let cause = "nothing has been written by the node itself since masters note it".to_owned();
-    let remedy = "before `master rotate-ca --retire`, look whether the machine is there; it tells with its next status";
-    let unknown = of(unknown, "of which nobody knows who signed their certificate", cause, remedy);
+    let cause = "the node has not written its Node since masters record the signer".to_owned();
+    let remedy = "before `master rotate-ca --retire`, check whether the machine runs; its next status shows the \
+         signer";
+    let unknown = of(unknown, "whose certificate has an unknown signer", cause, remedy);
     shown.into_iter().chain(unknown).collect()
 }
 

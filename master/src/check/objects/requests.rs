@@ -60,7 +60,7 @@ fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &
     let (cause, it) = match (node, &asked) {
         (Some(node), _) => {
             let cause = format!("{who} asks {signer} for node {node}{}", existing(node, nodes));
-            (cause, format!("it is node {node} that asks"))
+            (cause, format!("node {node} sent the request"))
         }
         (None, Some(asked)) => {
             let (name, groups) = (&asked.common_name, &asked.organizations);
@@ -69,11 +69,17 @@ fn of_request(request: &CertificateSigningRequest, age: SignedDuration, nodes: &
             } else {
                 format!("the groups (O) {groups:?}")
             };
-            (format!("{who} asks {signer} to be {name:?} (CN) of {of}"), format!("{who} may be that"))
+            (
+                format!("{who} asks {signer} to be {name:?} (CN) of {of}"),
+                format!(
+                    "{who} may have this name and \
+                 these groups"
+                ),
+            )
         }
         (None, None) => (
-            format!("{who} asks {signer} by a request that does not read"),
-            format!("you know what {who} asks for"),
+            format!("{who} asks {signer} with a request that cannot be read"),
+            format!("you know what {who} requests"),
         ),
     };
     let remedy =

@@ -360,7 +360,7 @@ fn requests_quotas_budgets_and_claims() {
         (
             "certificatesigningrequests",
             request(LONG_AGO, json!({})),
-            "CertificateSigningRequest r: is pending approval: joe asks s/x by a request that does not read",
+            "CertificateSigningRequest r: is pending approval: joe asks s/x with a request that cannot be read",
         ),
         ("certificatesigningrequests", request("2026-06-01T11:59:00Z", json!({})), ""),
         ("certificatesigningrequests", request("2026-06-01T11:59:00Z", conditions("Approved")), ""),

@@ -27,7 +27,7 @@ const CURES: &[(&str, &str)] = &[
     ("shutdown", "the master is stopping: wait until it has stopped, then start it again"),
     ("ping", "the master does not work: restart it, and keep its log"),
 ];
-const OTHER: &str = "see the line with the name of the check in the master's log";
+const OTHER: &str = "see the message with the name of the check in the master's log";
 
 /// Returns one finding per failed check.
 pub fn findings(live: &Answer, ready: &Answer) -> Vec<Finding> {

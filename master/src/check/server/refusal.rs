@@ -52,7 +52,8 @@ impl Way {
         let of =
             self.data_dir.as_deref().map_or_else(String::new, |directory| format!(" --data-dir {directory}"));
         format!(
-            "take admin.kubeconfig from the directory of the master, or make one there: `master{of} kubeconfig --user NAME`"
+            "copy admin.kubeconfig from the data directory of the master, or create a kubeconfig there: \
+             `master{of} kubeconfig --user NAME`"
         )
     }
 }
@@ -208,5 +209,5 @@ fn unwelcome(alert: AlertDescription, way: &Way) -> Finding {
 pub fn unauthorized(way: &Way) -> Finding {
     let what = format!("{} rejects the user in {}", way.server, way.file);
     Finding::problem("kubeconfig", what, way.another())
-        .because("the certificate belongs to another cluster, or the server accepts none")
+        .because("the certificate belongs to another cluster, or the server accepts no client certificates")
 }

@@ -162,7 +162,7 @@ fn admission_plugins_are_known_by_name() {
         (
             "Nonsense",
             "Priority",
-            "--enable-admission-plugins: \"Nonsense\" is no admission plugin; the plugins are ",
+            "--enable-admission-plugins: \"Nonsense\" is not an admission plugin; the plugins are ",
         ),
         ("Priority", "alwayspullimages", "--disable-admission-plugins: \"alwayspullimages\" is no"),
         ("LimitRanger", "LimitRanger", "both name LimitRanger"),
@@ -295,7 +295,7 @@ fn nodes_get_pieces_of_ranges() {
         ("10.0.0.0/8,fd00::/48", ["24", "", ""], "--node-cidr-mask-size-ipv4 and"),
         ("10.0.0.0/25", ["", "", ""], "--node-cidr-mask-size-ipv4 is 24"),
         ("10.0.0.0/16", ["31", "", ""], "from 16 to 30"),
-        ("here", ["", "", ""], "is no network"),
+        ("here", ["", "", ""], "is not a network"),
     ] {
         let mistakes = read(&flags(ranges, sizes), None, None).unwrap_err();
         assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
@@ -367,11 +367,11 @@ fn mistakes_of_a_file_name_it_and_the_field() {
     assert_eq!(
         found,
         [
-            "--bind-address: \"x\" is no IP address",
+            "--bind-address: \"x\" is not an IP address",
             "m.yaml: apiVersion: \"v2\" is not config.coracle.io/v1",
             "m.yaml: kind: \"Master\" is not MasterConfiguration",
-            "m.yaml: securePort: \"0\" is no port, write 1 to 65535",
-            "m.yaml: securePrt is no field of a MasterConfiguration; did you mean securePort?",
+            "m.yaml: securePort: \"0\" is not a port; write 1 to 65535",
+            "m.yaml: securePrt is not a field of MasterConfiguration; did you mean securePort?",
             "m.yaml: storage: \"paper\" is none of embedded, etcd",
             "m.yaml: tlsSan: {\"a\":\"b\"} is no list of texts",
         ]
@@ -407,7 +407,7 @@ fn a_policy_and_what_it_needs_go_together() {
         (flags("queue", &["n1"], None), "--csr-approval-allowlist and vice versa"),
         (flags("webhook", &[], None), "--csr-approval-webhook and vice versa"),
         (flags("token", &[], Some("file")), "--csr-approval-webhook and vice versa"),
-        (flags("allowlist", &["10.0.0.0/99"], None), "is no network"),
+        (flags("allowlist", &["10.0.0.0/99"], None), "is not a network"),
         (flags("allowlist", &["A b"], None), "must be a network"),
     ] {
         let mistakes = read(&flags, None, None).unwrap_err();

@@ -185,7 +185,7 @@ fn what_cannot_be_trusted_or_read_is_refused() {
         (with(&der[..der.len() / 2], label), "cannot be read"),
         (with(&der, "CERTIFICATE"), "PEM block type must be"),
         (String::new(), "not PEM"),
-        (pem("a", &[], &["DNS:a b"]), "is no DNS name"),
+        (pem("a", &[], &["DNS:a b"]), "is not a DNS name"),
     ] {
         let fault = Request::read(pem.as_bytes()).unwrap_err();
         assert!(fault.contains(expected), "{pem}: {fault}");

@@ -83,7 +83,7 @@ async fn certificates_of_a_minute_are_renewed_again_and_again_and_kubectl_sees_n
     for (log, line) in [
         (&log, "the client certificate of this node is valid until"),
         (&log, "the serving certificate of this node is valid until"),
-        (&master.log(), "reloaded the serving certificate: it is good until"),
+        (&master.log(), "reloaded the serving certificate: it is valid until"),
     ] {
         let told = log.lines().filter(|told| told.contains(line) && told.contains("INFO")).count();
         assert!(told >= rotations, "{told} times {line:?} in\n{log}");

@@ -209,7 +209,8 @@ async fn a_node_that_may_not_register_says_why_and_does_so_once_it_may() {
     let node = started("unlisted", &["--bootstrap", &line(&refusing).await]).await;
     let said = says(&node, "cannot register node").await;
     assert!(
-        said.contains("in none of the networks that nodes register from") && said.contains("docs/joining.md"),
+        said.contains("in none of the networks from which nodes may register")
+            && said.contains("docs/joining.md"),
         "{said}"
     );
     refusing.kill();

@@ -56,7 +56,7 @@ async fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
     becomes(&master, "n1", ("True", "Open", false)).await;
     let described = admin(&master, "describe node n1").await;
     assert!(
-        described.contains("Trusted") && described.contains("every node is that has a certificate"),
+        described.contains("Trusted") && described.contains("every node with a certificate is trusted"),
         "{described}"
     );
     // All requests are approved: one machine gets a certificate of the same node, the other of a node that never

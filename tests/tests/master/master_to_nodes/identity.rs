@@ -109,17 +109,17 @@ async fn whoever_answers_at_a_nodes_address_is_asked_only_if_he_is_that_node() {
         (
             "another node's",
             Somebody::with(Some(&server(&node("kubelet:other"), here))).await,
-            "it is of \\\"kubelet:other\\\", not of the node \\\"n2\\\"",
+            "it belongs to \\\"kubelet:other\\\", not to the node \\\"n2\\\"",
         ),
         (
             "no node's",
             Somebody::with(Some(&server("/CN=kubelet:n3", here))).await,
-            "it is of \\\"kubelet:n3\\\", not of the node \\\"n3\\\"",
+            "it belongs to \\\"kubelet:n3\\\", not to the node \\\"n3\\\"",
         ),
         (
             "for another address",
             Somebody::with(Some(&server(&node("kubelet:n4"), "IP:127.0.0.2"))).await,
-            "it is not for this address",
+            "it is not valid for this address",
         ),
         (
             "a client's",
@@ -134,9 +134,9 @@ async fn whoever_answers_at_a_nodes_address_is_asked_only_if_he_is_that_node() {
         (
             "other authority",
             Somebody::with(Some(&stranger.signs(&node("kubelet:n7"), "serverAuth", here, GOOD))).await,
-            "it is signed by an authority that is not this cluster's",
+            "it is signed by a CA of another cluster",
         ),
-        ("plain HTTP", Somebody::with(None).await, "tls: what answers does not speak TLS"),
+        ("plain HTTP", Somebody::with(None).await, "tls: the server does not speak TLS"),
         ("TLS 1.1", Somebody::old(&cluster, &server(&node("kubelet:n9"), here)).await, "tls: "),
     ];
     for (number, (what, somebody, words)) in cases.iter().enumerate() {

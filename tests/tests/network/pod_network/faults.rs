@@ -117,7 +117,9 @@ async fn a_port_that_the_host_has_is_not_taken_from_it() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
     let ports = format!("ports: [{{containerPort: 80, hostPort: {}}}]", port.number);
     world.write("a.yaml", &pod("a", &format!("containers:\n- {}", container("main", FOREVER, &ports))));
-    world.wait_for_event("a", &format!("another program on the host already uses port {}/tcp", port.number)).await;
+    world
+        .wait_for_event("a", &format!("another program on the host already uses port {}/tcp", port.number))
+        .await;
     drop(listener);
     world.wait_ready("a").await;
 }

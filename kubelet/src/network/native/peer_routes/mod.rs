@@ -163,9 +163,9 @@ impl PeerRoutes {
                     vxlan_links.insert(*underlay, index);
                     if is_new && before.tunnels.contains_key(underlay) {
                         let name = &self.vxlan_names[underlay];
-                        result
-                            .repaired
-                            .push(format!("the tunnel {name} to other nodes was missing and was created again"));
+                        result.repaired.push(format!(
+                            "the tunnel {name} to other nodes was missing and was created again"
+                        ));
                     }
                 }
                 Err(error) => last = Err(error),

@@ -32,7 +32,7 @@ fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command()
             of_requests(&request("joe", signer, ("kubelet:n1", "system:nodes"), "2026-06-01T11:59:00Z"));
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(finding.cause, format!("joe asks {signer} for node n1"));
-        let wanted = "`kubectl certificate approve r` if it is node n1 that asks, ";
+        let wanted = "`kubectl certificate approve r` if node n1 sent the request, ";
         assert!(finding.remedy.starts_with(wanted), "{finding:?}");
     }
     let people = request("joe", "kubernetes.io/kube-apiserver-client", ("joe", ""), "2026-06-01T11:59:00Z");
@@ -76,12 +76,12 @@ fn what_a_node_asks_for_that_is_not_for_a_node_is_told_by_its_name_and_groups() 
         (user, ("joe", "system:masters"), "to be \"joe\" (CN) of the groups (O) [\"system:masters\"]"),
         (user, ("kubelet:n3", ""), "to be \"kubelet:n3\" (CN) of no groups (O)"),
         (CLIENT, ("joe", "system:nodes"), "to be \"joe\" (CN) of the groups (O) [\"system:nodes\"]"),
-        (CLIENT, ("", ""), "by a request that does not read"),
+        (CLIENT, ("", ""), "with a request that cannot be read"),
     ] {
         let found = of_requests(&request("system:node:n2", signer, asked, LONG_AGO));
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(finding.cause, format!("system:node:n2 asks {signer} {expected}"));
-        assert!(!finding.remedy.contains("it is node"), "{finding:?}");
+        assert!(!finding.remedy.contains("if node"), "{finding:?}");
     }
 }
 
@@ -101,10 +101,7 @@ fn nodes_that_a_retired_root_would_shut_out_are_named() {
         found[0].starts_with("2 nodes without a certificate of the new root: a, c: new signs now"),
         "{found:?}"
     );
-    assert!(
-        found[1].starts_with("1 node of which nobody knows who signed their certificate: d: "),
-        "{found:?}"
-    );
+    assert!(found[1].starts_with("1 node whose certificate has an unknown signer: d: "), "{found:?}");
     let many = told((0..99).map(|number| signed(&format!("n{number}"), "old")).collect());
     assert!(many[0].starts_with("99 nodes ") && many[0].contains("n19, ...: "), "{many:?}");
 }

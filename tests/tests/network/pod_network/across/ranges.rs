@@ -318,7 +318,8 @@ async fn a_range_that_would_cut_the_node_off_from_the_api_server_is_refused() {
     let mut node = Node::start(root.path(), &[]).await;
     assert_ne!(node.native.current(), [AROUND_SERVER.parse().unwrap()]);
     node.hears(&[AROUND_SERVER], &[OF_B], true);
-    node.is_well(Some(&["node-a", AROUND_SERVER, "address 10.77.9.9 of the API server", "--cluster-cidr"])).await;
+    node.is_well(Some(&["node-a", AROUND_SERVER, "address 10.77.9.9 of the API server", "--cluster-cidr"]))
+        .await;
     shows("ip addr", &["coracle"], &["10.77.9"]).await;
     node.hears(&[SECOND], &[OF_B], true);
     node.is_well(None).await;

@@ -169,7 +169,12 @@ fn what_would_cut_somebody_off_is_not_laid() {
         let c = member("c", "198.51.100.3", range);
         check(&[b.clone(), c], &[], &laid, &[&format!("node c&{range}&{words}")]);
     }
-    check(&[member("b", "203.0.113.2", "10.244.2.0/24")], &[], &[], &["node b&no route to the node&203.0.113.2: Network"]);
+    check(
+        &[member("b", "203.0.113.2", "10.244.2.0/24")],
+        &[],
+        &[],
+        &["node b&no route to the node&203.0.113.2: Network"],
+    );
     check(&[member("b", "", "10.244.2.0/24")], &[], &[], &["node b&no address&--node-ip"]);
 }
 
