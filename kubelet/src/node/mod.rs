@@ -42,9 +42,14 @@ pub fn facts(options: &Options) -> Facts {
         cgroup_driver: None,
         cgroup_root: String::new(),
         pids_limit: options.pod_pids_limit,
-        app_armor: Some(machine::has_app_armor(Path::new("/sys"))),
+        app_armor: Some(has_app_armor()),
         allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
     }
+}
+
+/// Whether the kernel of this machine has AppArmor enabled.
+pub fn has_app_armor() -> bool {
+    machine::has_app_armor(Path::new("/sys"))
 }
 
 /// The host's current DNS configuration.

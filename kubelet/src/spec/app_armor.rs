@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, Pod};
 
-use super::containers;
 use super::facts::Facts;
+use super::numbered;
 
 /// Prefix of the annotation that was used before Kubernetes 1.30. The container name follows.
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -36,12 +36,21 @@ fn annotated(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
     Some(AppArmorProfile { type_: kind.to_owned(), localhost_profile: name })
 }
 
-/// The reason why the node cannot enforce the pod's profiles, in the words of the stock kubelet.
-pub fn unenforceable(pod: &Pod, facts: &Facts) -> Option<String> {
-    let is_enforced = |profile: AppArmorProfile| profile.type_ != "Unconfined";
-    let mut all = pod.spec.iter().flat_map(containers).filter_map(|container| profile(pod, container));
-    let is_needed = facts.app_armor == Some(false) && all.any(is_enforced);
-    is_needed.then(|| "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned())
+/// Path of the first profile that the node cannot enforce, and why, in the words of the stock kubelet.
+pub fn unenforceable(pod: &Pod, facts: &Facts) -> Option<(String, String)> {
+    let spec = pod.spec.as_ref().filter(|_| facts.app_armor == Some(false))?;
+    let is_enforced =
+        |container: &Container| profile(pod, container).is_some_and(|profile| profile.type_ != "Unconfined");
+    let (at, container) = numbered(spec).find(|(_, container)| is_enforced(container))?;
+    let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+    let path = if own.is_some() {
+        format!("{at}.securityContext.appArmorProfile")
+    } else if annotated(pod, container).is_some() {
+        format!("metadata.annotations[{ANNOTATION}{}]", container.name)
+    } else {
+        "spec.securityContext.appArmorProfile".to_owned()
+    };
+    Some((path, "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned()))
 }
 
 #[cfg(test)]

@@ -76,11 +76,7 @@ pub fn certain_failures(pod: &Pod, facts: &Facts) -> Vec<(String, ConfigError)> 
     let Some(spec) = &pod.spec else { return Vec::new() };
     let mut failures = Vec::new();
     failures.extend(sandbox(pod, facts, 0, "").err().map(|error| ("spec".to_owned(), error)));
-    let inits = spec.init_containers.iter().flatten().enumerate();
-    let inits = inits.map(|(at, container)| (format!("spec.initContainers[{at}]"), container));
-    let containers = spec.containers.iter().enumerate();
-    let containers = containers.map(|(at, container)| (format!("spec.containers[{at}]"), container));
-    for (path, container) in inits.chain(containers) {
+    for (path, container) in numbered(spec) {
         let runs_as_root = security::run_as_root_conflict(pod, container).err();
         failures.extend(runs_as_root.map(|error| (format!("{path}.securityContext"), error)));
         let resources = resources::of(container, facts).err();
@@ -104,6 +100,14 @@ pub(crate) fn namespace(pod: &Pod) -> &str {
 /// Init containers and main containers of a pod, in this order.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers)
+}
+
+/// Init containers and main containers of a pod, each with the path of its field.
+fn numbered(spec: &PodSpec) -> impl Iterator<Item = (String, &Container)> {
+    let inits = spec.init_containers.iter().flatten().enumerate();
+    let inits = inits.map(|(at, container)| (format!("spec.initContainers[{at}]"), container));
+    let containers = spec.containers.iter().enumerate();
+    inits.chain(containers.map(|(at, container)| (format!("spec.containers[{at}]"), container)))
 }
 
 /// Whether the pod uses the host network.

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{lint, missing};
 use crate::desired::{
-    Admission, Completeness, Desired, Found, FoundProblem, Merge, Node, Rejection, Snapshot, SourceKind,
-    SourceObject, UNSUPPORTED,
+    APP_ARMOR, Admission, Completeness, Decision, Desired, Found, FoundProblem, Merge, Node, Rejection,
+    Snapshot, SourceKind, SourceObject, UNSUPPORTED,
 };
 use crate::observed::Timestamp;
 use crate::sources::file::Text;
@@ -30,6 +30,15 @@ pub struct Input {
     pub read: Text,
 }
 
+/// Facts of the machine on which the check runs.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// The node's name.
+    pub node: String,
+    /// Whether AppArmor is enabled in the kernel; `None` skips the checks that depend on it.
+    pub app_armor: Option<bool>,
+}
+
 /// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -43,10 +52,10 @@ pub struct Report {
     pub fine: usize,
 }
 
-/// Checks manifests as if one node ran all of them. It applies only rules that hold on every node, such as unsupported fields
-/// and host-port conflicts.
-pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
-    let place = ManifestContext { node: node.to_owned(), source: SourceKind::File };
+/// Checks manifests as if one node ran all of them. Problems come only from rules that hold on every node, such as unsupported
+/// fields and host-port conflicts. What only this host rejects is a warning, because the manifests may be for another one.
+pub fn inspect(inputs: &[Input], host: &Host, now: Timestamp) -> Report {
+    let place = ManifestContext { node: host.node.clone(), source: SourceKind::File };
     let (mut objects, mut problems) = (Vec::new(), Vec::new());
     for input in inputs {
         let manifest = match &input.read {
@@ -67,8 +76,14 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
     let snapshot = Arc::new(snapshot);
     let desired = Merge::new([SourceKind::File]).put(snapshot.clone());
     let mut problems = desired.problems.clone();
-    problems.extend(rejected(&desired, &snapshot.objects, node));
+    let every_host = Host { app_armor: None, ..host.clone() };
+    let decision = Admission::default().decide(&desired, &every_host.as_node());
+    problems.extend(rejected(&desired, &decision, &snapshot.objects));
+    problems.extend(failing(&decision, &snapshot.objects, &every_host));
     let mut warnings = lacking(&desired, &snapshot.objects);
+    let mut here = Admission::default().decide(&desired, &host.as_node());
+    here.rejected.retain(|uid, _| !decision.rejected.contains_key(uid));
+    warnings.extend(rejected(&desired, &here, &snapshot.objects));
     for input in inputs {
         if let Ok(bytes) = &input.read {
             let found = problems.iter_mut().chain(&mut warnings);
@@ -119,11 +134,18 @@ fn at(found: &Found, path: String, what: String, remedy: &str) -> FoundProblem {
     FoundProblem { origin: found.origin.clone(), problem, last_good: false }
 }
 
-/// Finds pods that pod admission rejects, and admitted pods whose containers can never be created.
-fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProblem> {
-    let facts = Arc::new(Facts { node_name: node.to_owned(), ..Facts::default() });
-    let node = Node { facts, ..Node::default() };
-    let decision = Admission::default().decide(desired, &node);
+impl Host {
+    fn facts(&self) -> Facts {
+        Facts { node_name: self.node.clone(), app_armor: self.app_armor, ..Facts::default() }
+    }
+
+    fn as_node(&self) -> Node {
+        Node { facts: Arc::new(self.facts()), ..Node::default() }
+    }
+}
+
+/// Pods that pod admission rejects.
+fn rejected(desired: &Desired, decision: &Decision, objects: &[Found]) -> Vec<FoundProblem> {
     let mut problems = Vec::new();
     for (uid, rejection) in &decision.rejected {
         let Some(pod) = desired.pods.get(uid) else { continue };
@@ -136,9 +158,15 @@ fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProble
         };
         problems.extend(reasons.into_iter().map(|(path, what, remedy)| at(found, path, what, remedy)));
     }
+    problems
+}
+
+/// Admitted pods whose containers can never be created.
+fn failing(decision: &Decision, objects: &[Found], host: &Host) -> Vec<FoundProblem> {
+    let (facts, mut problems) = (host.facts(), Vec::new());
     for pod in decision.run.values() {
         let Some(found) = found(objects, &pod.pod) else { continue };
-        let failures = spec::certain_failures(&pod.pod, &node.facts).into_iter();
+        let failures = spec::certain_failures(&pod.pod, &facts).into_iter();
         problems.extend(failures.map(|(path, error)| at(found, path, error.message, remedy(error.reason))));
     }
     problems
@@ -155,6 +183,9 @@ fn unsupported(refusal: Refusal) -> (String, String, &'static str) {
 fn remedy(reason: &str) -> &'static str {
     match reason {
         "NodePorts" => "give one of the two another hostPort",
+        APP_ARMOR => {
+            "`kubelet run` rejects the pod on this host: enable AppArmor in its kernel, or remove the profile"
+        }
         "PodOSNotSupported" => "leave it out, or run the pod on such a node",
         "SysctlForbidden" => "leave it out; --allowed-unsafe-sysctls can allow it on a node",
         _ => "change the field",

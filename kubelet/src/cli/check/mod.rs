@@ -13,10 +13,11 @@ use std::process::ExitCode;
 use api::problem::Problem;
 use serde_json::{Value, json};
 
-use self::inspect::{Input, Report, by_place, inspect};
+use self::inspect::{Host, Input, Report, by_place, inspect};
 use super::args::{Check, CheckFormat};
 use super::print::{note, out, visible};
 use crate::desired::FoundProblem;
+use crate::node::has_app_armor;
 use crate::observed::Timestamp;
 use crate::sources::{file, url};
 
@@ -48,7 +49,8 @@ pub fn run(check: &Check) -> ExitCode {
             Err(why) => unreadable.push((from.as_str(), why)),
         }
     }
-    let mut report = inspect(&inputs, &node, Timestamp::now());
+    let host = Host { node, app_armor: Some(has_app_armor()) };
+    let mut report = inspect(&inputs, &host, Timestamp::now());
     report.problems.extend(empty.into_iter().map(without_manifests));
     report.skipped = skipped;
     let text = match check.format {

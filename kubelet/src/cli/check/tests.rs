@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::inspect::{Input, inspect};
+use super::inspect::{Host, Input, inspect};
 use super::{as_json, as_text};
 use crate::desired::{Admission, Completeness, Merge, Node, Snapshot, SourceKind};
 use crate::observed::Timestamp;
@@ -24,7 +24,11 @@ fn checked(files: &[(&str, &str)]) -> String {
         read: Ok(text.as_bytes().to_vec()),
     };
     let inputs: Vec<Input> = files.iter().map(input).collect();
-    as_text(&inspect(&inputs, "n", Timestamp::UNIX_EPOCH))
+    as_text(&inspect(&inputs, &host(None), Timestamp::UNIX_EPOCH))
+}
+
+fn host(app_armor: Option<bool>) -> Host {
+    Host { node: "n".to_owned(), app_armor }
 }
 
 #[test]
@@ -153,6 +157,43 @@ fn check_and_run_refuse_the_same_pods() {
 }
 
 #[test]
+fn a_host_without_app_armor_is_a_warning_for_pods_that_request_a_profile() {
+    let context = |kind: &str| json!({"securityContext": {"appArmorProfile": {"type": kind}}});
+    let annotated = pod("a", "").replacen(
+        "  name: a",
+        "  name: a\n  annotations: {container.apparmor.security.beta.kubernetes.io/main: runtime/default}",
+        1,
+    );
+    let requests = [
+        (refused_pod(&context("RuntimeDefault"), &json!({})), "spec.securityContext.appArmorProfile"),
+        (
+            refused_pod(&json!({}), &context("RuntimeDefault")),
+            "spec.containers[0].securityContext.appArmorProfile",
+        ),
+        (annotated, "metadata.annotations"),
+    ];
+    let said = |text: &str, app_armor| {
+        let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(text.as_bytes().to_vec()) }];
+        as_text(&inspect(&inputs, &host(app_armor), Timestamp::UNIX_EPOCH))
+    };
+    for (text, path) in &requests {
+        let without = said(text, Some(false));
+        assert!(
+            without.starts_with("a.yaml:") && without.contains(&format!(" warning: {path}")),
+            "{without}"
+        );
+        assert!(
+            without.contains("Cannot enforce AppArmor: AppArmor is not enabled on the host; "),
+            "{without}"
+        );
+        assert!(without.ends_with("1 object fine, 1 warning\n"), "{without}");
+        assert_eq!(said(text, Some(true)), "1 object fine\n");
+    }
+    let unconfined = refused_pod(&context("Unconfined"), &json!({}));
+    assert_eq!(said(&unconfined, Some(false)), "1 object fine\n");
+}
+
+#[test]
 fn resources_that_no_node_has_by_itself_are_a_problem() {
     for resource in ["hugepages-2Mi", "example.com/gpu"] {
         let amounts = json!({resource: "4Mi", "cpu": "1"});
@@ -237,7 +278,7 @@ fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
 #[test]
 fn machines_read_json() {
     let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(pod("a", "    imag: y\n").into_bytes()) }];
-    let report = inspect(&inputs, "n", Timestamp::UNIX_EPOCH);
+    let report = inspect(&inputs, &host(None), Timestamp::UNIX_EPOCH);
     let unreadable = [("b.yaml", "No such file".to_owned())];
     assert_eq!(
         as_json(&report, &unreadable),

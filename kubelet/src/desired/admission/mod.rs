@@ -22,6 +22,9 @@ use crate::spec::{self, Facts};
 /// Reason for pods that use an unsupported field.
 pub const UNSUPPORTED: &str = "UnsupportedField";
 
+/// Reason of pods that request an AppArmor profile on a host without AppArmor.
+pub const APP_ARMOR: &str = "AppArmor";
+
 /// Prefix of huge page resource names.
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -233,9 +236,8 @@ fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
         let path = "spec.os.name".to_owned();
         return Some(Rejection { reason: "PodOSNotSupported".into(), message, path });
     }
-    if let Some(message) = spec::unenforceable_app_armor(pod, &node.facts) {
-        let path = "spec.securityContext.appArmorProfile".to_owned();
-        return Some(Rejection { reason: "AppArmor".into(), message, path });
+    if let Some((path, message)) = spec::unenforceable_app_armor(pod, &node.facts) {
+        return Some(Rejection { reason: APP_ARMOR.into(), message, path });
     }
     let forbidden = spec::forbidden_sysctl(pod, &node.facts)?;
     Some(Rejection {
