@@ -400,3 +400,6 @@ fn request_message(
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;
