@@ -1,16 +1,19 @@
-//! Maintains the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a
-//! stock server does.
+//! Keeps the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a stock
+//! server does. It also keeps the condition `Dangling` of every FlowSchema.
 //!
 //! The objects describe a stock server. The limits of this server are fixed (`apiserver::flowcontrol`), and do not
 //! depend on them.
 
+mod dangling;
 mod objects;
 
+use std::collections::BTreeSet;
 use std::sync::Weak;
 use std::time::Duration;
 
 use apiserver::registry::Registry;
 use apiserver::watch_cache::Scope;
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -86,11 +89,33 @@ async fn reconcile(client: &Client) -> Result<(), Error> {
             written => written?,
         }
     }
+    keep_dangling(client).await
+}
+
+/// Updates the condition of every FlowSchema, including those that users create.
+async fn keep_dangling(client: &Client) -> Result<(), Error> {
+    let (mut schemas, mut levels) = (Vec::new(), BTreeSet::new());
+    client.list(&FLOW_SCHEMA, "", |schema| schemas.push(schema)).await?;
+    client.list(&PRIORITY_LEVEL, "", |level| levels.extend(name(&level).map(str::to_owned))).await?;
+    for schema in &schemas {
+        let (Some(name), Some(patch)) = (name(schema), dangling::patch(schema, &levels, Timestamp::now()))
+        else {
+            continue;
+        };
+        match client.patch_subresource(&FLOW_SCHEMA, "", name, "status", patch).await {
+            // Another writer was first, as above.
+            Err(error) if error.is_conflict() || error.is_not_found() => {}
+            written => drop(written?),
+        }
+    }
     Ok(())
 }
 
-/// Plans the write of an object. A mandatory object always has the stock spec. A suggested one does unless an
-/// administrator has taken it over.
+fn name(object: &Json) -> Option<&str> {
+    object.get("metadata")?.get("name")?.as_str()
+}
+
+/// A mandatory object always has the stock spec; a suggested one unless an administrator has taken it over.
 fn plan(found: Option<&Json>, object: &Object) -> Step {
     let Some(found) = found else { return Step::Create(object.json()) };
     let AnnotatedObject { metadata } = crate::objects::read(found);

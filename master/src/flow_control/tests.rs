@@ -1,6 +1,7 @@
 //! FlowSchemas and PriorityLevelConfigurations compared to those of a stock server, and the handling of edited ones.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::objects::all;
@@ -131,5 +132,33 @@ fn an_administrator_may_take_over_what_is_suggested() {
             Step::Update(reset) => assert!(is_reset && reset["spec"] == object.spec, "{name}"),
             step => assert!(!is_reset && step == Step::Nothing, "{name}: {step:?}"),
         }
+    }
+}
+
+#[test]
+fn a_schema_dangles_while_its_priority_level_is_missing() {
+    let named = "This FlowSchema references the PriorityLevelConfiguration object named \"gold\"";
+    let condition = |status: &str, reason: &str, message: &str| {
+        json!({"type": "Dangling", "status": status, "reason": reason, "message": format!("{named} {message}"),
+            "lastTransitionTime": "1970-01-01T00:00:00Z"})
+    };
+    let found = condition("False", "Found", "and it exists");
+    let missing = condition("True", "NotFound", "but there is no such object");
+    let other = json!({"type": "Other", "status": "True"});
+    for (levels, before, expected) in [
+        (vec!["gold"], json!([]), Some(&found)),
+        (vec!["silver"], json!([]), Some(&missing)),
+        (vec!["gold"], json!([other, found]), None),
+        (vec![], json!([missing]), None),
+        (vec!["gold"], json!([missing]), Some(&found)),
+        (vec![], json!([other, found]), Some(&missing)),
+    ] {
+        let schema = json!({"spec": {"priorityLevelConfiguration": {"name": "gold"}}, "status": {"conditions": before}});
+        let levels = levels.into_iter().map(str::to_owned).collect();
+        let patch = dangling::patch(schema.as_object().unwrap(), &levels, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            patch.map(|patch| patch["status"]["conditions"].clone()),
+            expected.map(|one| json!([one]))
+        );
     }
 }

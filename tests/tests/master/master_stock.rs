@@ -160,6 +160,39 @@ async fn an_address_follows_its_service() {
 }
 
 #[tokio::test]
+async fn a_flow_schema_says_whether_its_priority_level_is_missing() {
+    const CONDITION: &str = "jsonpath={.status.conditions[?(@.type=='Dangling')].reason}";
+    let master = Master::running().await;
+    let shows = async |name: &str, expected: &str| {
+        let look = async || match run(&master, &["get", "flowschema", name, "-o", CONDITION]).await {
+            found if found.stdout == expected => Ok(()),
+            found => Err(format!("{name}: {found:?}")),
+        };
+        wait_until(DEADLINE, look).await.unwrap();
+    };
+    for suggested in ["exempt", "service-accounts", "catch-all"] {
+        shows(suggested, "Found").await;
+    }
+    let schema = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "miners"},
+        "spec": {"priorityLevelConfiguration": {"name": "gold"}},
+    });
+    assert_eq!(create(&master, &schema).await.code, 0);
+    shows("miners", "NotFound").await;
+    let table = ok(&master, &["get", "flowschema", "miners"]).await;
+    assert!(table.lines().last().unwrap().trim_end().ends_with("True"), "{table}");
+    let level = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": "gold"},
+        "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},
+    });
+    assert_eq!(create(&master, &level).await.code, 0);
+    shows("miners", "Found").await;
+    ok(&master, &["delete", "prioritylevelconfiguration", "gold"]).await;
+    shows("miners", "NotFound").await;
+}
+
+#[tokio::test]
 async fn components_find_how_to_authenticate_their_clients() {
     const MAP: [&str; 4] = ["configmap", "extension-apiserver-authentication", "-n", "kube-system"];
     let master = Master::running().await;
