@@ -33,11 +33,15 @@ const JSON: &str = "application/json";
 /// Encodings of discovery documents. They have no protobuf messages here, so a client that accepts only protobuf
 /// gets JSON.
 const DISCOVERY: Offer = Offer { has_message: false, is_stream: false };
-/// Size above which a user may have only one list in a format other than JSON at a time, in bytes. Such a list
-/// stays in memory until the client has read it. The limit is larger than a page.
+/// A list as YAML, table or partial metadata is in memory until the client has read it. Above this size, more than that of
+/// a page with a limit, a user may have one such list at a time.
 const HELD_BYTES: u64 = 16 * 1024 * 1024;
 /// Media type of length-prefixed protobuf watch events.
 const WATCH_PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Marks a response whose body holds no copy of its objects.
+#[derive(Clone, Copy, Debug)]
+struct EncodedWhileSent;
 
 /// The API server, which serves objects from a watch cache.
 pub struct Api {
@@ -185,19 +189,27 @@ impl Api {
         });
         let bytes_of_work = bytes.len() + stored.map_or(0, |stored| stored.json().len());
         let api = self.clone();
-        let table_options = resource.clone();
+        let columns_of = resource.clone();
+        let shaped = move |answer| async move {
+            let table_options = TableOptions { columns: columns_of.columns.as_ref(), include };
+            represent::respond(format, Some(table_options), answer).await
+        };
         let write = move |deadline| async move {
             let registry = api.registry.as_ref().ok_or_else(Status::no_such_method)?;
             let context = WriteContext { registry, admission: &api.admission };
             write::answer(context, &resource, &objects, &parts, &bytes, deadline).await
         };
-        let answer = if bytes_of_work < compute_pool::LARGE_BYTES {
-            write(Deadline::default()).await?
-        } else {
-            self.pool.run(&who, write).await?
-        };
-        let table_options = TableOptions { columns: table_options.columns.as_ref(), include };
-        Ok(represent::respond(format, Some(table_options), answer).await)
+        if bytes_of_work >= compute_pool::LARGE_BYTES {
+            let work = move |deadline| async move { Ok(shaped(write(deadline).await?).await) };
+            return self.pool.run(&who, work).await;
+        }
+        let answer = write(Deadline::default()).await?;
+        // A small request may have a large answer, such as the list of a deleted collection.
+        let is_large = answer.body().size_hint().lower() >= compute_pool::LARGE_BYTES as u64;
+        if format == Format::JSON || !is_large {
+            return Ok(shaped(answer).await);
+        }
+        self.pool.finish(&who, move || shaped(answer)).await
     }
 
     /// Loads the watch history of a resource from before this server started. Returns false when there is nothing
@@ -248,7 +260,8 @@ impl Api {
             api.answer(request.method(), &request)
         };
         let (response, turn) = self.pool.run_in_turn(&who, read).await?;
-        let is_held = response.body().size_hint().exact().is_some_and(|bytes| bytes > HELD_BYTES);
+        let is_held = response.extensions().get::<EncodedWhileSent>().is_none()
+            && response.body().size_hint().exact().is_some_and(|bytes| bytes > HELD_BYTES);
         Ok(if is_held { response.map(|body| Body::new(GuardedBody::new(body, turn))) } else { response })
     }
 
@@ -339,12 +352,19 @@ impl Api {
             return Ok(([(header::CONTENT_TYPE, media_type)], body).into_response());
         }
         let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
+        let is_streamed = format.encoding == Encoding::Protobuf;
         let body = if format == Format::JSON {
             page.into_body(resource)
+        } else if is_streamed {
+            Body::new(page.into_protobuf(resource, format.shape)?)
         } else {
             page.encoded(resource, format, options.include)?.into()
         };
-        Ok(([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response())
+        let mut response = ([(header::CONTENT_TYPE, format.encoding.media_type())], body).into_response();
+        if is_streamed {
+            response.extensions_mut().insert(EncodedWhileSent);
+        }
+        Ok(response)
     }
 
     /// The error for a write to a read-only server: the message of the server's owner, or NotFound.

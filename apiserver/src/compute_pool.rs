@@ -1,4 +1,4 @@
-//! Bounded thread pool for long computations: large patches, applies, validations and tables.
+//! Bounded thread pool for long computations: large patches, applies, validations, tables and protobuf answers.
 //!
 //! Long computations never run on the async threads, which serve health checks, leases and small requests. Each
 //! user has one running request and a short queue, so that one user cannot delay all others.
@@ -95,17 +95,29 @@ impl ComputePool {
         let [own, at_work] = timeout(QUEUE_TIMEOUT, self.acquire_turn(user))
             .await
             .map_err(|_| Status::too_many_requests())??;
-        let handle = Handle::current();
-        // The permits are released when the work ends, even if the client has disconnected.
-        let running = tokio::task::spawn_blocking(move || {
+        on_thread(move || async move {
             let _held = (at_work, queued);
-            handle.block_on(work(Deadline(Some(Instant::now() + COMPUTE_TIMEOUT)))).map(|done| (done, own))
-        });
-        running.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The server is shutting down.
-            Err(_) => Err(Status::timed_out()),
+            work(Deadline(Some(Instant::now() + COMPUTE_TIMEOUT))).await.map(|done| (done, own))
         })
+        .await?
+    }
+
+    /// Runs `work` on a blocking thread when it is the user's turn, however long that takes: it encodes the answer of a
+    /// write that has succeeded. The limit of requests in flight bounds the queue.
+    ///
+    /// # Errors
+    /// 504 while the server shuts down.
+    pub(crate) async fn finish<T: Send + 'static, F: Future<Output = T>>(
+        &self,
+        who: &Identity,
+        work: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<T, Status> {
+        let permits = self.acquire_turn(who.account()).await?;
+        on_thread(move || async move {
+            let _held = permits;
+            work().await
+        })
+        .await
     }
 
     async fn acquire_turn(&self, user: String) -> Result<[OwnedSemaphorePermit; 2], Status> {
@@ -127,6 +139,19 @@ impl ComputePool {
         let at_work = self.at_work.clone().acquire_owned().await.map_err(closed)?;
         Ok([own, at_work])
     }
+}
+
+/// Runs `work` on a blocking thread to its end, even if the client has disconnected.
+async fn on_thread<T: Send + 'static, F: Future<Output = T>>(
+    work: impl FnOnce() -> F + Send + 'static,
+) -> Result<T, Status> {
+    let handle = Handle::current();
+    let running = tokio::task::spawn_blocking(move || handle.block_on(work()));
+    running.await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // The server is shutting down.
+        Err(_) => Status::timed_out(),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! List requests: pages of a snapshot at one revision.
 
+use std::sync::Arc;
+
 use api::protobuf::encode;
 use axum::body::Body;
 use base64::Engine as _;
@@ -8,8 +10,8 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::list_body::ListBody;
-use crate::represent::{self, As, Encoding, Format, MetaVersion, Table};
+use crate::list_body::{EncodeItem, ListBody, ProtobufListBody};
+use crate::represent::{self, As, Format, Table};
 use crate::request::{Include, ListOptions};
 use crate::resource::Resource;
 use crate::status::{CONTINUE, EXPIRED, Status};
@@ -125,23 +127,57 @@ impl Page {
         Body::new(ListBody::new(head.into_bytes(), self.objects, resource.schema.is_some()))
     }
 
-    /// Encodes the list in a format.
+    /// The list as a protobuf body. Large lists are encoded while they are sent.
+    ///
+    /// # Errors
+    /// 500 if an object cannot be encoded, 406 if the kind has no protobuf message.
+    pub(crate) fn into_protobuf(
+        self,
+        resource: &Arc<Resource>,
+        shape: As,
+    ) -> Result<ProtobufListBody, Status> {
+        let (metadata, resource) = (self.metadata().to_string(), resource.clone());
+        let (api_version, kind, encode): (_, _, EncodeItem) = match shape {
+            As::Metadata(version) => {
+                let encode = move |object: &Object| {
+                    let json = resource.json(object);
+                    encode::partial_metadata(represent::metadata_of(&json).as_bytes())
+                        .map_err(Status::internal)
+                };
+                (version.api_version().to_owned(), "PartialObjectMetadataList".to_owned(), Box::new(encode))
+            }
+            As::Object | As::Table(_) => {
+                let names = (resource.api_version().to_owned(), resource.list_kind.to_string());
+                let encode = move |object: &Object| {
+                    let json = resource.json(object);
+                    let message = encode::message(resource.api_version(), &resource.kind, &json);
+                    message.map_err(Status::internal)?.ok_or_else(Status::not_acceptable)
+                };
+                (names.0, names.1, Box::new(encode))
+            }
+        };
+        let head = |items_bytes| {
+            let head = encode::list_head(&api_version, &kind, metadata.as_bytes(), items_bytes);
+            head.map_err(Status::internal)
+        };
+        ProtobufListBody::new(head, self.objects, encode)
+    }
+
+    /// Encodes the list in a format other than protobuf.
     ///
     /// # Errors
     /// 500 if an object cannot be encoded.
     pub fn encoded(&self, resource: &Resource, format: Format, include: Include) -> Result<Vec<u8>, Status> {
-        let json = match (format.encoding, format.shape) {
-            (Encoding::Protobuf, As::Metadata(version)) => return self.metadata_protobuf(resource, version),
-            (Encoding::Protobuf, As::Object | As::Table(_)) => return self.protobuf(resource),
-            (_, As::Object) => self.json(resource),
-            (_, As::Metadata(version)) => {
+        let json = match format.shape {
+            As::Object => self.json(resource),
+            As::Metadata(version) => {
                 let items = self
                     .objects
                     .iter()
                     .map(|object| represent::metadata_json(&resource.json(object), version));
                 self.joined("PartialObjectMetadataList", version.api_version(), items)
             }
-            (_, As::Table(version)) => {
+            As::Table(version) => {
                 let table = Table { version, include, with_columns: true, now: Timestamp::now() };
                 let objects = self.objects.iter().map(|object| resource.tree(object));
                 table.of(resource.columns.as_ref(), objects, self.metadata()).to_string().into_bytes()
@@ -179,31 +215,6 @@ impl Page {
     /// The JSON of the list before its items.
     fn head(&self, kind: &str, api_version: &str) -> String {
         format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{},"items":["#, self.metadata())
-    }
-
-    fn protobuf(&self, resource: &Resource) -> Result<Vec<u8>, Status> {
-        let (api_version, kind) = (resource.api_version(), &resource.kind);
-        let message = |object: &Object| {
-            let message = encode::message(api_version, kind, &resource.json(object));
-            message.map_err(Status::internal)?.ok_or_else(Status::not_acceptable)
-        };
-        let items = self.objects.iter().map(message).collect::<Result<Vec<_>, _>>()?;
-        self.protobuf_list(api_version, &resource.list_kind, &items)
-    }
-
-    fn metadata_protobuf(&self, resource: &Resource, version: MetaVersion) -> Result<Vec<u8>, Status> {
-        let item = |object: &Object| {
-            let json = resource.json(object);
-            encode::partial_metadata(represent::metadata_of(&json).as_bytes()).map_err(Status::internal)
-        };
-        let items = self.objects.iter().map(item).collect::<Result<Vec<_>, _>>()?;
-        self.protobuf_list(version.api_version(), "PartialObjectMetadataList", &items)
-    }
-
-    fn protobuf_list(&self, api_version: &str, kind: &str, items: &[Vec<u8>]) -> Result<Vec<u8>, Status> {
-        let metadata = self.metadata().to_string();
-        let list = encode::list(metadata.as_bytes(), items).map_err(Status::internal)?;
-        Ok(encode::envelope(api_version, kind, &list))
     }
 }
 

@@ -1,5 +1,7 @@
-//! Body of a JSON list, which encodes its objects while it is sent. While a client reads slowly, the list keeps
-//! only a snapshot in memory, not a copy of its objects.
+//! Bodies of lists in JSON and protobuf that encode their objects while they are sent. A list that a client reads slowly
+//! holds no copy of its objects, only the snapshot that they belong to.
+
+mod protobuf;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,6 +10,7 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
+pub(crate) use self::protobuf::{EncodeItem, ProtobufListBody};
 use crate::watch_cache::Object;
 
 /// Bytes after which a chunk ends. A chunk exceeds this by at most one object.
@@ -15,7 +18,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// End of the list, with the newline of kube-apiserver.
 const END: &[u8] = b"]}\n";
 
-/// The body of a list: `head`, the objects separated by commas, and the end.
+/// A JSON body: `head`, the objects separated by commas, and the end.
 #[derive(Debug)]
 pub(crate) struct ListBody {
     head: Vec<u8>,
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
     use crate::watch_cache::{Draft, Scope, WatchCache};
 
-    fn objects(sizes: &[usize]) -> Vec<Object> {
+    pub(super) fn objects(sizes: &[usize]) -> Vec<Object> {
         let cache = WatchCache::new(1);
         for (number, size) in sizes.iter().enumerate() {
             let object = json!({
@@ -103,23 +106,32 @@ mod tests {
         cache.list("configmaps", &Scope::All).objects
     }
 
+    /// The whole body, which has the announced size, and the sizes of its chunks.
+    pub(super) async fn all_of<B>(body: &mut B) -> (Vec<u8>, Vec<usize>)
+    where
+        B: HttpBody<Data = Bytes, Error: std::fmt::Debug> + Unpin,
+    {
+        let length = body.size_hint().exact().unwrap();
+        let (mut whole, mut chunks) = (Vec::new(), Vec::new());
+        while !body.is_end_stream() {
+            let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            chunks.push(chunk.len());
+            whole.extend_from_slice(&chunk);
+        }
+        assert!(body.frame().await.is_none());
+        assert_eq!(whole.len() as u64, length);
+        (whole, chunks)
+    }
+
     #[tokio::test]
     async fn a_list_arrives_whole_in_chunks_of_bounded_size() {
         for (sizes, with_type) in
             [(vec![], false), (vec![1], true), (vec![1; 2000], false), (vec![300_000; 5], true)]
         {
             let mut body = ListBody::new(b"{\"items\":[".to_vec(), objects(&sizes), with_type);
-            let length = body.size_hint().exact().unwrap();
-            let (mut whole, mut largest) = (Vec::new(), 0);
-            while !body.is_end_stream() {
-                let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
-                largest = largest.max(chunk.len());
-                whole.extend_from_slice(&chunk);
-            }
-            assert!(body.frame().await.is_none());
-            assert_eq!(whole.len() as u64, length);
+            let (whole, chunks) = all_of(&mut body).await;
             let largest_object = sizes.iter().max().copied().unwrap_or_default() + 1024;
-            assert!(largest < CHUNK_BYTES + largest_object, "{largest}");
+            assert!(chunks.iter().all(|bytes| *bytes < CHUNK_BYTES + largest_object), "{chunks:?}");
             assert_eq!(whole.last(), Some(&b'\n'));
             let list: Value = serde_json::from_slice(&whole).unwrap();
             let items = list["items"].as_array().unwrap();

@@ -1,15 +1,18 @@
 //! Responses in each representation.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use http::{Request, header};
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 
 use crate::registry::Registry;
+use crate::resource::{Columns, Head, Resource};
 use crate::{Api, Catalog, Version, kinds, storage};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -240,4 +243,48 @@ async fn discovery_has_the_hashes_of_the_stock_server() {
         let row = list["resources"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
         assert_eq!(row["storageVersionHash"], hash, "{name}");
     }
+}
+
+/// Columns that record the threads on which tables are made.
+#[derive(Clone, Default)]
+struct Threads(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Columns for Threads {
+    fn heads(&self) -> Vec<Head> {
+        Vec::new()
+    }
+
+    fn cells(&self, _: &Map<String, Value>, _: Timestamp) -> Vec<Value> {
+        self.0.lock().unwrap().push(thread::current().id());
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn large_answers_of_writes_are_made_on_threads_for_large_requests() {
+    let threads = Threads::default();
+    let maps = Resource::new("", "v1", "ConfigMap", "configmaps", "configmap").columns(threads.clone());
+    let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+    let registry = Registry::open(store, Catalog::new([maps])).await.unwrap();
+    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
+    let router = Api::writable(registry, Vec::new(), version).router();
+    let write = async |method: &str, body: Value| {
+        let (code, ..) =
+            ask(&router, method, MAPS, "application/json;as=Table;g=meta.k8s.io;v=v1", body).await;
+        assert!((200..=201).contains(&code), "{method}: {code}");
+        let all = std::mem::take(&mut *threads.0.lock().unwrap());
+        assert_eq!(all.len(), 1);
+        all[0] == thread::current().id()
+    };
+    let sized = |name: &str, bytes: usize| {
+        let mut object = map(name);
+        object["data"]["k"] = "x".repeat(bytes).into();
+        object
+    };
+    for name in ["a", "b", "c"] {
+        assert!(write("POST", sized(name, 60_000)).await, "a small one needs no other thread");
+    }
+    assert!(!write("POST", sized("d", 140_000)).await);
+    // The request is small, the list of deleted objects is not.
+    assert!(!write("DELETE", Value::Null).await);
 }

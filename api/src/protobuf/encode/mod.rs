@@ -52,37 +52,51 @@ pub fn partial_metadata(metadata: &[u8]) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// Encodes a list from the JSON of its `metadata` and the messages of its items, without an envelope. All list types
-/// have the same field numbers.
+/// The start of a list with its envelope, from the JSON of the list's `metadata`. Items of [`list_item`] with `items_bytes`
+/// bytes in total follow, and [`ENVELOPE_END`]. All list types have the same field numbers.
 ///
 /// # Errors
 /// If the JSON is not valid list metadata.
-pub fn list<I: AsRef<[u8]>>(
+pub fn list_head(
+    api_version: &str,
+    kind: &str,
     metadata: &[u8],
-    items: impl IntoIterator<Item = I>,
+    items_bytes: usize,
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut out = Vec::new();
-    let start = begin(&mut out, 1);
-    write_message("meta.v1.ListMeta", metadata, &mut out)?;
-    end(&mut out, start);
-    for item in items {
-        bytes_field(&mut out, 2, item.as_ref());
-    }
+    let mut list = Vec::new();
+    let start = begin(&mut list, 1);
+    write_message("meta.v1.ListMeta", metadata, &mut list)?;
+    end(&mut list, start);
+    let mut out = envelope_head(api_version, kind, list.len() + items_bytes);
+    out.extend_from_slice(&list);
     Ok(out)
+}
+
+/// Appends an item of a list: the message of an object.
+pub fn list_item(out: &mut Vec<u8>, message: &[u8]) {
+    bytes_field(out, 2, message);
 }
 
 /// Wraps a message in a `runtime.Unknown`, after the four magic bytes.
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
-    out.extend_from_slice(MAGIC);
+    let mut out = envelope_head(api_version, kind, message.len());
+    out.reserve_exact(message.len() + ENVELOPE_END.len());
+    out.extend_from_slice(message);
+    out.extend_from_slice(ENVELOPE_END);
+    out
+}
+
+/// The end of an envelope: the stock server writes contentEncoding and contentType as empty strings.
+pub const ENVELOPE_END: &[u8] = b"\x1a\0\x22\0";
+
+/// The start of an envelope, before its message.
+fn envelope_head(api_version: &str, kind: &str, message_bytes: usize) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
     let type_meta = begin(&mut out, 1);
     text_field(&mut out, 1, api_version);
     text_field(&mut out, 2, kind);
     end(&mut out, type_meta);
-    bytes_field(&mut out, 2, message);
-    // The stock server writes contentEncoding and contentType as empty strings.
-    text_field(&mut out, 3, "");
-    text_field(&mut out, 4, "");
+    length_field(&mut out, 2, message_bytes);
     out
 }
 

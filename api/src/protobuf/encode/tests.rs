@@ -29,9 +29,11 @@ fn bytes_are_those_of_go() {
     let json = map.to_string();
     assert_eq!(object("v1", "ConfigMap", json.as_bytes()).unwrap().unwrap(), whole);
     assert_eq!(partial_metadata(br#"{"name":"a"}"#).unwrap(), b"\x0a\x03\x0a\x01a");
-    let items = [message.as_slice()];
-    let list = list(br#"{"resourceVersion":"7"}"#, items).unwrap();
-    assert_eq!(list, b"\x0a\x03\x12\x017\x12\x0d\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v");
+    let mut item = Vec::new();
+    list_item(&mut item, message);
+    let head = list_head("v1", "ConfigMapList", br#"{"resourceVersion":"7"}"#, item.len()).unwrap();
+    let list = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dConfigMapList\x12\x14\x0a\x03\x12\x017\x12\x0d\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v\x1a\0\x22\0";
+    assert_eq!([&head, &*item, ENVELOPE_END].concat(), list);
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! Body of a protobuf list. The lengths in front of the list and of each item require that all items are encoded before
+//! the first byte is sent. That pass keeps the first [`KEPT_BYTES`] and measures the rest, which is encoded again while it is
+//! sent.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::vec::IntoIter;
+
+use api::protobuf::encode;
+use axum::body::{Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use tokio::task::JoinHandle;
+
+use super::CHUNK_BYTES;
+use crate::status::Status;
+use crate::watch_cache::Object;
+
+/// Encoded items that are kept in memory until they are sent, so that a common page is encoded once.
+const KEPT_BYTES: usize = 1024 * 1024;
+
+/// Encodes an object as the message of a list item.
+pub(crate) type EncodeItem = Box<dyn Fn(&Object) -> Result<Vec<u8>, Status> + Send + Sync>;
+
+/// The next chunk, and the objects after it.
+type Encoding = JoinHandle<Result<(Vec<u8>, IntoIter<Object>), Status>>;
+
+/// The body: the start of the list with the kept items, the other items, and the end of the envelope.
+pub(crate) struct ProtobufListBody {
+    head: Vec<u8>,
+    /// The objects that are encoded while they are sent; none during an encoding.
+    rest: IntoIter<Object>,
+    encode: Arc<EncodeItem>,
+    encoding: Option<Encoding>,
+    /// Bytes that have not been passed on.
+    left: usize,
+}
+
+impl ProtobufListBody {
+    /// `head` returns the start of a list from the size of its items in bytes.
+    ///
+    /// # Errors
+    /// Those of `head` and `encode`.
+    pub fn new(
+        head: impl FnOnce(usize) -> Result<Vec<u8>, Status>,
+        objects: Vec<Object>,
+        encode: EncodeItem,
+    ) -> Result<Self, Status> {
+        let mut objects = objects.into_iter();
+        let kept = chunk(&mut objects, &encode, KEPT_BYTES)?;
+        let (mut items_bytes, mut item) = (kept.len(), Vec::new());
+        for object in objects.as_slice() {
+            item.clear();
+            encode::list_item(&mut item, &encode(object)?);
+            items_bytes += item.len();
+        }
+        let mut head = head(items_bytes)?;
+        let left = head.len() + items_bytes + encode::ENVELOPE_END.len();
+        head.extend_from_slice(&kept);
+        if objects.len() == 0 {
+            head.extend_from_slice(encode::ENVELOPE_END);
+        }
+        Ok(Self { head, rest: objects, encode: Arc::new(encode), encoding: None, left })
+    }
+
+    /// Encodes the next chunk on a blocking thread: an object of maximum size takes milliseconds.
+    fn start(&mut self) -> Encoding {
+        let (mut rest, encode) = (std::mem::take(&mut self.rest), self.encode.clone());
+        tokio::task::spawn_blocking(move || {
+            let mut chunk = chunk(&mut rest, &encode, CHUNK_BYTES)?;
+            if rest.len() == 0 {
+                chunk.extend_from_slice(encode::ENVELOPE_END);
+            }
+            Ok((chunk, rest))
+        })
+    }
+}
+
+/// Encodes the next items until they have `bytes`.
+fn chunk(objects: &mut IntoIter<Object>, encode: &EncodeItem, bytes: usize) -> Result<Vec<u8>, Status> {
+    let mut chunk = Vec::new();
+    while chunk.len() < bytes {
+        let Some(object) = objects.next() else { break };
+        encode::list_item(&mut chunk, &encode(&object)?);
+    }
+    Ok(chunk)
+}
+
+impl HttpBody for ProtobufListBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let mut chunk = std::mem::take(&mut self.head);
+        if chunk.is_empty() {
+            let mut encoding = match self.encoding.take() {
+                Some(encoding) => encoding,
+                None => self.start(),
+            };
+            let Poll::Ready(encoded) = Pin::new(&mut encoding).poll(context) else {
+                self.encoding = Some(encoding);
+                return Poll::Pending;
+            };
+            let encoded = encoded.map_err(io::Error::other)?;
+            (chunk, self.rest) = encoded.map_err(|error| io::Error::other(error.message))?;
+        }
+        match self.left.checked_sub(chunk.len()) {
+            Some(left) if (left == 0) == (self.rest.len() == 0) => self.left = left,
+            _ => return Poll::Ready(Some(Err(io::Error::other("the list has another size than measured")))),
+        }
+        Poll::Ready(Some(Ok(Frame::data(chunk.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Lists of small and large objects.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http_body_util::BodyExt as _;
+    use serde_json::json;
+
+    use super::super::tests::{all_of, objects};
+    use super::*;
+
+    fn body(sizes: &[usize]) -> ProtobufListBody {
+        let head = |bytes| encode::list_head("v1", "ConfigMapList", b"{}", bytes).map_err(Status::internal);
+        let item = |object: &Object| {
+            Ok(encode::message("v1", "ConfigMap", object.json()).map_err(Status::internal)?.unwrap())
+        };
+        ProtobufListBody::new(head, objects(sizes), Box::new(item)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_list_arrives_whole_in_chunks_of_bounded_size() {
+        for sizes in [vec![], vec![1], vec![1; 2000], vec![KEPT_BYTES], vec![1000; 5000], vec![300_000; 9]] {
+            let mut body = body(&sizes);
+            let largest_object = sizes.iter().max().copied().unwrap_or_default() + 1024;
+            assert!(body.head.len() < KEPT_BYTES + largest_object, "{}", body.head.len());
+            let (whole, chunks) = all_of(&mut body).await;
+            assert!(chunks[1..].iter().all(|bytes| *bytes < CHUNK_BYTES + largest_object), "{chunks:?}");
+            let list = api::protobuf::decode(&whole).unwrap();
+            let items = list["items"].as_array().cloned().unwrap_or_default();
+            assert_eq!((&list["kind"], items.len()), (&json!("ConfigMapList"), sizes.len()));
+            let is_whole = |(item, size): (&serde_json::Value, &usize)| {
+                item["data"]["x"].as_str().unwrap().len() == *size
+            };
+            assert!(items.iter().zip(&sizes).all(is_whole));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_that_changes_its_size_ends_the_body_with_an_error() {
+        for change in [1, -1, -4] {
+            let calls = AtomicUsize::new(0);
+            let item = move |_: &Object| {
+                let encoded_twice = calls.fetch_add(1, Ordering::Relaxed) == 2;
+                let bytes =
+                    if encoded_twice { KEPT_BYTES.checked_add_signed(change).unwrap() } else { KEPT_BYTES };
+                Ok(vec![0; bytes])
+            };
+            let body = ProtobufListBody::new(|_| Ok(vec![0]), objects(&[1, 1]), Box::new(item)).unwrap();
+            assert!(body.collect().await.is_err(), "{change}");
+        }
+    }
+}
