@@ -13,14 +13,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "../api/src/kubernetes_version.rs"]
+#[expect(dead_code, reason = "the build needs two of the constants")]
+mod kubernetes_version;
+
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use kubernetes_version::{MAJOR, MINOR};
 
 /// Module of k8s-openapi that provides the descriptions.
 const VERSION: &str = "v1_37";
-/// Module of k8s-openapi for the Kubernetes version that the server serves. It determines which fields are
-/// required.
-const SERVED: &str = "v1_36";
 /// Inputs of the OpenAPI documents other than the descriptions. A change to one of these files changes the hashes
 /// of the documents.
 const MAKERS: [&str; 2] = ["src/openapi", "../api/src/schema/all.txt"];
@@ -32,6 +34,7 @@ type Rooms = BTreeMap<String, String>;
 fn main() -> Result<(), Box<dyn Error>> {
     let sources = sources()?;
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../api/src/kubernetes_version.rs");
     println!("cargo::rerun-if-changed={}", sources.display());
     for maker in MAKERS {
         println!("cargo::rerun-if-changed={maker}");
@@ -41,7 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for file in files(&sources)? {
         describe(&fs::read_to_string(file)?, &mut rooms);
     }
-    let served = sources.with_file_name(SERVED);
+    // The module of the served version decides which fields are required, which differs between versions.
+    let served = sources.with_file_name(format!("v{MAJOR}_{MINOR}"));
     for file in files(&served)? {
         require(&fs::read_to_string(file)?, &mut rooms);
     }

@@ -10,6 +10,7 @@ pub mod equal;
 pub mod expand;
 pub mod expressions;
 pub mod field_error;
+pub mod kubernetes_version;
 pub mod legacy;
 pub mod object;
 pub mod patch;

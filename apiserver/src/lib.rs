@@ -52,4 +52,4 @@ pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;
 pub use status::Status;
-pub use version::Version;
+pub use version::{VERSION, Version};

@@ -2,7 +2,11 @@
 
 use std::env::consts::{ARCH, OS};
 
+use api::kubernetes_version::{GIT_VERSION, MAJOR, MINOR};
 use serde_json::{Value, json};
+
+/// The version that the API server and the kubelet report.
+pub const VERSION: Version = Version { major: MAJOR, minor: MINOR, git_version: GIT_VERSION };
 
 /// The Kubernetes version and the program version.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +56,11 @@ mod tests {
     //! Tests of fields of the response.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::Version;
+    use super::{VERSION, Version};
 
     #[test]
     fn no_field_is_empty_and_the_commit_is_hexadecimal() {
-        let version = Version { major: "1", minor: "36", git_version: "v1.36.0+coracle-0.1.0" }.document();
+        let version = VERSION.document();
         for (field, value) in version.as_object().unwrap() {
             assert!(!value.as_str().unwrap().is_empty(), "{field}");
         }
@@ -65,6 +69,14 @@ mod tests {
         let tree = version["gitTreeState"].as_str().unwrap();
         assert!(["archive", "clean", "dirty"].contains(&tree), "{tree}");
         assert!(version["buildDate"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
-        assert_eq!(version["minCompatibilityMinor"], "35");
+        assert_eq!(version["minCompatibilityMinor"], (VERSION.minor.parse::<u32>().unwrap() - 1).to_string());
+    }
+
+    #[test]
+    fn git_version_is_the_kubernetes_version_with_the_program_version() {
+        let Version { major, minor, git_version } = VERSION;
+        let (kubernetes, program) = git_version.split_once("+coracle-").unwrap();
+        assert_eq!(kubernetes, format!("v{major}.{minor}.0"));
+        assert_eq!(program, env!("CARGO_PKG_VERSION"));
     }
 }

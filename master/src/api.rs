@@ -9,12 +9,11 @@ use apiserver::crd;
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
 use apiserver::tasks::Tasks;
-use apiserver::{Api, Catalog, write};
+use apiserver::{Api, Catalog, VERSION, write};
 use axum::Router;
 
 use crate::admission::{AdmissionConfig, plugins, system_classes};
 use crate::options::NodeMode;
-use crate::server::VERSION;
 
 /// The assembled API.
 pub struct Served {

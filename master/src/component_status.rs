@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use apiserver::kinds;
 use apiserver::watch_cache::{Draft, WatchCache};
-use apiserver::{Api, Catalog, Resource, Status};
+use apiserver::{Api, Catalog, Resource, Status, VERSION};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -21,7 +21,6 @@ use tower::ServiceExt as _;
 
 use crate::objects;
 use crate::objects::coordination::{Lease, LeaseSpec};
-use crate::server::VERSION;
 
 const PLURAL: &str = "componentstatuses";
 const LEASES: &str = "leases.coordination.k8s.io";

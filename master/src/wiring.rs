@@ -67,7 +67,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let preflight = Preflight::run(&options, &data_dir)?;
     let prepared = Prepared::open(&options, &data_dir, preflight)?;
     let catalog = Catalog::new(kinds::all().into_iter().chain(metrics_api::resources()));
-    let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
+    let metrics = Metrics::new(apiserver::VERSION.git_version, catalog.clone());
     let opened = tokio::select! {
         opened = store::open(&options, &prepared.etcd_certificates, !prepared.created.is_empty()) => opened?,
         () = signals.received() => return Ok(()),

@@ -9,13 +9,13 @@ use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 
-use super::{Api, Version};
+use super::Api;
+use crate::VERSION;
 use crate::catalog::Catalog;
 use crate::resource::{Field, Resource, Source, Subresource};
 use crate::watch_cache::{Draft, WatchCache};
 
 const FIELDS: &[Field] = &[Field::new("status.phase", Source::Path)];
-const VERSION: Version = Version { major: "1", minor: "36", git_version: "v1.36.0+test" };
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 fn resources() -> [Resource; 2] {
@@ -96,7 +96,7 @@ fn told(events: &[Value]) -> Vec<String> {
 #[tokio::test]
 async fn discovery() {
     let (_, router) = world();
-    assert_eq!(get(&router, "/version").await.1["gitVersion"], "v1.36.0+test");
+    assert_eq!(get(&router, "/version").await.1["gitVersion"], VERSION.git_version);
     assert_eq!(get(&router, "/api").await.1["versions"], json!(["v1"]));
     let groups = get(&router, "/apis").await.1;
     assert_eq!(groups["groups"][0]["preferredVersion"]["groupVersion"], "apps/v1");

@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use crate::registry::Registry;
 use crate::resource::{Columns, Head, Resource};
-use crate::{Api, Catalog, Version, kinds, storage};
+use crate::{Api, Catalog, VERSION, kinds, storage};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -21,8 +21,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 async fn server() -> Router {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    let router = Api::writable(registry, Vec::new(), version).router();
+    let router = Api::writable(registry, Vec::new(), VERSION).router();
     for name in ["a", "b"] {
         let (code, ..) = ask(&router, "POST", MAPS, "", map(name)).await;
         assert_eq!(code, 201);

@@ -23,7 +23,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::admission::{AdmissionRequest, NamespaceLifecycle, Operation};
 use crate::storage;
-use crate::{Api, Catalog, Version};
+use crate::{Api, Catalog, VERSION};
 
 fn resources() -> [Resource; 4] {
     [
@@ -54,9 +54,8 @@ impl Server {
     ) -> Self {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));
         let registry = Registry::open(store, Catalog::new(rows)).await.unwrap();
-        let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
         let admission = admission(&registry);
-        Self(Api::writable(registry, admission, version).router())
+        Self(Api::writable(registry, admission, VERSION).router())
     }
 
     async fn ask(

@@ -50,7 +50,7 @@ impl Check {
             return None;
         }
         let prepared = if let Some(action) = &probe.http_get {
-            http::Get::new(action, ports, ip, super::handler::PROBE_USER_AGENT)
+            http::Get::new(action, ports, ip, &super::handler::PROBE_USER_AGENT)
                 .map(|get| Self::Http(Box::new(get)))
         } else if let Some(action) = &probe.tcp_socket {
             Address::new(action.host.as_deref(), ip, &action.port, ports).map(Self::Tcp)

@@ -46,7 +46,7 @@ impl Health {
             .method(Method::POST)
             .uri(uri)
             .header("content-type", "application/grpc")
-            .header("user-agent", PROBE_USER_AGENT)
+            .header("user-agent", PROBE_USER_AGENT.as_str())
             .header("te", "trailers")
             .body(())
             .map_err(|error| format!("cannot build a request for {address}: {error}"))?;

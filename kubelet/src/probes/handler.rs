@@ -1,8 +1,10 @@
 //! Runs lifecycle hooks (postStart, preStop) with the actions of probes.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use api::kubernetes_version::MAJOR_MINOR;
 use k8s_openapi::api::core::v1::{
     ContainerPort, EnvVar, ExecAction, HTTPGetAction, SleepAction, TCPSocketAction,
 };
@@ -15,9 +17,9 @@ use super::http::Get;
 use crate::runtime::Runtime;
 
 /// User agent of HTTP and gRPC probes.
-pub const PROBE_USER_AGENT: &str = "kube-probe/1.36";
+pub static PROBE_USER_AGENT: LazyLock<String> = LazyLock::new(|| format!("kube-probe/{MAJOR_MINOR}"));
 /// User agent of HTTP hooks.
-pub const LIFECYCLE_USER_AGENT: &str = "kube-lifecycle/1.36";
+pub static LIFECYCLE_USER_AGENT: LazyLock<String> = LazyLock::new(|| format!("kube-lifecycle/{MAJOR_MINOR}"));
 
 /// Runs a command in the container. It succeeds if the command exits with 0 in time.
 pub async fn exec(
@@ -37,7 +39,7 @@ pub async fn http_notify(
     ip: Option<IpAddr>,
     timeout: Duration,
 ) -> Outcome {
-    match Get::new(action, ports, ip, LIFECYCLE_USER_AGENT) {
+    match Get::new(action, ports, ip, &LIFECYCLE_USER_AGENT) {
         Ok(get) => match get.run(timeout).await {
             Ok(_) => Outcome::Success,
             Err(said) => Outcome::Failure(said),

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::websocket::with_websockets;
-use apiserver::{Api, Catalog, Version, tls};
+use apiserver::{Api, Catalog, VERSION, tls};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{any, get, post};
@@ -39,10 +39,6 @@ use crate::status::StatusManager;
 use crate::status::resources;
 pub use serving::{Error as ServingError, Files, ServingCertificates};
 pub use socket::{Error, RootDir};
-
-/// The Kubernetes version that the API reports.
-pub const VERSION: Version =
-    Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
 /// State that the handlers share.
 #[derive(Clone)]

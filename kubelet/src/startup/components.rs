@@ -48,7 +48,7 @@ impl Reporting {
         // Created before anything is reported, so that the cluster receives everything.
         let cluster_reports =
             options.cluster.is_some().then(|| (outbox.copied(), status_manager.copied_events()));
-        let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+        let metrics = Arc::new(Metrics::new(&options.node_name, apiserver::VERSION.git_version));
         Self { outbox, status_manager, health: Health::new(), metrics, cluster_reports }
     }
 }

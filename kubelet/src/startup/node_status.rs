@@ -127,7 +127,7 @@ impl NodeStatusUpdater {
             pressures: &pressures,
             now: Timestamp::now(),
         };
-        let version = server::VERSION.git_version;
+        let version = apiserver::VERSION.git_version;
         let report = node::report(&self.options, &facts, moment, version, &self.conditions);
         self.conditions.clone_from(&report.conditions);
         self.outbox.node(report);

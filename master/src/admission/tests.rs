@@ -3,7 +3,7 @@
 
 use apiserver::auth::{Issuer, Signer};
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Catalog, Identity, Version, kinds};
+use apiserver::{Api, Catalog, Identity, VERSION, kinds};
 use axum::body::{Body, to_bytes};
 use http::Request;
 use serde_json::{Value, json};
@@ -69,8 +69,7 @@ async fn created(enabled: &[&str], disabled: &[&str]) -> (u16, Value) {
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let auth = Auth::new(registry.cache().clone(), signer, issuer);
     let config = AdmissionConfig { plugins, ..AdmissionConfig::default() };
-    let version = Version { major: "1", minor: "36", git_version: "test" };
-    let api = Api::writable(registry.clone(), super::plugins(&registry, &auth, config), version).router();
+    let api = Api::writable(registry.clone(), super::plugins(&registry, &auth, config), VERSION).router();
     let container = json!({"name": "c", "image": "i", "imagePullPolicy": "Never"});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}});
     let request = Request::post("/api/v1/namespaces/shop/pods").header("content-type", "application/json");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Version, crd, kinds};
+use apiserver::{Api, VERSION, crd, kinds};
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
@@ -41,8 +41,7 @@ async fn they_come_and_go_with_what_is_served() {
     let catalog = Catalog::new(kinds::all());
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
     crd::start(&registry).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "test" };
-    let client = Client::in_process(Api::writable(registry.clone(), Vec::new(), version).router());
+    let client = Client::in_process(Api::writable(registry.clone(), Vec::new(), VERSION).router());
     let stop = watch::Sender::new(false);
     tokio::spawn(keep(Arc::downgrade(&registry), catalog.clone(), client.clone(), stop.subscribe()));
     until(&registry, |all| all.len() == 21 && all.iter().all(|object| is_available(Some(object)))).await;
@@ -77,8 +76,7 @@ async fn they_come_and_go_with_what_is_served() {
 async fn one_that_is_refused_keeps_no_other_from_being_made() {
     let catalog = Catalog::new(kinds::all());
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "test" };
-    let api = Api::writable(registry.clone(), Vec::new(), version).router();
+    let api = Api::writable(registry.clone(), Vec::new(), VERSION).router();
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
     let refuse = axum::middleware::from_fn(move |request: axum::extract::Request, next: Next| {

@@ -14,6 +14,7 @@ mod tests;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use apiserver::VERSION;
 use jiff::Timestamp;
 
 use self::finding::Finding;
@@ -29,7 +30,6 @@ use crate::controllers::{Remote, connect};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::pki::{self, Validity};
-use crate::server::VERSION;
 
 /// Maximum size of a kubeconfig that is read, in bytes. One with certificates has about 10 KiB.
 const MOST_KUBECONFIG_BYTES: u64 = 1 << 20;

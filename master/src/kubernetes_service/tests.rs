@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use apiserver::storage::{Limits, Memory, Store};
-use apiserver::{Api, Catalog, Version, kinds};
+use apiserver::{Api, Catalog, VERSION, kinds};
 
 use super::*;
 
@@ -22,8 +22,7 @@ struct Server {
 impl Server {
     async fn over(store: Arc<dyn Store>) -> Self {
         let registry = Registry::open(store.clone(), Catalog::new(kinds::all())).await.unwrap();
-        let version = Version { major: "1", minor: "36", git_version: "test" };
-        let client = Client::in_process(Api::writable(registry.clone(), Vec::new(), version).router());
+        let client = Client::in_process(Api::writable(registry.clone(), Vec::new(), VERSION).router());
         Self { store, registry, client, stop: watch::Sender::new(false) }
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use apiserver::watch_cache::{Draft, Object, Scope, WatchCache};
-use apiserver::{Api, Catalog, Identity, Resource, Status};
+use apiserver::{Api, Catalog, Identity, Resource, Status, VERSION};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -34,7 +34,6 @@ use self::sampler::NodeSampler;
 use self::summary::{Counts, Json, Window};
 use crate::node_proxy::NodeProxy;
 use crate::objects::{self, ObjectMeta, PartialObject};
-use crate::server::VERSION;
 
 /// Maximum number of concurrent requests to kubelets. Each needs a connection.
 const MAX_CONCURRENT_REQUESTS: usize = 64;

@@ -5,15 +5,11 @@ mod health;
 use std::sync::Arc;
 
 use apiserver::auth::Auth;
-use apiserver::{Status, Version};
+use apiserver::{Status, VERSION};
 use axum::routing::get;
 use axum::{Json, Router};
 
 pub use health::Checks;
-
-/// The Kubernetes version that the API server reports.
-pub const VERSION: Version =
-    Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
 /// Creates the top router. `api` handles all paths except health and version.
 pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {

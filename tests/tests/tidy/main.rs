@@ -8,6 +8,7 @@ mod files;
 mod imports;
 mod paths;
 mod pod_support;
+mod versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Checks that the files named in ARCHITECTURE.md and in docs/contributing/ exist.
+//! Checks that the files named in ARCHITECTURE.md, docs/support.md and docs/contributing/ exist.
 
 use std::fs;
 use std::path::Path;
 
 use crate::architecture::{PAGE, quoted};
-use crate::{assert_tidy, broken, top};
+use crate::{assert_tidy, broken, top, versions};
 
 const PAGES: &str = "docs/contributing";
 /// Longest length of ARCHITECTURE.md, so that it stays a map.
@@ -13,7 +13,7 @@ const MOST_LINES: usize = 200;
 #[test]
 fn named_files_exist() {
     let top = top();
-    let mut pages = vec![PAGE.to_owned()];
+    let mut pages = vec![PAGE.to_owned(), versions::PAGE.to_owned()];
     for entry in fs::read_dir(top.join(PAGES)).unwrap() {
         pages.push(format!("{PAGES}/{}", entry.unwrap().file_name().into_string().unwrap()));
     }

@@ -10,7 +10,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::registry::Registry;
-use crate::{Api, Catalog, Version, kinds, storage};
+use crate::{Api, Catalog, VERSION, kinds, storage};
 
 const PATH: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
@@ -27,8 +27,7 @@ fn revision(name: &str, depth: usize) -> String {
 async fn what_is_stored_can_be_read_in_a_list() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    let router = Api::writable(registry, vec![Arc::new(NestingLimit)], version).router();
+    let router = Api::writable(registry, vec![Arc::new(NestingLimit)], VERSION).router();
     let ask = async |method: &str, path: &str, media_type: &str, body: String| -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", media_type);
         let response = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();

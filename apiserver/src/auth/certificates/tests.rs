@@ -11,7 +11,7 @@ use super::*;
 use crate::auth::{Issuer, Signer, rbac::Kind};
 use crate::registry::Registry;
 use crate::watch_cache::{Draft, WatchCache};
-use crate::{Api, Catalog, Version, kinds, storage};
+use crate::{Api, Catalog, VERSION, kinds, storage};
 
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -40,14 +40,13 @@ async fn router() -> Router {
     let auth = Auth::new(roles, signer, issuer);
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
     let plugins: Vec<Arc<dyn Admission>> = vec![
         Arc::new(CertificateRequester),
         Arc::new(CertificateApproval(auth.clone())),
         Arc::new(CertificateSigning(auth)),
         Arc::new(CertificateSubjectRestriction),
     ];
-    Api::writable(registry, plugins, version).router()
+    Api::writable(registry, plugins, VERSION).router()
 }
 
 async fn ask(router: &Router, who: &Identity, line: &str, body: &Value) -> (u16, Value) {

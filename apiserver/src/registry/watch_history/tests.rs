@@ -13,7 +13,7 @@ use super::*;
 use crate::resource::{Field, Resource};
 use crate::storage::{Limits, Transaction};
 use crate::watch_cache::{Scope, TooOld};
-use crate::{Api, Catalog, Version};
+use crate::{Api, Catalog, VERSION};
 
 const PODS: &str = "pods";
 
@@ -134,8 +134,7 @@ async fn who_needs_what_is_forgotten_lists_again_and_all_others_go_on() {
     write(&old, "other", Some(1)).await;
     store.compact(before).await.unwrap();
     let new = open(&store).await;
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    let api = Api::writable(new, Vec::new(), version).router();
+    let api = Api::writable(new, Vec::new(), VERSION).router();
     let types = |lines: &str| -> Vec<String> {
         let read = lines.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
         read.map(|event| event["type"].as_str().unwrap().to_owned()).collect()

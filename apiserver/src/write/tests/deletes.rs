@@ -32,8 +32,7 @@ const JOB_WARNING: &str = "299 - \"child pods are preserved by default when jobs
 pub(super) async fn stored() -> (Server, Arc<Registry>) {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    (Server(Api::writable(registry.clone(), Vec::new(), version).router()), registry)
+    (Server(Api::writable(registry.clone(), Vec::new(), VERSION).router()), registry)
 }
 
 pub(super) async fn store(registry: &Registry, row: &Resource, name: &str) -> Object {

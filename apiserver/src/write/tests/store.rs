@@ -82,9 +82,8 @@ async fn bed() -> (Arc<Contrary>, Server) {
     let namespaces = Resource::new("", "v1", "Namespace", "namespaces", "namespace").cluster();
     let rows = resources().into_iter().chain([namespaces]);
     let registry = Registry::open(store.clone(), Catalog::new(rows)).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
     let admission: Vec<Arc<dyn Admission>> = vec![NamespaceLifecycle::new(registry.clone())];
-    let server = Server(Api::writable(registry, admission, version).router());
+    let server = Server(Api::writable(registry, admission, VERSION).router());
     let (code, made) =
         server.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "default"}})).await;
     assert_eq!(code, 201, "{made}");

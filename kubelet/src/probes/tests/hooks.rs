@@ -17,7 +17,7 @@ async fn a_hook_is_content_with_any_answer() {
     let ip = Some("127.0.0.1".parse().unwrap());
     let second = Duration::from_secs(1);
     assert_eq!(handler::http_notify(&action, &[], ip, second).await, Outcome::Success);
-    assert!(server.last_request().contains(LIFECYCLE_USER_AGENT));
+    assert!(server.last_request().contains(LIFECYCLE_USER_AGENT.as_str()));
     let tcp = TCPSocketAction { port, host: None };
     assert_eq!(handler::tcp_socket(&tcp, &[], ip, second).await, Outcome::Success);
     let refused = TCPSocketAction { port: IntOrString::Int(1), host: None };

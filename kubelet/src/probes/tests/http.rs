@@ -21,7 +21,7 @@ async fn get(action: Value) -> Outcome {
     let named =
         ContainerPort { name: Some("nine".to_owned()), container_port: 9, ..ContainerPort::default() };
     let ip = Some("127.0.0.1".parse().unwrap());
-    match Get::new(&action, &[named], ip, PROBE_USER_AGENT) {
+    match Get::new(&action, &[named], ip, &PROBE_USER_AGENT) {
         Ok(get) => judge(get.run(Duration::from_secs(1)).await),
         Err(why) => Outcome::Unknown(why),
     }
@@ -110,8 +110,9 @@ async fn the_request_says_what_the_manifest_says() {
     assert_eq!(
         server.last_request(),
         format!(
-            "GET /healthz?deep=a%20b HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: {PROBE_USER_AGENT}\r\n\
-             Accept: */*\r\nConnection: close\r\n\r\n"
+            "GET /healthz?deep=a%20b HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: {}\r\n\
+             Accept: */*\r\nConnection: close\r\n\r\n",
+            *PROBE_USER_AGENT
         )
     );
     let headers = json!([
@@ -246,7 +247,7 @@ async fn http2_is_spoken_where_the_manifest_says_so() {
         let mut connection = h2::server::handshake(stream).await.unwrap();
         while let Some(Ok((request, mut respond))) = connection.accept().await {
             assert_eq!(request.uri().authority().unwrap().as_str(), "shop.example");
-            assert_eq!(request.headers()["user-agent"], PROBE_USER_AGENT);
+            assert_eq!(request.headers()["user-agent"], PROBE_USER_AGENT.as_str());
             let status = if request.uri().path() == "/healthz" { 200 } else { 404 };
             let response = http::Response::builder().status(status).body(()).unwrap();
             respond.send_response(response, true).unwrap();

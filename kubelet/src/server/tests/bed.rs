@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::VERSION;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{Request, Response, header};
@@ -26,7 +27,7 @@ use crate::report::{Mail, Report};
 use crate::runtime::contract::identity;
 use crate::runtime::fake::Fake;
 use crate::runtime::{LogOptions, Runtime as _};
-use crate::server::{Context, RootDir, VERSION, serve_socket};
+use crate::server::{Context, RootDir, serve_socket};
 use crate::stats::StatsProvider;
 use crate::status::StatusManager;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use apiserver::registry::Registry;
-use apiserver::{Api, Catalog, Identity, Version, kinds, storage};
+use apiserver::{Api, Catalog, Identity, VERSION, kinds, storage};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::Request;
@@ -15,8 +15,6 @@ use super::*;
 
 /// A change to a pod.
 type Change = Box<dyn FnOnce(&mut Value)>;
-
-const VERSION: Version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
 
 /// The API with this admission plugin only, and two nodes with a pod and a claim each.
 async fn bed() -> Router {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Catalog, Version, kinds};
+use apiserver::{Api, Catalog, VERSION, kinds};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use futures_util::future::join_all;
@@ -25,8 +25,7 @@ async fn masters(count: usize, range: &str) -> Vec<Router> {
         let range = ClusterCidr { network: range.parse().unwrap(), node_mask_size: 24 };
         let pass =
             PodCidrAllocator::new(registry.clone(), vec![range], vec!["10.244.0.0/24".parse().unwrap()]);
-        let version = Version { major: "1", minor: "36", git_version: "test" };
-        masters.push(Api::writable(registry, vec![Arc::new(pass)], version).router());
+        masters.push(Api::writable(registry, vec![Arc::new(pass)], VERSION).router());
     }
     masters
 }

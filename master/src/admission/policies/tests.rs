@@ -8,7 +8,7 @@ use api::strategy::{Cause, Json};
 use apiserver::auth::{Auth, Issuer, ResourceAttributes, Signer};
 use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Catalog, Identity, Version, kinds};
+use apiserver::{Api, Catalog, Identity, VERSION, kinds};
 use axum::body::{Body, to_bytes};
 use cel::{Bindings, Budget, Program};
 use http::Request;
@@ -140,9 +140,8 @@ async fn parameters_are_for_those_who_may_read_them() {
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let auth = Auth::new(registry.cache().clone(), signer, issuer);
-    let version = Version { major: "1", minor: "36", git_version: "test" };
     let written = Arc::new(PolicyValidation::new(registry.clone(), auth));
-    let router = Api::writable(registry, vec![written], version).router();
+    let router = Api::writable(registry, vec![written], VERSION).router();
     let post = async |who: &str, path: &str, body: Value| {
         let group = if who == "admin" { "system:masters" } else { "dev" };
         let request = Request::post(path).header("content-type", "application/json");

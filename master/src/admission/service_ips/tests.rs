@@ -3,7 +3,7 @@
 
 use apiserver::auth::{Auth, Issuer, Signer};
 use apiserver::storage::{Limits, Memory};
-use apiserver::{Api, Catalog, Identity, Version, kinds};
+use apiserver::{Api, Catalog, Identity, VERSION, kinds};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{Request, header};
@@ -23,8 +23,7 @@ async fn server(ranges: &[(&str, u8)]) -> Router {
     let range =
         |(network, bits): &(&str, u8)| ServiceRange { network: network.parse().unwrap(), bits: *bits };
     let addresses = ServiceIpAllocator::new(registry.clone(), ranges.iter().map(range).collect());
-    let version = Version { major: "1", minor: "36", git_version: "test" };
-    Api::writable(registry, vec![Arc::new(addresses)], version).router()
+    Api::writable(registry, vec![Arc::new(addresses)], VERSION).router()
 }
 
 /// A server with the admission plugins of a master. The namespaces of these tests do not exist.
@@ -38,8 +37,7 @@ async fn master() -> Router {
         AdmissionPlugins { disabled: vec!["NamespaceLifecycle".to_owned()], ..AdmissionPlugins::default() };
     let added =
         AdmissionConfig { plugins, service_ranges: vec![SERVICES_OF_MASTERS], ..AdmissionConfig::default() };
-    let version = Version { major: "1", minor: "36", git_version: "test" };
-    Api::writable(registry.clone(), admission::plugins(&registry, &auth, added), version).router()
+    Api::writable(registry.clone(), admission::plugins(&registry, &auth, added), VERSION).router()
 }
 
 /// Sends a request. Returns the status code and the body.
