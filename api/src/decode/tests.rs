@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod hostile;
+mod process_usage;
 
 use super::{decode, decode_with};
 use crate::field_error::{ErrorType, FieldError, Target};

@@ -8,6 +8,7 @@ use std::panic::catch_unwind;
 use std::time::Duration;
 
 use crate::mutations::{Random, SEEDS, manifest};
+use crate::process_usage::{cpu_time, memory_kib};
 use api::Decoded;
 use api::object::Object;
 
@@ -109,17 +110,4 @@ fn holds_only_empty_lists(bytes: &[u8]) -> bool {
 
 fn report(seed: u64, bytes: &[u8], what: &str) -> ! {
     panic!("CORACLE_FUZZ_SEED={seed} {what}\n{}", String::from_utf8_lossy(bytes))
-}
-
-/// CPU time of this thread, which does not depend on the load of the machine.
-fn cpu_time() -> Duration {
-    let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(status.split(' ').next().unwrap().parse().unwrap())
-}
-
-/// Peak memory of this process.
-fn memory_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }

@@ -4,5 +4,7 @@
 mod all_types;
 mod decode_fuzz;
 mod mutations;
+#[path = "../../src/decode/tests/process_usage.rs"]
+mod process_usage;
 mod protobuf_agrees;
 mod schema_agrees;

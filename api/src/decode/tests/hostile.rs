@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::super::{MAX_MANIFEST_BYTES, MAX_PROBLEMS, decode};
+use super::process_usage::{cpu_time, memory_kib};
 use super::{WEB, check};
 
 /// Limit for the CPU time of a manifest of 10 MiB in a debug build.
@@ -11,19 +12,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Limit for the memory of decoding a manifest, including the manifest.
 const MEMORY_KIB: u64 = 384 << 10;
-
-/// CPU time of this thread, which does not depend on the load of the machine.
-fn cpu_time() -> Duration {
-    let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(status.split(' ').next().unwrap().parse().unwrap())
-}
-
-/// Peak memory of this process in KiB.
-fn memory_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
 
 fn hostile(manifest: &str) -> Vec<String> {
     let start = cpu_time();
