@@ -40,7 +40,17 @@ pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &
         phase: Some(phase.to_owned()),
         reason: terminal.and_then(|t| text(&t.reason)),
         message: terminal.and_then(|t| text(&t.message)),
-        conditions: Some(conditions(input, plan, &view, &mains, &init_statuses, previous)),
+        conditions: Some(
+            ConditionInput {
+                input,
+                plan,
+                view: &view,
+                mains: &mains,
+                init_statuses: &init_statuses,
+                previous,
+            }
+            .conditions(),
+        ),
         container_statuses: Some(mains),
         init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
         ephemeral_container_statuses: (!ephemeral_statuses.is_empty()).then_some(ephemeral_statuses),
@@ -250,101 +260,105 @@ pub fn exit_reason(exit: &Exit) -> &'static str {
     }
 }
 
-fn conditions(
-    input: &Input<'_>,
-    plan: &Plan,
-    view: &View<'_>,
-    mains: &[ContainerStatus],
-    init_statuses: &[ContainerStatus],
-    previous: &[PodCondition],
-) -> Vec<PodCondition> {
-    let evicted = plan.terminal.as_ref().filter(|terminal| terminal.is_eviction());
-    let target = evicted.map(|terminal| {
-        ("DisruptionTarget", true, ("TerminationByKubelet".to_owned(), terminal.message.clone()))
-    });
-    let had_edit_pending = previous.iter().any(|c| c.type_ == EDIT_PENDING);
-    let edit = match pending_edit(input) {
-        Some((reason, message)) => Some((EDIT_PENDING, true, (reason, message))),
-        // A merge patch cannot remove a condition, so a condition that was True stays as False.
-        None => had_edit_pending.then(|| (EDIT_PENDING, false, ("NoEditPending".to_owned(), String::new()))),
-    };
-    lifecycle_conditions(input, plan, view, mains, init_statuses, previous)
-        .into_iter()
-        .chain(target)
-        .chain(edit)
-        .map(|(type_, is_true, (reason, message))| {
-            let status = if is_true { "True" } else { "False" };
-            let old = previous.iter().find(|c| c.type_ == type_);
-            let since = old.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
-            PodCondition {
-                type_: type_.to_owned(),
-                status: status.to_owned(),
-                last_transition_time: Some(since.unwrap_or(Time(input.now))),
-                reason: (!reason.is_empty()).then_some(reason),
-                message: (!message.is_empty()).then_some(message),
-                observed_generation: input.pod.metadata.generation,
-                ..PodCondition::default()
-            }
-        })
-        .collect()
+/// What the conditions of a pod are computed from.
+struct ConditionInput<'a> {
+    input: &'a Input<'a>,
+    plan: &'a Plan,
+    view: &'a View<'a>,
+    mains: &'a [ContainerStatus],
+    init_statuses: &'a [ContainerStatus],
+    /// The conditions of the previous status.
+    previous: &'a [PodCondition],
 }
 
-/// Type, status, reason and message of the conditions that every pod has.
-fn lifecycle_conditions(
-    input: &Input<'_>,
-    plan: &Plan,
-    view: &View<'_>,
-    mains: &[ContainerStatus],
-    init_statuses: &[ContainerStatus],
-    previous: &[PodCondition],
-) -> [(&'static str, bool, (String, String)); 5] {
-    let completed = plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
-    let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
-    let is_sidecar_status = |s: &&ContainerStatus| {
-        inits(input.pod).iter().any(|container| is_sidecar(container) && container.name == s.name)
-    };
-    let sidecars = init_statuses.iter().filter(is_sidecar_status);
-    let unready = names(sidecars.chain(mains).filter(|s| !s.ready));
-    // A sidecar counts as initialized when it has started, ready or not.
-    let is_incomplete =
-        |s: &&ContainerStatus| if is_sidecar_status(s) { s.started != Some(true) } else { !s.ready };
-    let incomplete = names(init_statuses.iter().filter(is_incomplete));
-    let initialized = view.initialized() || incomplete.is_empty();
-    let containers_ready = completed.is_none() && unready.is_empty();
-    let gates = unmet_gates(input, previous);
-    let not_ready = || match completed {
-        Some(reason) => (reason.to_owned(), String::new()),
-        None => {
-            let unready = unready.join(" ");
-            ("ContainersNotReady".to_owned(), format!("containers with unready status: [{unready}]"))
-        }
-    };
-    let none = || (String::new(), String::new());
-    let is_ready = containers_ready && gates.is_empty();
-    let ready_reason = match (is_ready, containers_ready) {
-        (true, _) => none(),
-        (false, true) => ("ReadinessGatesNotReady".to_owned(), gates.join(", ")),
-        (false, false) => not_ready(),
-    };
-    let has_succeeded = plan.terminal.as_ref().is_some_and(|terminal| terminal.succeeded);
-    let initialized_reason = match initialized {
-        true if has_succeeded => ("PodCompleted".to_owned(), String::new()),
-        true => none(),
-        false => {
-            let incomplete = incomplete.join(" ");
-            (
-                "ContainersNotInitialized".to_owned(),
-                format!("containers with incomplete status: [{incomplete}]"),
-            )
-        }
-    };
-    [
-        ("PodReadyToStartContainers", sandbox_up, none()),
-        ("Initialized", initialized, initialized_reason),
-        ("Ready", is_ready, ready_reason),
-        ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
-        ("PodScheduled", true, none()),
-    ]
+impl ConditionInput<'_> {
+    fn conditions(&self) -> Vec<PodCondition> {
+        let Self { input, plan, previous, .. } = *self;
+        let evicted = plan.terminal.as_ref().filter(|terminal| terminal.is_eviction());
+        let target = evicted.map(|terminal| {
+            ("DisruptionTarget", true, ("TerminationByKubelet".to_owned(), terminal.message.clone()))
+        });
+        let had_edit_pending = previous.iter().any(|c| c.type_ == EDIT_PENDING);
+        let edit = match pending_edit(input) {
+            Some((reason, message)) => Some((EDIT_PENDING, true, (reason, message))),
+            // A merge patch cannot remove a condition, so a condition that was True stays as False.
+            None => {
+                had_edit_pending.then(|| (EDIT_PENDING, false, ("NoEditPending".to_owned(), String::new())))
+            }
+        };
+        self.lifecycle_conditions()
+            .into_iter()
+            .chain(target)
+            .chain(edit)
+            .map(|(type_, is_true, (reason, message))| {
+                let status = if is_true { "True" } else { "False" };
+                let old = previous.iter().find(|c| c.type_ == type_);
+                let since = old.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
+                PodCondition {
+                    type_: type_.to_owned(),
+                    status: status.to_owned(),
+                    last_transition_time: Some(since.unwrap_or(Time(input.now))),
+                    reason: (!reason.is_empty()).then_some(reason),
+                    message: (!message.is_empty()).then_some(message),
+                    observed_generation: input.pod.metadata.generation,
+                    ..PodCondition::default()
+                }
+            })
+            .collect()
+    }
+
+    /// Type, status, reason and message of the conditions that every pod has.
+    fn lifecycle_conditions(&self) -> [(&'static str, bool, (String, String)); 5] {
+        let Self { input, plan, view, mains, init_statuses, previous } = *self;
+        let completed =
+            plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
+        let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
+        let is_sidecar_status = |s: &&ContainerStatus| {
+            inits(input.pod).iter().any(|container| is_sidecar(container) && container.name == s.name)
+        };
+        let sidecars = init_statuses.iter().filter(is_sidecar_status);
+        let unready = names(sidecars.chain(mains).filter(|s| !s.ready));
+        // A sidecar counts as initialized when it has started, ready or not.
+        let is_incomplete =
+            |s: &&ContainerStatus| if is_sidecar_status(s) { s.started != Some(true) } else { !s.ready };
+        let incomplete = names(init_statuses.iter().filter(is_incomplete));
+        let initialized = view.initialized() || incomplete.is_empty();
+        let containers_ready = completed.is_none() && unready.is_empty();
+        let gates = unmet_gates(input, previous);
+        let not_ready = || match completed {
+            Some(reason) => (reason.to_owned(), String::new()),
+            None => {
+                let unready = unready.join(" ");
+                ("ContainersNotReady".to_owned(), format!("containers with unready status: [{unready}]"))
+            }
+        };
+        let none = || (String::new(), String::new());
+        let is_ready = containers_ready && gates.is_empty();
+        let ready_reason = match (is_ready, containers_ready) {
+            (true, _) => none(),
+            (false, true) => ("ReadinessGatesNotReady".to_owned(), gates.join(", ")),
+            (false, false) => not_ready(),
+        };
+        let has_succeeded = plan.terminal.as_ref().is_some_and(|terminal| terminal.succeeded);
+        let initialized_reason = match initialized {
+            true if has_succeeded => ("PodCompleted".to_owned(), String::new()),
+            true => none(),
+            false => {
+                let incomplete = incomplete.join(" ");
+                (
+                    "ContainersNotInitialized".to_owned(),
+                    format!("containers with incomplete status: [{incomplete}]"),
+                )
+            }
+        };
+        [
+            ("PodReadyToStartContainers", sandbox_up, none()),
+            ("Initialized", initialized, initialized_reason),
+            ("Ready", is_ready, ready_reason),
+            ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
+            ("PodScheduled", true, none()),
+        ]
+    }
 }
 
 fn names<'a>(statuses: impl Iterator<Item = &'a ContainerStatus>) -> Vec<&'a str> {
