@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use client::backoff::Backoff;
 use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, watch};
@@ -29,11 +30,9 @@ use cache::PodCache;
 /// Interval between relists; that of the stock kubelet with its event-based PLEG.
 pub const RELIST_EVERY: Duration = Duration::from_secs(10);
 
-/// First delay before a retry after an error of the engine. It doubles up to [`LONGEST_RETRY`].
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-
-/// Longest delay before a retry.
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// Backoff after an error of the engine: first and longest delay.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// How long the loop of the PLEG may make no progress before the PLEG is unhealthy; the relist threshold of the
 /// stock kubelet.
@@ -172,15 +171,14 @@ impl Pleg {
 
     /// Runs the PLEG loop: subscribe, relist, follow events, and start again after an engine failure.
     pub async fn run(self: Arc<Self>) {
-        let mut retry = FIRST_RETRY;
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
         loop {
             self.health.beat("observe", STUCK_AFTER);
             match self.follow().await {
-                Ok(()) => retry = FIRST_RETRY,
+                Ok(()) => backoff.reset(),
                 Err(error) => self.engine_is_down(&error),
             }
-            tokio::time::sleep(retry).await;
-            retry = (retry * 2).min(LONGEST_RETRY);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use apiserver::Catalog;
 use apiserver::registry::Registry;
 use apiserver::watch_cache::{Scope, WatchCache, Watcher};
+use client::backoff::Backoff;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -23,7 +24,7 @@ const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 const API_SERVICE: Kind = Kind::of("apiregistration.k8s.io", "APIService", "apiservices", false);
 /// Pause between reconciliations, so that masters that serve different versions do not write continuously.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum backoff after a failed reconciliation. Each pause doubles.
+/// Maximum backoff after failed reconciliations; the first delay is [`PAUSE`].
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Runs until the registry is dropped or shutdown is requested.
@@ -35,20 +36,22 @@ pub async fn keep(
 ) {
     let client = client.as_master();
     let mut rows = catalog.follow();
-    let (mut at_start, mut pause) = (true, PAUSE);
+    let (mut at_start, mut backoff) = (true, Backoff::new(PAUSE, MAX_BACKOFF));
     loop {
         // The watch starts before the pass, so that no change is missed.
         let Some((found, watcher)) = list_and_watch(&registry) else { return };
         rows.mark_unchanged();
         let settled = reconcile(&client, &served(&catalog), &found, &mut at_start).await;
         let due = match &settled {
-            Ok(()) => None,
+            Ok(()) => {
+                backoff.reset();
+                None
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot write an APIService; retrying");
-                Some(pause)
+                Some(backoff.next_delay())
             }
         };
-        pause = if settled.is_ok() { PAUSE } else { MAX_BACKOFF.min(pause * 2) };
         tokio::select! {
             () = changed(watcher) => {}
             changed = rows.changed() => if changed.is_err() { return },

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -115,7 +116,8 @@ impl Reconciler {
         let mut rules = Watch::new().map_err(io::Error::other)?;
         // The first run checks everything, because changes before it were not seen.
         let mut due = Due::ALL;
-        let mut pause = INITIAL_BACKOFF;
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let mut retry_delay = INITIAL_BACKOFF;
         let mut wake_at = None;
         loop {
             if !self.serves_new_pods && self.native.state().is_empty() {
@@ -128,11 +130,16 @@ impl Reconciler {
             let outcome = self.native.run(move |native| native.reconcile_once(due, &cluster_state)).await;
             self.record(outcome);
             let has_failed = self.has_failed();
-            let delay = if has_failed { pause } else { RESYNC_INTERVAL };
             if due == Due::ALL {
-                pause = if has_failed { (pause * 2).min(MAX_BACKOFF) } else { INITIAL_BACKOFF };
+                retry_delay = if has_failed {
+                    backoff.next_delay()
+                } else {
+                    backoff.reset();
+                    INITIAL_BACKOFF
+                };
                 wake_at = None;
             }
+            let delay = if has_failed { retry_delay } else { RESYNC_INTERVAL };
             // Other events do not postpone the resync.
             let at = Instant::now() + delay;
             wake_at = Some(wake_at.map_or(at, |next| at.min(next)));
