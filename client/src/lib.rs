@@ -9,7 +9,6 @@ mod error;
 mod kind;
 mod list;
 mod objects;
-mod percent_encoding;
 pub mod reflector;
 mod request;
 pub mod transport;
@@ -18,12 +17,12 @@ mod watch;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 pub use self::error::{Error, root_cause};
 pub use self::kind::Kind;
 pub use self::objects::{DeleteOptions, Propagation};
-pub use self::percent_encoding::{percent_decoded, percent_encoded};
 pub use self::reflector::{Delta, Reflector, Versioned};
 pub use self::request::{Client, Content};
 pub use self::watch::{Event, Watch};
@@ -40,6 +39,14 @@ pub const JSON: &str = "application/json";
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
 /// The media type of a strategic merge patch, which merges keyed lists.
 pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+/// Characters that are encoded in path segments and query values: all but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Percent-encodes a path segment or a query value.
+pub fn percent_encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
 
 /// Limits of a client.
 #[derive(Clone, Copy, Debug)]

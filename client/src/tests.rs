@@ -7,9 +7,10 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
@@ -123,4 +124,30 @@ async fn a_rejection_is_the_answer_and_names_what_callers_branch_on() {
     assert_eq!(error.to_string(), "504 Timeout: ahead");
     let plain = answering(StatusCode::GATEWAY_TIMEOUT, json!("no status")).await;
     assert!(!remote(&[plain]).get(&Kind::NODE, "", "a").await.unwrap_err().is_expired());
+}
+
+#[test]
+fn only_unreserved_characters_are_not_encoded() {
+    assert_eq!(percent_encoded("a-Z_0.9~"), "a-Z_0.9~");
+    assert_eq!(percent_encoded("a=b/c +ä"), "a%3Db%2Fc%20%2B%C3%A4");
+}
+
+#[tokio::test]
+async fn a_response_larger_than_the_buffers_arrives_over_one_connection() {
+    let body: Bytes = (0..1_000_000_u32).map(|n| n as u8).collect();
+    let sent = body.clone();
+    let router = Router::new().route("/large", get(async || sent));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let received = async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let request = Request::get("/large").header("host", "server").body(Bytes::new()).unwrap();
+        let response = transport::send_on(stream, request).await.unwrap();
+        response.into_body().collect().await.unwrap().to_bytes()
+    };
+    let received = tokio::select! {
+        received = received => received,
+        served = axum::serve(listener, router) => panic!("{served:?}"),
+    };
+    assert!(received == body, "{} bytes arrived", received.len());
 }

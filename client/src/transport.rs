@@ -1,13 +1,15 @@
 //! Transports: a tower service in this process, or the one HTTP client for remote servers.
 
 use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use reqwest::redirect;
@@ -93,9 +95,46 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends when the response has been read or dropped; its error is that of the body.
-    tokio::spawn(connection);
-    Ok(boxed(sender.send_request(request.map(Full::new)).await?))
+    let mut connection = Box::pin(connection);
+    let mut sent = pin!(sender.send_request(request.map(Full::new)));
+    // An error of the connection is also that of the request or the body.
+    let (response, connection) = tokio::select! {
+        response = &mut sent => (response?, Some(connection)),
+        _ = &mut connection => (sent.await?, None),
+    };
+    Ok(boxed(response.map(|body| ConnectedBody { body, connection })))
+}
+
+/// A response body that drives its connection.
+struct ConnectedBody<C> {
+    body: Incoming,
+    /// `None` after the connection has ended.
+    connection: Option<Pin<Box<C>>>,
+}
+
+impl<C: Future> HttpBody for ConnectedBody<C> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let has_ended =
+            self.connection.as_mut().is_some_and(|connection| connection.as_mut().poll(cx).is_ready());
+        if has_ended {
+            self.connection = None;
+        }
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 fn boxed<B>(response: Response<B>) -> Response<Body>

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use client::percent_decoded;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use k8s_openapi::api::core::v1::GRPCAction;
+use percent_encoding::percent_decode_str;
 use tokio::net::TcpStream;
 
 use super::address::{Address, io_text};
@@ -136,7 +136,8 @@ fn judge(answer: &Answer, within: &str) -> Outcome {
 fn outcome_of_call(headers: &HeaderMap) -> (Option<u32>, String) {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     let code = text("grpc-status").and_then(|code| code.parse().ok());
-    (code, percent_decoded(text("grpc-message").unwrap_or_default()))
+    let message = percent_decode_str(text("grpc-message").unwrap_or_default()).decode_utf8_lossy();
+    (code, message.into_owned())
 }
 
 /// Encodes a framed `HealthCheckRequest`. Its field 1 is the service.

@@ -25,6 +25,7 @@ use tokio_rustls::TlsConnector;
 use super::endpoint::Endpoint;
 use super::failure::is_final;
 use super::grpc::{FrameError, Frames, Status, frame};
+use super::tls_alert::{RecordAlert, TlsAlert};
 use crate::tasks;
 
 /// Timeout of a connection: a few round trips within a data center, and time for a busy machine.
@@ -39,12 +40,14 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
-/// The text of rustls for a rejected client certificate. It must be compared, because `h2` keeps only the text of
-/// an I/O error.
-const TLS_ALERT: &str = "received fatal alert";
-
 type Body = BoxBody<Bytes, Infallible>;
-type Sender = SendRequest<Body>;
+
+/// A connection to a member.
+#[derive(Clone, Debug)]
+struct Connection {
+    requests: SendRequest<Body>,
+    alert: TlsAlert,
+}
 
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,12 +99,12 @@ struct Current {
     member: usize,
     /// Counts connections, so that a failed connection is dropped only once.
     generation: u64,
-    sender: Option<Sender>,
+    connection: Option<Connection>,
 }
 
 impl Channel {
     pub(super) fn new(endpoints: Vec<Endpoint>, tls: Option<Arc<ClientConfig>>) -> Self {
-        Self { endpoints, tls, current: Mutex::new(Current { member: 0, generation: 0, sender: None }) }
+        Self { endpoints, tls, current: Mutex::new(Current { member: 0, generation: 0, connection: None }) }
     }
 
     /// All endpoints, as messages show them.
@@ -119,11 +122,11 @@ impl Channel {
         method: &'static str,
         request: &impl Message,
     ) -> Result<A, Failure> {
-        let connected = timeout(CALL_TIMEOUT, self.sender()).await;
-        let (sender, generation) =
+        let connected = timeout(CALL_TIMEOUT, self.connection()).await;
+        let (connection, generation) =
             connected.unwrap_or_else(|_| Err(Failure::Unsent("the connection timed out".to_owned())))?;
         let body = Full::new(frame(request)).boxed();
-        let answered = timeout(CALL_TIMEOUT, answer(sender, method, body)).await;
+        let answered = timeout(CALL_TIMEOUT, answer(connection, method, body)).await;
         let failed =
             match answered.unwrap_or_else(|_| Err(Failure::Unanswered("the call timed out".to_owned()))) {
                 Ok(message) => return decode(message),
@@ -148,45 +151,47 @@ impl Channel {
         request: &impl Message,
     ) -> Result<Answers<A>, Failure> {
         let from = self.current.lock().await.member;
-        let (_, mut sender) = self.connect(from).await?;
+        let (_, mut connection) = self.connect(from).await?;
         // etcd ends the stream when the request side is closed.
         let first = stream::iter([Ok(Frame::data(frame(request)))]).chain(stream::pending());
         let request = head(method)
             .header("hasleader", "true")
             .body(http_body_util::BodyExt::boxed(StreamBody::new(first)));
         let request = request.map_err(|error| Failure::Unsent(error.to_string()))?;
-        let sent = timeout(CALL_TIMEOUT, sender.send_request(request)).await;
+        let sent = timeout(CALL_TIMEOUT, connection.requests.send_request(request)).await;
         let response = sent
             .map_err(|_| Failure::Unanswered("the call timed out".to_owned()))?
-            .map_err(|error| connection_error(&error, Failure::Unanswered))?;
+            .map_err(|error| connection.error(&error, Failure::Unanswered))?;
         let body = response_body(response)?;
-        Ok(Answers { body, frames: Frames::default(), _sender: sender, _answers: std::marker::PhantomData })
+        let frames = Frames::default();
+        Ok(Answers { body, frames, _connection: connection, _answers: std::marker::PhantomData })
     }
 
     /// Returns the shared connection, and establishes it if necessary.
-    async fn sender(&self) -> Result<(Sender, u64), Failure> {
+    async fn connection(&self) -> Result<(Connection, u64), Failure> {
         let mut current = self.current.lock().await;
-        if let Some(sender) = current.sender.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok((sender.clone(), current.generation));
+        let is_open = |connection: &&Connection| !connection.requests.is_closed();
+        if let Some(connection) = current.connection.as_ref().filter(is_open) {
+            return Ok((connection.clone(), current.generation));
         }
-        current.sender = None;
-        let (member, sender) = self.connect(current.member).await?;
+        current.connection = None;
+        let (member, connection) = self.connect(current.member).await?;
         current.member = member;
         current.generation += 1;
-        current.sender = Some(sender.clone());
-        Ok((sender, current.generation))
+        current.connection = Some(connection.clone());
+        Ok((connection, current.generation))
     }
 
     /// Drops the connection and selects the next member, unless another call has already done so.
     async fn drop_connection(&self, generation: u64) {
         let mut current = self.current.lock().await;
-        if current.generation == generation && current.sender.take().is_some() {
+        if current.generation == generation && current.connection.take().is_some() {
             current.member = (current.member + 1) % self.endpoints.len().max(1);
         }
     }
 
     /// Connects to the first reachable member, starting with `from`.
-    async fn connect(&self, from: usize) -> Result<(usize, Sender), Failure> {
+    async fn connect(&self, from: usize) -> Result<(usize, Connection), Failure> {
         let mut reasons = Vec::new();
         let mut is_distrust = true;
         for step in 0..self.endpoints.len() {
@@ -194,7 +199,7 @@ impl Channel {
             let endpoint = &self.endpoints[member];
             let tried = timeout(CONNECT_TIMEOUT, self.connect_to(endpoint)).await;
             match tried.unwrap_or_else(|_| Err(ConnectError::Failed("the connection timed out".to_owned()))) {
-                Ok(sender) => return Ok((member, sender)),
+                Ok(connection) => return Ok((member, connection)),
                 Err(error) => {
                     is_distrust &= matches!(error, ConnectError::Distrusted(_));
                     reasons.push(format!("{endpoint}: {error}"));
@@ -206,7 +211,7 @@ impl Channel {
         Err(if is_distrust { Failure::Distrusted(reasons) } else { Failure::Unsent(reasons) })
     }
 
-    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Sender, ConnectError> {
+    async fn connect_to(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
         let stream = TcpStream::connect(endpoint.address()).await?;
         // Disables Nagle's algorithm for small requests.
         let _ = stream.set_nodelay(true);
@@ -227,7 +232,7 @@ pub(super) struct Answers<A> {
     body: Incoming,
     frames: Frames,
     /// Keeps the connection open.
-    _sender: Sender,
+    _connection: Connection,
     _answers: std::marker::PhantomData<fn() -> A>,
 }
 
@@ -251,7 +256,9 @@ impl<A: Message + Default> Answers<A> {
 
 async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: T,
-) -> Result<Sender, ConnectError> {
+) -> Result<Connection, ConnectError> {
+    let alert = TlsAlert::default();
+    let stream = RecordAlert { stream, alert: alert.clone() };
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -260,19 +267,20 @@ async fn handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     let shaken = builder.handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = shaken.map_err(|error| ConnectError::Failed(text(&error)))?;
+    let (requests, connection) = shaken.map_err(|error| ConnectError::Failed(text(&error)))?;
     // The task ends with the last sender and stream, which report its errors.
     tasks::supervise("etcd connection", async move { drop(connection.await) });
-    Ok(sender)
+    Ok(Connection { requests, alert })
 }
 
 /// Sends one request and reads its response.
-async fn answer(mut sender: Sender, method: &'static str, body: Body) -> Result<Bytes, Failure> {
-    sender.ready().await.map_err(|error| connection_error(&error, Failure::Unsent))?;
+async fn answer(mut connection: Connection, method: &'static str, body: Body) -> Result<Bytes, Failure> {
+    let ready = connection.requests.ready().await;
+    ready.map_err(|error| connection.error(&error, Failure::Unsent))?;
     let request = head(method).body(body).map_err(|error| Failure::Unsent(error.to_string()))?;
-    let response = sender.try_send_request(request).await.map_err(|mut error| {
+    let response = connection.requests.try_send_request(request).await.map_err(|mut error| {
         let came_back = error.take_message().is_some();
-        connection_error(error.error(), if came_back { Failure::Unsent } else { Failure::Unanswered })
+        connection.error(error.error(), if came_back { Failure::Unsent } else { Failure::Unanswered })
     })?;
     let mut body = response_body(response)?;
     let mut frames = Frames::default();
@@ -335,11 +343,12 @@ fn frame_error(frame_error: FrameError) -> Failure {
     }
 }
 
-/// The failure for a connection error. With TLS 1.3, etcd rejects a client certificate after the handshake, as an
-/// alert.
-fn connection_error(error: &hyper::Error, otherwise: impl FnOnce(String) -> Failure) -> Failure {
-    let reason = text(error);
-    if reason.contains(TLS_ALERT) { Failure::Distrusted(reason) } else { otherwise(reason) }
+impl Connection {
+    /// The failure for a connection error.
+    fn error(&self, error: &hyper::Error, otherwise: impl FnOnce(String) -> Failure) -> Failure {
+        let reason = text(error);
+        if self.alert.is_received() { Failure::Distrusted(reason) } else { otherwise(reason) }
+    }
 }
 
 /// The text of an error with its source, which hyper leaves out.

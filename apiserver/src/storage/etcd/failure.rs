@@ -1,7 +1,7 @@
 //! Maps etcd errors to storage errors.
 
 use super::channel::Failure;
-use super::grpc::Status;
+use super::grpc::{EtcdError, Status};
 use crate::storage::Error;
 
 /// True if etcd has rejected the request permanently, so that no retry can succeed.
@@ -13,7 +13,7 @@ pub(super) fn is_final(status: &Status) -> bool {
         | Status::OUT_OF_RANGE
         | Status::UNIMPLEMENTED
         | Status::UNAUTHENTICATED => true,
-        Status::RESOURCE_EXHAUSTED => is_full(status),
+        Status::RESOURCE_EXHAUSTED => status.error == Some(EtcdError::NoSpace),
         _ => false,
     }
 }
@@ -37,22 +37,18 @@ pub(super) fn is_permanent(failure: &Failure) -> bool {
     }
 }
 
-/// True if the requested revision is compacted.
-pub(super) fn is_compacted(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused(status)
-        if status.code == Status::OUT_OF_RANGE && status.message.contains("has been compacted"))
-}
-
-/// True if the requested revision is in the future.
-pub(super) fn is_future(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused(status)
-        if status.code == Status::OUT_OF_RANGE && status.message.contains("future revision"))
+/// The error of etcd, if it is one that callers handle.
+pub(super) fn etcd_error(failure: &Failure) -> Option<EtcdError> {
+    match failure {
+        Failure::Refused(status) => status.error,
+        Failure::Unsent(_) | Failure::Unanswered(_) | Failure::Distrusted(_) | Failure::TooLarge => None,
+    }
 }
 
 /// The storage error for a failure.
 pub(super) fn error(store: &str, failure: &Failure) -> Error {
     match failure {
-        Failure::Refused(status) if is_full(status) => {
+        Failure::Refused(status) if status.error == Some(EtcdError::NoSpace) => {
             Error::Quota { store: store.to_owned(), reason: status.message.clone() }
         }
         Failure::Refused(status) if status.code == Status::INVALID_ARGUMENT => Error::Invalid(format!(
@@ -78,11 +74,7 @@ pub(super) fn reason(failure: &Failure) -> String {
     }
 }
 
-/// The NOSPACE alarm in a status response.
+/// The NOSPACE alarm of a status response, which has alarms as text only.
 pub(super) fn alarm(errors: &[String]) -> Option<&String> {
     errors.iter().find(|error| error.contains("NOSPACE"))
-}
-
-fn is_full(status: &Status) -> bool {
-    status.code == Status::RESOURCE_EXHAUSTED && status.message.contains("database space exceeded")
 }

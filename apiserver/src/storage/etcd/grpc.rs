@@ -2,6 +2,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use prost::Message;
 
 /// Frame header: a flag and a length.
@@ -14,7 +15,32 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub(super) struct Status {
     pub(super) code: u32,
     pub(super) message: String,
+    /// The error, if it is one that callers handle.
+    pub(super) error: Option<EtcdError>,
 }
+
+/// Errors of etcd that callers handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EtcdError {
+    /// The requested revision is compacted.
+    Compacted,
+    /// The requested revision is in the future.
+    FutureRevision,
+    /// The database has reached its quota.
+    NoSpace,
+}
+
+/// etcd has no codes for these errors: its own client libraries recognize them by the gRPC code and this text (package
+/// `rpctypes` of etcd).
+const ETCD_ERRORS: &[(u32, &str, EtcdError)] = &[
+    (Status::OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", EtcdError::Compacted),
+    (
+        Status::OUT_OF_RANGE,
+        "etcdserver: mvcc: required revision is a future revision",
+        EtcdError::FutureRevision,
+    ),
+    (Status::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", EtcdError::NoSpace),
+];
 
 impl Status {
     pub(super) const OK: u32 = 0;
@@ -30,7 +56,9 @@ impl Status {
     pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let code = text("grpc-status")?.parse().ok()?;
-        Some(Self { code, message: unescape(text("grpc-message").unwrap_or_default()) })
+        let message = percent_decode_str(text("grpc-message").unwrap_or_default()).decode_utf8_lossy();
+        let known = ETCD_ERRORS.iter().find(|(of, text, _)| *of == code && *text == message);
+        Some(Self { code, error: known.map(|(_, _, error)| *error), message: message.into_owned() })
     }
 }
 
@@ -84,25 +112,4 @@ impl Frames {
         self.buffer.advance(HEAD_BYTES);
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
-}
-
-/// Decodes `%XX` escapes in gRPC messages. Invalid ones stay unchanged.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escaped = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let escaped = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (first, escaped) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -15,6 +15,7 @@ mod format;
 mod grpc;
 mod messages;
 mod shared;
+mod tls_alert;
 mod translate;
 mod watcher;
 
@@ -32,6 +33,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+use self::failure::etcd_error;
+use self::grpc::EtcdError;
 use self::channel::{Channel, Failure};
 use self::messages::{
     COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, STATUS,
@@ -239,7 +242,7 @@ impl Inner {
                     limit = (limit / 8).max(1);
                     continue;
                 }
-                Err(failed) if failure::is_compacted(&failed) => {
+                Err(failed) if etcd_error(&failed) == Some(EtcdError::Compacted) => {
                     let asked = at.unwrap_or_default();
                     return Err(Error::Compacted { asked, oldest: asked + 1 });
                 }
@@ -296,11 +299,13 @@ impl Inner {
         let request = CompactionRequest { revision: translate::number(revision) };
         match self.ask::<CompactionResponse>(COMPACT, &request).await {
             Ok(_) => {}
-            Err(failed) if failure::is_compacted(&failed) => return Ok(()),
-            Err(failed) if failure::is_future(&failed) => {
-                return Err(future_revision(revision, self.revision().await?));
-            }
-            Err(failed) => return Err(self.error(&failed)),
+            Err(failed) => match etcd_error(&failed) {
+                Some(EtcdError::Compacted) => return Ok(()),
+                Some(EtcdError::FutureRevision) => {
+                    return Err(future_revision(revision, self.revision().await?));
+                }
+                Some(EtcdError::NoSpace) | None => return Err(self.error(&failed)),
+            },
         }
         self.shared.record_compaction(revision);
         Ok(())

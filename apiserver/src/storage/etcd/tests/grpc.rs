@@ -5,7 +5,7 @@ use http::HeaderMap;
 use proptest::prelude::*;
 use prost::Message as _;
 
-use crate::storage::etcd::grpc::{FrameError, Frames, MAX_MESSAGE_BYTES, Status, frame};
+use crate::storage::etcd::grpc::{EtcdError, FrameError, Frames, MAX_MESSAGE_BYTES, Status, frame};
 use crate::storage::etcd::messages::{PutRequest, WatchResponse};
 
 proptest! {
@@ -48,14 +48,30 @@ fn what_nobody_should_hold_is_not_read() {
     check([1, 0, 0, 0, 1], FrameError::Compressed);
 }
 
+fn status(code: &str, message: &str) -> Option<Status> {
+    let mut headers = HeaderMap::new();
+    headers.insert("grpc-status", code.parse().unwrap());
+    headers.insert("grpc-message", message.parse().unwrap());
+    Status::read(&headers)
+}
+
 #[test]
-fn the_end_of_a_call_says_why() {
-    let read = |code: &str, message: &str| {
-        let mut headers = HeaderMap::new();
-        headers.insert("grpc-status", code.parse().unwrap());
-        headers.insert("grpc-message", message.parse().unwrap());
-        Status::read(&headers).map(|status| (status.code, status.message))
-    };
+fn a_known_error_needs_its_code_and_its_text() {
+    let error = |code: &str, message: &str| status(code, message).unwrap().error;
+    let compacted = "etcdserver%3A mvcc: required revision has been compacted";
+    assert_eq!(error("11", compacted), Some(EtcdError::Compacted));
+    assert_eq!(error("2", compacted), None);
+    assert_eq!(
+        error("11", "etcdserver: mvcc: required revision is a future revision"),
+        Some(EtcdError::FutureRevision)
+    );
+    assert_eq!(error("8", "etcdserver: mvcc: database space exceeded"), Some(EtcdError::NoSpace));
+    assert_eq!(error("8", "etcdserver: too many requests"), None);
+}
+
+#[test]
+fn a_status_has_the_code_and_the_decoded_message() {
+    let read = |code: &str, message: &str| status(code, message).map(|status| (status.code, status.message));
     assert_eq!(read("0", ""), Some((0, String::new())));
     assert_eq!(read("14", "etcdserver%3A no leader"), Some((14, "etcdserver: no leader".to_owned())));
     assert_eq!(read("2", "100% %zz %"), Some((2, "100% %zz %".to_owned())));
