@@ -28,5 +28,4 @@ pub mod spec;
 pub mod startup;
 pub mod stats;
 pub mod status;
-pub mod tasks;
 pub mod volumes;

@@ -72,7 +72,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         opened = store::open(&options, &prepared.etcd_certificates, !prepared.created.is_empty()) => opened?,
         () = signals.received() => return Ok(()),
     };
-    let stopped = signals.stop();
+    let (stop, stopped) = watch::channel(false);
     let store: Arc<dyn Store> = Arc::new(Measured::new(opened, metrics.clone()));
     let owned = claim_store(&options, &data_dir, &prepared, store.clone()).await?;
     let mut served = open_api(&options, &prepared, store.clone(), catalog.clone()).await?;
@@ -83,6 +83,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let router = router(&options, &served, &metrics, &store, advertised, &trusted, &stopped)?;
     let (reloads, reload_requests) = backup::reloading();
     let mut components = Components::new(std::mem::take(&mut served.tasks));
+    components.spawn("signals", signals.forward(stop));
     let _door = open_door(&mut components, &options.data_dir, store.clone(), reloads, stopped.clone());
     // Several masters may advertise one address, so the id of the data directory is part of the identity.
     let identity = controllers::master_identity(advertised, &data_dir.id());

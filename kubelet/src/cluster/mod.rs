@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::resources::ResourceList;
+use apiserver::tasks::Tasks;
 use client::{Delta, Kind, Scope};
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -83,9 +84,14 @@ pub struct Settings {
 }
 
 /// Starts all cluster tasks. `members_sender` first receives the members that are stored on disk.
-pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
+pub fn start(
+    settings: Settings,
+    members_sender: watch::Sender<Option<Arc<Members>>>,
+    outbox: &Arc<Outbox>,
+    tasks: &mut Tasks,
+) {
     let reporter = || EventReporter::new(&settings.node, outbox.clone());
-    let client = connect(settings.access.clone(), reporter());
+    let client = connect(settings.access.clone(), reporter(), tasks);
     let (granted, apis) = watch::channel(None);
     let instance = lease_holder::instance(&settings.root_dir).inspect_err(|error| {
         tracing::warn!(%error, "cannot detect a second machine with this node's name: the root directory cannot be used");
@@ -103,7 +109,7 @@ pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Member
         extended: settings.extended,
         reporter: reporter(),
     };
-    tokio::spawn(register.run());
+    tasks.spawn("node registration", register.run());
     let lease = NodeLease {
         node: settings.node.clone(),
         instance: instance.ok(),
@@ -111,7 +117,7 @@ pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Member
         granted,
         reporter: reporter(),
     };
-    tokio::spawn(lease.run());
+    tasks.spawn("node lease", lease.run());
     let pods = pods::Settings {
         node: settings.node.clone(),
         root_dir: settings.root_dir.clone(),
@@ -121,9 +127,10 @@ pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Member
         desired: settings.desired,
         outbox: outbox.clone(),
     };
-    let mirror_pods = pods::start(pods, reporter);
+    let mirror_pods = pods::start(pods, reporter, tasks);
     let known_uid = Box::new(move |uid: &str| mirror_pods.hash_of(uid));
-    tokio::spawn(EventPoster { events: settings.events, apis: client, known_uid }.run());
+    let event_poster = EventPoster { events: settings.events, apis: client, known_uid };
+    tasks.spawn("event poster", event_poster.run());
     let (node, visibility_reporter) = (settings.node.clone(), reporter());
     let list_all_retry = LIST_ALL_RETRY;
     let reflector = NodeReflector {
@@ -135,7 +142,7 @@ pub fn start(settings: Settings, members_sender: watch::Sender<Option<Arc<Member
         missing,
         version,
     };
-    tokio::spawn(reflector.run(apis, MembersFile::under(&settings.root_dir)));
+    tasks.spawn("node reflector", reflector.run(apis, MembersFile::under(&settings.root_dir)));
 }
 
 /// The directory of stored cluster state.
@@ -147,9 +154,10 @@ fn directory(root_dir: &Path) -> PathBuf {
 fn connect(
     mut access: watch::Receiver<Option<ClusterAccess>>,
     mut reporter: EventReporter,
+    tasks: &mut Tasks,
 ) -> watch::Receiver<Option<Arc<Api>>> {
     let (shown, apis) = watch::channel(None);
-    tokio::spawn(async move {
+    tasks.spawn("API clients", async move {
         let mut has_failed = false;
         loop {
             let known = access.borrow_and_update().clone();
@@ -196,11 +204,16 @@ struct NodeReflector {
 }
 
 impl NodeReflector {
-    async fn run(mut self, apis: watch::Receiver<Option<Arc<Api>>>, kept: MembersFile) {
+    /// Publishes the stored members, then follows the API server and stores what it shows.
+    async fn run(self, apis: watch::Receiver<Option<Arc<Api>>>, kept: MembersFile) {
         if let Some(members) = kept.read().await {
             self.members_sender.send_replace(Some(Arc::new(members)));
         }
-        tokio::spawn(kept.write(self.members_sender.subscribe()));
+        let members = self.members_sender.subscribe();
+        tokio::join!(self.follow(apis), kept.write(members));
+    }
+
+    async fn follow(mut self, apis: watch::Receiver<Option<Arc<Api>>>) {
         let membership = Mutex::new(Membership::new(&self.node));
         let changed = Notify::new();
         let (all, own) = (Scope::default(), Scope::object("", &self.node));

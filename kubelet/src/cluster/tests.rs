@@ -9,6 +9,7 @@ pub mod stock;
 
 use std::time::Duration;
 
+use apiserver::tasks::Tasks;
 use client::Delta;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -271,7 +272,8 @@ async fn an_invalid_kubeconfig_and_its_recovery_are_reported() {
     let bad = ClusterAccess { authority: b"nonsense".to_vec(), ..good.clone() };
     let (access, ways) = watch::channel(Some(bad));
     let outbox = Outbox::new();
-    let apis = connect(ways, EventReporter::new("n1", outbox.clone()));
+    let mut tasks = Tasks::default();
+    let apis = connect(ways, EventReporter::new("n1", outbox.clone()), &mut tasks);
     let reasons = async || outbox.take().await.notes.into_iter().map(|note| note.reason).collect::<Vec<_>>();
     assert_eq!(reasons().await, ["ClusterAccessInvalid"]);
     access.send_replace(None);

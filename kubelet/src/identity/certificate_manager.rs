@@ -42,8 +42,6 @@ pub struct SharedState {
     pub authorities: watch::Sender<Option<Arc<Authorities>>>,
     /// How to reach the API server as this node.
     pub access: watch::Sender<Option<ClusterAccess>>,
-    /// Notified if a file that the kubelet's own server uses was written.
-    pub files: watch::Sender<()>,
 }
 
 /// Manages one certificate of the node.
@@ -254,9 +252,6 @@ impl CertificateManager {
         let text = format!("the {words} of this node is valid until {until}; it is renewed at {due}");
         self.reporter.info("CertificateInUse", text);
         self.certificate.send_replace(Some(new));
-        if self.kind == Kind::Serving {
-            self.shared.files.send_replace(());
-        }
     }
 
     /// The certificate in use, or the one on disk.

@@ -201,13 +201,10 @@ impl CertificateManager {
         self.issuer_status
     }
 
-    /// Writes the CAs for client certificates, and notifies the kubelet's own server.
+    /// Writes the CAs for client certificates; the kubelet's own server watches the file.
     pub(super) async fn write_authorities(&self, known: &ClusterAccess) -> Result<(), ApiError> {
         let (files, authority) = (self.files.clone(), known.authority.clone());
-        if disk::run(move || files.write_authorities(&authority)).await? {
-            self.shared.files.send_replace(());
-        }
-        Ok(())
+        disk::run(move || files.write_authorities(&authority)).await
     }
 }
 

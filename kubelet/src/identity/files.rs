@@ -120,12 +120,12 @@ impl Files {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_authorities(&self, authorities: &[u8]) -> Result<bool, ApiError> {
+    pub fn write_authorities(&self, authorities: &[u8]) -> Result<(), ApiError> {
         let path = self.cert_dir.join(super::AUTHORITIES);
         if read(&path)?.is_some_and(|before| before == authorities) {
-            return Ok(false);
+            return Ok(());
         }
-        write(&path, authorities).map(|()| true)
+        write(&path, authorities)
     }
 
     /// Writes this node's kubeconfig if it changes.

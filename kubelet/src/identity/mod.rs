@@ -35,6 +35,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use apiserver::tasks::Tasks;
 use tokio::sync::watch;
 
 pub use self::access::ClusterAccess;
@@ -56,18 +57,6 @@ pub const AUTHORITIES: &str = "ca.crt";
 /// Returns the name of the file in the certificate directory that holds the serving certificate and its key.
 pub fn serving_file() -> String {
     Kind::Serving.current()
-}
-
-/// The node's identity as the rest of the kubelet uses it.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The current client certificate, or `None` while there is none.
-    pub client: watch::Receiver<Option<Arc<Certificate>>>,
-    /// The access to the API server as this node. It changes with the certificate, the CAs and the servers. `None`
-    /// while there is no certificate.
-    pub access: watch::Receiver<Option<ClusterAccess>>,
-    /// Notified if [`serving_file`] or [`AUTHORITIES`] was written.
-    pub files: watch::Receiver<()>,
 }
 
 /// Whether the node has joined and has both certificates that it manages.
@@ -111,31 +100,29 @@ pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
     all.filter_map(|server| cluster_info::address(&server)).collect()
 }
 
-/// Starts the certificate managers. No component waits for them: a node that is not admitted still runs its static
-/// pods.
-pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
+/// Starts the certificate managers. No component waits for them: a node that is not admitted still runs its static pods.
+/// Returns how to reach the API server as this node. That changes with the certificate, the CAs and the servers, and is
+/// `None` while there is no certificate.
+pub fn start(
+    settings: Settings,
+    outbox: &Arc<Outbox>,
+    tasks: &mut Tasks,
+) -> watch::Receiver<Option<ClusterAccess>> {
     let settings = Arc::new(settings);
     let (client_sender, client) = watch::channel(None);
-    let (files, files_written) = watch::channel(());
     let (access_sender, access) = watch::channel(None);
-    let shared = Arc::new(SharedState { authorities: watch::channel(None).0, access: access_sender, files });
+    let shared = Arc::new(SharedState { authorities: watch::channel(None).0, access: access_sender });
     let reporter = || EventReporter::new(&settings.node, outbox.clone());
     let keeper =
         CertificateManager::new(&settings, Kind::Client, client_sender, client.clone(), &shared, reporter());
-    tokio::spawn(keeper.run());
+    tasks.spawn("client certificate manager", keeper.run());
     // With a bootstrap kubeconfig, the cluster info shows later whether the cluster approves serving certificates
     // automatically.
     if settings.cluster.serving || matches!(settings.cluster.bootstrap, Some(Bootstrap::Kubeconfig(_))) {
         let certificate = watch::channel(None).0;
-        let keeper = CertificateManager::new(
-            &settings,
-            Kind::Serving,
-            certificate,
-            client.clone(),
-            &shared,
-            reporter(),
-        );
-        tokio::spawn(keeper.run());
+        let keeper =
+            CertificateManager::new(&settings, Kind::Serving, certificate, client, &shared, reporter());
+        tasks.spawn("serving certificate manager", keeper.run());
     }
-    Identity { client, access, files: files_written }
+    access
 }

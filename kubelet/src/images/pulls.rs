@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use apiserver::tasks::OwnedTask;
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, watch};
 
 use super::Progress;
 use crate::runtime::{Credentials, Error, Refusal, Runtime};
-use crate::tasks::OwnedTask;
 
 /// Image and credentials of a pull. Requests with different credentials are separate, so that the result of one
 /// does not affect the other.

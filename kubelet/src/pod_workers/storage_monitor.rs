@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::tasks::OwnedTask;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
 use super::Dependencies;
 use crate::observed::PodUid;
-use crate::tasks::OwnedTask;
 use crate::volumes::{self, Usage};
 
 /// Interval between measurements, as in the stock eviction manager. A measurement of a hundred thousand files takes

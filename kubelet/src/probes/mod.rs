@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use apiserver::tasks::OwnedTask;
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 use tokio::sync::{Notify, watch};
 
@@ -33,7 +34,6 @@ use crate::observed::Timestamp;
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::report::{About, Outbox};
 use crate::runtime::Runtime;
-use crate::tasks::OwnedTask;
 
 /// All probe types. The startup probe is the first, because the others wait for it.
 const KINDS: [Kind; 3] = [Kind::Startup, Kind::Readiness, Kind::Liveness];

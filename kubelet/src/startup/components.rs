@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::resources::ResourceList;
+use apiserver::tasks::Tasks;
 use ipnet::IpNet;
 use tokio::sync::{mpsc, watch};
 
@@ -25,11 +26,9 @@ use crate::pod_workers::{Dependencies, FinishedPods};
 use crate::report::{Events, Outbox, Reports};
 use crate::runtime::Runtime;
 use crate::runtime::docker;
-use crate::server;
 use crate::spec::{CgroupDriver, Facts};
 use crate::stats::StatsProvider;
 use crate::status::{EventLog, StatusManager};
-use crate::tasks::TaskGroup;
 use crate::volumes::Volumes;
 
 /// Components for reporting. They exist before the runtime.
@@ -78,7 +77,7 @@ pub(super) fn start(
     options: &Options,
     reporting: &Reporting,
     platform: Platform,
-    tasks: &mut TaskGroup,
+    tasks: &mut Tasks,
 ) -> Components {
     let Reporting { outbox, status_manager, health, metrics, .. } = reporting;
     let Platform { runtime, network, ranges, members_sender, cgroups, slices } = platform;
@@ -101,7 +100,7 @@ pub(super) fn start(
     let all = desired.subscribe();
     let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
     let pods = ClusterPods { snapshots, desired: all, extended: extended_sender };
-    join_cluster(options, reporting, ranges, members_sender, pods);
+    join_cluster(options, reporting, ranges, members_sender, pods, tasks);
     Components { event_log, stats }
 }
 
@@ -171,6 +170,7 @@ fn join_cluster(
     ranges: Vec<IpNet>,
     members_sender: watch::Sender<Option<Arc<Members>>>,
     pods: ClusterPods,
+    tasks: &mut Tasks,
 ) {
     let Reporting { outbox, status_manager, cluster_reports, .. } = reporting;
     let Some((cluster, (reports, events))) = options.cluster.clone().zip(cluster_reports.clone()) else {
@@ -185,13 +185,13 @@ fn join_cluster(
         cert_dir: options.cert_dir.clone(),
         addresses: Box::new(move || node::addresses(given)),
     };
-    let identity = identity::start(settings, outbox);
+    let access = identity::start(settings, outbox, tasks);
     let settings = cluster::Settings {
         node: options.node_name.clone(),
         root_dir: options.root_dir.clone(),
         wanted: options.pod_cidrs.clone(),
         chosen: ranges,
-        access: identity.access,
+        access,
         shown: status_manager.node(),
         snapshots: pods.snapshots,
         reports,
@@ -199,5 +199,5 @@ fn join_cluster(
         desired: pods.desired,
         events,
     };
-    cluster::start(settings, members_sender, outbox);
+    cluster::start(settings, members_sender, outbox, tasks);
 }

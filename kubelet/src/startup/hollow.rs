@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apiserver::tasks::Tasks;
 use tokio::sync::watch;
 
 use super::components::{self, Platform, Reporting};
@@ -9,11 +10,10 @@ use crate::options::Options;
 use crate::runtime::Runtime;
 use crate::runtime::instrumented::InstrumentedRuntime;
 use crate::server::RootDir;
-use crate::tasks::TaskGroup;
 
 /// A hollow kubelet. It stops when this value is dropped. Until then its root directory is locked.
 pub struct HollowKubelet {
-    _tasks: TaskGroup,
+    _tasks: Tasks,
     _root_dir: RootDir,
 }
 
@@ -33,7 +33,7 @@ pub fn start(options: Options, runtime: Arc<dyn Runtime>) -> anyhow::Result<Holl
         cgroups: None,
         slices: None,
     };
-    let mut tasks = TaskGroup::default();
+    let mut tasks = Tasks::default();
     components::start(&options, &reporting, platform, &mut tasks);
     Ok(HollowKubelet { _tasks: tasks, _root_dir: root_dir })
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use apiserver::tasks::{TaskError, Tasks};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -27,7 +28,6 @@ use crate::options::{LOCAL_AUTHORITY, Options};
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::instrumented::InstrumentedRuntime;
 use crate::server::{self, Context, RootDir};
-use crate::tasks::{TaskError, TaskGroup};
 
 /// Delay between attempts to bind the HTTPS port.
 const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -51,12 +51,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime = InstrumentedRuntime::new(Arc::new(docker), reporting.metrics.clone());
     let (stop, stopped) = watch::channel(false);
-    let mut tasks = TaskGroup::default();
+    let mut tasks = Tasks::default();
     // From here on, a stop has to release resources.
     tasks.spawn("signals", wait_for_shutdown(stop));
     let (members_sender, members) = watch::channel(None);
     let members = options.cluster.is_some().then_some(members);
-    let network = pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped).await?;
+    let network =
+        pod_network::connect(&options, runtime, &reporting.outbox, members, &stopped, &mut tasks).await?;
     let platform = platform(&options, &network, members_sender);
     let components = components::start(&options, &reporting, platform, &mut tasks);
     let served = serve(&options, &root_dir, &network, reporting, components, &mut tasks, stopped).await;
@@ -88,7 +89,7 @@ async fn serve(
     network: &pod_network::Connected,
     reporting: Reporting,
     components: Components,
-    tasks: &mut TaskGroup,
+    tasks: &mut Tasks,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Reporting { status_manager, health, metrics, .. } = reporting;
@@ -118,9 +119,9 @@ async fn serve(
 }
 
 /// Waits until a task ends although the kubelet is not stopping.
-async fn failure(tasks: &mut TaskGroup, stopped: &watch::Receiver<bool>) -> TaskError {
+async fn failure(tasks: &mut Tasks, stopped: &watch::Receiver<bool>) -> TaskError {
     loop {
-        let error = tasks.failure().await;
+        let error = tasks.first_end().await;
         if !*stopped.borrow() {
             return error;
         }
@@ -141,7 +142,7 @@ async fn serve_nodes_api(
     address: SocketAddr,
     context: &Context,
     stopped: &watch::Receiver<bool>,
-    tasks: &mut TaskGroup,
+    tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
     let files = server::Files {
         configured: options.tls_files.clone(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::tasks::Tasks;
 use tokio::sync::watch;
 
 use crate::node::{self, Addresses, EngineState, Moment, PressureStates};
@@ -12,9 +13,7 @@ use crate::options::Options;
 use crate::pleg::{EngineHealth, Pleg};
 use crate::report::{About, NodeCondition, Outbox, Severity};
 use crate::runtime::{Info, Runtime};
-use crate::server;
 use crate::spec::{CgroupDriver, Facts};
-use crate::tasks::TaskGroup;
 
 /// Interval between node status reports without changes; `nodeStatusReportFrequency` of KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
@@ -27,7 +26,7 @@ pub(super) fn follow(
     pleg: &Arc<Pleg>,
     network: watch::Receiver<Result<(), String>>,
     outbox: &Arc<Outbox>,
-    tasks: &mut TaskGroup,
+    tasks: &mut Tasks,
 ) -> watch::Receiver<Arc<Facts>> {
     // Subscribed before the addresses are read, so that no change is missed.
     let addresses = Addresses::follow(options.node_ip);

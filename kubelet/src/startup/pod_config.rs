@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apiserver::tasks::Tasks;
 use tokio::sync::{mpsc, watch};
 
 use crate::desired::{Desired, Merge, Snapshot, SourceKind};
@@ -11,7 +12,6 @@ use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
 use crate::sources::{file, url};
 use crate::status::{StatusManager, resources};
-use crate::tasks::TaskGroup;
 
 /// Capacity of the snapshot channel. A newer snapshot replaces an older one, so one per source is enough.
 const SNAPSHOTS: usize = 2;
@@ -22,7 +22,7 @@ pub(super) fn follow(
     outbox: Arc<Outbox>,
     status_manager: Arc<StatusManager>,
     desired: watch::Sender<Arc<Desired>>,
-    tasks: &mut TaskGroup,
+    tasks: &mut Tasks,
 ) -> mpsc::Sender<Arc<Snapshot>> {
     let (snapshots, arrived) = mpsc::channel(SNAPSHOTS);
     let mut sources = Vec::new();

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use apiserver::tasks::Tasks;
 use ipnet::IpNet;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 use crate::identity;
 use crate::network::{Native, Networked, native, obstacle, record_event};
@@ -22,7 +23,7 @@ pub(super) struct Connected {
     pub runtime: Arc<dyn Runtime>,
     /// Health of the pod network: the error if pods have none. If the sender is dropped, no changes follow.
     pub health: watch::Receiver<Result<(), String>>,
-    native: Option<(Arc<Native>, JoinHandle<()>)>,
+    native: Option<(Arc<Native>, AbortHandle)>,
 }
 
 impl Connected {
@@ -33,8 +34,8 @@ impl Connected {
 
     /// Closes the network. Its bridge is removed if no pod uses it.
     pub async fn close(self) {
-        let Some((native, keeper)) = self.native else { return };
-        keeper.abort();
+        let Some((native, reconciler)) = self.native else { return };
+        reconciler.abort();
         if let Err(error) = native::close(native).await {
             tracing::warn!(%error, "cannot remove the bridge of this node");
         }
@@ -74,6 +75,7 @@ pub(super) async fn connect(
     outbox: &Arc<Outbox>,
     members: Option<native::Cluster>,
     stopped: &watch::Receiver<bool>,
+    tasks: &mut Tasks,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     // The engine is responsible for the health of its network.
@@ -136,7 +138,12 @@ pub(super) async fn connect(
         record_event(outbox, &options.node_name, Severity::Warning, "PodNetworkBlocked", note);
     }
     let (health, healthy) = watch::channel(Ok(()));
-    let keeper = native::reconcile(native.clone(), outbox.clone(), members, provides_network, health);
+    let reconciler = native::reconcile(native.clone(), outbox.clone(), members, provides_network, health);
+    let reconciler = tasks.spawn("pod network", async {
+        reconciler.await;
+        // The network of earlier pods is gone, which is no failure.
+        std::future::pending().await
+    });
     let runtime = if provides_network {
         let ranges: Vec<String> = native.current().iter().map(ToString::to_string).collect();
         tracing::info!("pods get addresses of {}", ranges.join(" and "));
@@ -144,5 +151,5 @@ pub(super) async fn connect(
     } else {
         Networked::for_existing_sandboxes(engine, native.clone())
     };
-    Ok(Connected { runtime, health: healthy, native: Some((native, tokio::spawn(keeper))) })
+    Ok(Connected { runtime, health: healthy, native: Some((native, reconciler)) })
 }

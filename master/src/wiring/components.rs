@@ -1,6 +1,6 @@
 //! The tasks of a running master.
 
-use apiserver::tasks::{TaskFailed, Tasks};
+use apiserver::tasks::{TaskError, Tasks};
 
 use crate::controllers;
 
@@ -33,7 +33,7 @@ impl Components {
 
     /// Waits until a component panics. The master then stops, as it does in a release build, so that a restart
     /// starts the component again.
-    pub(super) async fn failure(&mut self) -> TaskFailed {
+    pub(super) async fn failure(&mut self) -> TaskError {
         tokio::select! {
             failed = self.tasks.failure() => failed,
             failed = self.lease_holders.failure() => failed,
@@ -45,7 +45,7 @@ impl Components {
     ///
     /// # Errors
     /// If a component panics.
-    pub(super) async fn release_leases(mut self) -> Result<(), TaskFailed> {
+    pub(super) async fn release_leases(mut self) -> Result<(), TaskError> {
         tokio::time::timeout(controllers::RELEASE_TIMEOUT, self.lease_holders.join()).await.unwrap_or(Ok(()))
     }
 }

@@ -40,9 +40,11 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
         .await
         .with_context(|| format!("cannot listen on {listen}; see --listen"))?;
     tracing::info!(%listen, "serving cluster-info");
+    let (stop, stopped) = watch::channel(false);
     tokio::select! {
-        () = tls::serve(listener, router, config, signals.stop()) => {}
+        () = tls::serve(listener, router, config, stopped) => {}
         () = reload(file, &info, &tls_config) => {}
+        () = signals.forward(stop) => {}
     }
     Ok(())
 }

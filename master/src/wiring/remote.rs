@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use tokio::sync::watch;
 
 use super::signals::Signals;
 use crate::controllers::{self, Client, ControllerContext, Remote};
@@ -19,7 +20,8 @@ pub async fn run_controllers(
     which: Controllers,
     lifecycle: NodeLifecycle,
 ) -> anyhow::Result<()> {
-    let stopped = Signals::listen()?.stop();
+    let signals = Signals::listen()?;
+    let (stop, stopped) = watch::channel(false);
     let (client, config) = connect(kubeconfig)?;
     let context = ControllerContext {
         root_ca: config.authority,
@@ -28,7 +30,11 @@ pub async fn run_controllers(
         lifecycle,
     };
     let lease = controllers::leader_elector(&client, &identity(), &which, &context);
-    lease.run(|| controllers::run(client.clone(), which.clone(), context.clone()), stopped).await;
+    let run = || controllers::run(client.clone(), which.clone(), context.clone());
+    tokio::select! {
+        () = lease.run(run, stopped) => {}
+        () = signals.forward(stop) => {}
+    }
     Ok(())
 }
 
@@ -37,10 +43,15 @@ pub async fn run_controllers(
 /// # Errors
 /// If the kubeconfig or the configuration cannot be read or used.
 pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::Result<()> {
-    let stopped = Signals::listen()?.stop();
+    let signals = Signals::listen()?;
+    let (stop, stopped) = watch::channel(false);
     let config = scheduler::Config::load(config)?;
     let (client, _) = connect(kubeconfig)?;
-    scheduler::run(client, &identity(), config, stopped).await;
+    let identity = identity();
+    tokio::select! {
+        () = scheduler::run(client, &identity, config, stopped) => {}
+        () = signals.forward(stop) => {}
+    }
     Ok(())
 }
 

@@ -28,13 +28,10 @@ impl Signals {
         tracing::info!("stopping");
     }
 
-    /// Returns a value that becomes true when a signal arrives. The task ends with the process.
-    pub(super) fn stop(mut self) -> watch::Receiver<bool> {
-        let (stop, stopped) = watch::channel(false);
-        tokio::spawn(async move {
-            self.received().await;
-            stop.send_replace(true);
-        });
-        stopped
+    /// Sends true when a signal arrives, then waits forever: it runs beside what ends after the signal.
+    pub(super) async fn forward(mut self, stop: watch::Sender<bool>) {
+        self.received().await;
+        stop.send_replace(true);
+        std::future::pending().await
     }
 }

@@ -30,12 +30,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prost::Message;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+use self::channel::{Channel, Failure};
 use self::failure::etcd_error;
 use self::grpc::EtcdError;
-use self::channel::{Channel, Failure};
 use self::messages::{
     COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, STATUS,
     StatusResponse, TXN, TxnResponse,
@@ -44,6 +43,7 @@ use self::shared::Shared;
 use self::translate::CommitResult;
 use super::transaction::{PAGE_BYTES, future_revision};
 use super::{Batches, Entry, Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};
+use crate::tasks::OwnedTask;
 
 pub use endpoint::{Certificates, Endpoint};
 
@@ -59,7 +59,7 @@ const MAX_RANGE_ENTRIES: usize = 500;
 pub struct Etcd {
     inner: Arc<Inner>,
     closing: watch::Sender<()>,
-    compaction: AbortHandle,
+    _compaction: OwnedTask,
 }
 
 /// State that the store shares with background tasks.
@@ -97,8 +97,9 @@ impl Etcd {
         let inner = Arc::new(Inner { channel, shared });
         format::claim(&inner).await?;
         inner.revision().await?;
-        let compaction = tokio::spawn(compaction::run(Arc::downgrade(&inner))).abort_handle();
-        Ok(Self { inner, closing: watch::Sender::new(()), compaction })
+        let compaction = compaction::run(Arc::downgrade(&inner));
+        let _compaction = OwnedTask::supervised("etcd compaction", compaction);
+        Ok(Self { inner, closing: watch::Sender::new(()), _compaction })
     }
 }
 
@@ -186,12 +187,6 @@ impl Store for Etcd {
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
         backup::backup(&self.inner, path).await
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        self.compaction.abort();
     }
 }
 

@@ -30,12 +30,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use apiserver::auth::nodes::{self, Object};
+use apiserver::tasks::{OwnedTask, Tasks};
 use client::backoff::random_share;
 use client::{Delta, Kind, Scope};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::checkpoint::{Checkpoint, CheckpointDir};
@@ -88,7 +88,11 @@ impl MirrorPodHashes {
 }
 
 /// Starts the tasks of the pod source.
-pub(super) fn start(settings: Settings, reporter: impl Fn() -> EventReporter) -> MirrorPodHashes {
+pub(super) fn start(
+    settings: Settings,
+    reporter: impl Fn() -> EventReporter,
+    tasks: &mut Tasks,
+) -> MirrorPodHashes {
     let changed = watch::channel(()).0;
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
@@ -135,8 +139,9 @@ pub(super) fn start(settings: Settings, reporter: impl Fn() -> EventReporter) ->
         failures: 0,
     };
     let list_reporter = reporter();
-    tokio::spawn(source.run(CheckpointDir::under(&root_dir), status_manager, token_manager, list_reporter));
-    tokio::spawn(mirror_client.run());
+    let checkpoint_dir = CheckpointDir::under(&root_dir);
+    tasks.spawn("API pod source", source.run(checkpoint_dir, status_manager, token_manager, list_reporter));
+    tasks.spawn("mirror pod client", mirror_client.run());
     mirror_hashes
 }
 
@@ -193,23 +198,15 @@ struct ApiPodSource {
     /// Whether a pod runs that the API server, restored or replaced, does not have.
     has_unclaimed: bool,
     checkpoints: watch::Sender<Arc<Checkpoint>>,
-    watch_tasks: BTreeMap<Object, WatchTask>,
+    watch_tasks: BTreeMap<Object, OwnedTask>,
     published: Option<Arc<Snapshot>>,
     failures: u32,
 }
 
-/// The watch of one object. Dropping it ends the watch.
-struct WatchTask(JoinHandle<()>);
-
-impl Drop for WatchTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl ApiPodSource {
+    /// Restores the checkpoint, then publishes snapshots, and runs the tasks that need the restored pods.
     async fn run(
-        mut self,
+        self,
         checkpoint_dir: CheckpointDir,
         status_manager: StatusManager,
         token_manager: TokenManager,
@@ -231,12 +228,22 @@ impl ApiPodSource {
             state.pod_store.restore(own.pods, own.server_state);
             state.reference_cache.restore(own.held);
         }
-        tokio::spawn(checkpoint_dir.write(checkpoint, self.checkpoints.subscribe()));
+        let mut tasks = Tasks::default();
+        tasks.spawn("pod checkpoint", checkpoint_dir.write(checkpoint, self.checkpoints.subscribe()));
+        tasks.spawn("pod status manager", status_manager.run());
+        tasks.spawn("token manager", token_manager.run());
+        let watch = watch_pods(self.shared.clone(), self.apis.clone(), self.node.clone(), list_reporter);
+        tasks.spawn("watch of pods", watch);
+        tasks.spawn("watch of the API service", watch_api_service(self.shared.clone(), self.apis.clone()));
+        tokio::select! {
+            () = self.publish_changes() => {}
+            error = tasks.first_end() => tracing::error!(%error, "the pods of the API server are not followed any more"),
+        }
+    }
+
+    /// Publishes a snapshot after each change, until the receiver is gone.
+    async fn publish_changes(mut self) {
         let mut changed = self.shared.changed.subscribe();
-        tokio::spawn(status_manager.run());
-        tokio::spawn(token_manager.run());
-        tokio::spawn(watch_pods(self.shared.clone(), self.apis.clone(), self.node.clone(), list_reporter));
-        tokio::spawn(watch_api_service(self.shared.clone(), self.apis.clone()));
         loop {
             let Some(is_unconfirmed) = self.publish().await else { return };
             let long = self.waiting.next();
@@ -284,7 +291,7 @@ impl ApiPodSource {
             let watch_tasks = self.watch_tasks.entry(object.clone());
             watch_tasks.or_insert_with(|| {
                 let task = watch_object(self.shared.clone(), self.apis.clone(), object);
-                WatchTask(tokio::spawn(task))
+                OwnedTask::supervised("watch of a ConfigMap or Secret", task)
             });
         }
         self.checkpoints.send_replace(Arc::new(checkpoint));

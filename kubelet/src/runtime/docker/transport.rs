@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Mutex;
 
+use apiserver::tasks;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::header::HOST;
@@ -174,9 +175,7 @@ where
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // The task ends with the connection; its errors are returned to the caller that waits for the response.
-    tokio::spawn(async move {
-        let _ = connection.with_upgrades().await;
-    });
+    tasks::supervise("connection to the engine", async { drop(connection.with_upgrades().await) });
     Ok(sender)
 }
 

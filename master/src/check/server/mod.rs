@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::tasks;
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -81,7 +82,7 @@ pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
     let shaken = http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(|error| of_error(&error))?;
-    tokio::spawn(connection);
+    tasks::supervise("connection to the API server", async { drop(connection.await) });
     let host = address.authority.as_str();
     let sent = Timestamp::now();
     let (version, date) = ask(&mut sender, host, "/version").await?;

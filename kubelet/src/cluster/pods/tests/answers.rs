@@ -1,5 +1,6 @@
 //! One failing request does not affect the other pods.
 
+use apiserver::tasks::Tasks;
 use tokio::sync::Notify;
 
 use super::super::mirror_client::MirrorClient;
@@ -135,7 +136,8 @@ async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
         desired,
         outbox: outbox.clone(),
     };
-    start(settings, || EventReporter::new("n1", outbox.clone()));
+    let mut tasks = Tasks::default();
+    start(settings, || EventReporter::new("n1", outbox.clone()), &mut tasks);
     // A pod on the node that is in neither list is no longer desired.
     let told = loop {
         let told = heard.recv().await.unwrap();
