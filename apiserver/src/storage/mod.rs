@@ -14,9 +14,6 @@ mod memory;
 mod transaction;
 mod watch;
 
-#[cfg(test)]
-mod tests;
-
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -115,4 +112,24 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Exists`] if the file exists, and file errors.
     async fn backup(&self, path: &Path) -> Result<(), Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tests of all stores and of shared code.
+
+    pub(super) mod contract;
+    pub(super) mod decide;
+    mod history;
+    mod late;
+
+    use std::sync::Arc;
+
+    use super::{Limits, Memory};
+
+    #[tokio::test]
+    async fn memory_keeps_the_contract() {
+        contract::contract(async |limits: Limits| Arc::new(Memory::new(limits)) as Arc<dyn super::Store>)
+            .await;
+    }
 }

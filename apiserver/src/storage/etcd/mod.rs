@@ -19,9 +19,6 @@ mod tls_alert;
 mod translate;
 mod watcher;
 
-#[cfg(test)]
-mod tests;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -320,4 +317,17 @@ fn after(key: &[u8]) -> Bytes {
     let mut next = key.to_vec();
     next.push(0);
     next.into()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tests of the etcd store beyond the contract.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    mod bed;
+    mod endpoint;
+    mod grpc;
+    mod real;
+    mod translate;
+    mod watcher;
 }
