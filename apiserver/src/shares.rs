@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_all_of_it_and_some_is_kept_for_administrators() {
+    fn no_user_gets_all_shares_and_some_are_reserved_for_administrators() {
         let shares = Shares::new(ShareLimits { all: 6, user: 2, others: 5, what: "being passed on" });
         let user = |name: &str| Identity::authenticated(name, []);
         let root = Identity::authenticated("root", [MASTERS.to_owned()]);

@@ -67,7 +67,7 @@ fn all_mistakes_at_once() {
 }
 
 #[test]
-fn a_misplaced_field_is_told_where_it_belongs() {
+fn the_error_for_a_misplaced_field_names_its_right_place() {
     check(
         "Pod",
         json!({"containers": [], "spec": {"image": "x", "containers": [{"hostNetwork": true, "privileged": true, "qwertyuiop": 1}]}}),

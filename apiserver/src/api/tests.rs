@@ -321,7 +321,7 @@ async fn a_change_after_a_quiet_moment_goes_out_at_once_and_a_flood_of_them_toge
 }
 
 #[tokio::test]
-async fn a_slow_watch_is_told_to_list_again() {
+async fn a_slow_watch_gets_an_error_that_requires_a_new_list() {
     let (store, router) = world();
     let answer = send(&router, "GET", "/api/v1/pods?watch=true&resourceVersion=103", "").await;
     for round in 0..5000 {

@@ -94,7 +94,7 @@ fn admin() -> Identity {
 }
 
 #[tokio::test]
-async fn nobody_gets_further_than_roles_say() {
+async fn requests_without_a_role_are_rejected() {
     let bed = Bed::new();
     for (who, line, expected) in [
         (None, "GET /healthz", 200),
@@ -119,7 +119,7 @@ async fn nobody_gets_further_than_roles_say() {
 }
 
 #[tokio::test]
-async fn a_bad_token_is_told_so_and_a_certificate_needs_none() {
+async fn a_bad_token_is_rejected_and_a_certificate_needs_no_token() {
     let bed = Bed::new();
     for (value, expected) in [
         ("Bearer nonsense", 401),
@@ -144,7 +144,7 @@ async fn a_bad_token_is_told_so_and_a_certificate_needs_none() {
 }
 
 #[tokio::test]
-async fn acting_as_somebody_else_takes_a_right() {
+async fn impersonation_needs_permission() {
     let bed = Bed::new();
     let as_ann = [("impersonate-user", "ann"), ("impersonate-group", "dev")];
     let (code, refused) = bed.ask(Some(joe()), "GET /api", &as_ann, &Value::Null).await;

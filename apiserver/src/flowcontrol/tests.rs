@@ -70,7 +70,7 @@ async fn passes(time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() {
+async fn requests_over_the_limit_are_queued_then_rejected_with_retry_after() {
     let server = Server::new();
     let mut under_way = Vec::new();
     for (method, most) in [(Method::GET, 2), (Method::POST, 1)] {
@@ -98,7 +98,7 @@ async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_let_in_when_somebody_is_done_and_no_user_has_all_of_the_line() {
+async fn a_free_seat_goes_to_a_queued_request_and_no_user_fills_the_queue() {
     let server = Server::new();
     let mut all: Vec<_> = (0..201).map(|_| server.ask(Method::POST, PODS, &[])).collect();
     for asked in &mut all {
@@ -152,7 +152,7 @@ async fn watches_are_counted_by_themselves_and_never_cut() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_refused_takes_no_place_though_nobody_reads_why() {
+async fn a_rejected_watch_frees_its_seat_though_the_client_does_not_read() {
     let server = Server::new();
     let refused = format!("{WATCH}&labelSelector=refused");
     let mut unread = Vec::new();
@@ -177,7 +177,7 @@ async fn what_takes_too_long_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_answer_keeps_its_place_until_it_is_taken_and_no_longer_than_somebody_takes_it() {
+async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_reading() {
     let server = Server::new();
     let held: Vec<_> =
         [server.ask(Method::GET, "/large", &[]).await, server.ask(Method::GET, "/large", &[]).await].into();
@@ -221,7 +221,7 @@ async fn a_token_has_a_share_of_its_own() {
 }
 
 #[test]
-fn requests_are_told_apart_by_method_and_path() {
+fn requests_are_classified_by_method_and_path() {
     for (method, uri, class) in [
         ("GET", PODS, RequestClass::ReadOnly),
         ("HEAD", "/api/v1/nodes/a", RequestClass::ReadOnly),

@@ -33,7 +33,7 @@ fn a_certificate_names_its_user_and_groups() {
 }
 
 #[test]
-fn what_is_no_certificate_is_nobody() {
+fn an_invalid_certificate_is_anonymous() {
     let whole = certificate(&[(DnType::CommonName, "jane")]);
     for end in 0..whole.len() {
         assert_eq!(Identity::of_certificate(&whole[..end]), None, "cut at {end}");

@@ -269,7 +269,7 @@ fn ship(schema: &Value) -> Resource {
 }
 
 #[tokio::test]
-async fn a_kind_that_comes_later_is_told_of() {
+async fn a_kind_that_is_added_at_run_time_is_published() {
     let registry = Registry::open(Arc::new(Memory::default()), Catalog::new(kinds::all())).await.unwrap();
     let documents = router(registry.catalog().clone(), "v1.36.0");
     let before = get(&documents, "/openapi/v3").await;

@@ -83,7 +83,7 @@ async fn watchers_see_every_write_once_and_in_order() {
 
 /// Several objects that are deleted in one transaction, or while nothing is followed, have one revision.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_watches_while_many_go_at_once_hears_of_all_of_them() {
+async fn a_watch_receives_every_event_of_a_collection_delete() {
     const MANY: usize = 100;
     for _ in 0..20 {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));

@@ -219,7 +219,7 @@ async fn a_connection_may_become_something_else() {
 }
 
 #[tokio::test]
-async fn who_is_not_believed_any_more_is_sent_away_and_nobody_else() {
+async fn connections_whose_client_ca_was_removed_are_closed_and_no_others() {
     let (authority, retired) = (Authority::new(), Authority::new());
     let bed = Bed::new(&authority).await;
     bed.swap.send_replace(authority.server_believing(&[&authority, &retired]));
@@ -296,7 +296,7 @@ async fn both_protocols_carry_the_identity_of_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_somebody_else_is_refused() {
+async fn a_certificate_of_another_ca_is_rejected() {
     let (authority, other) = (Authority::new(), Authority::new());
     let bed = Bed::new(&authority).await;
     let mut stranger = authority.client(None, b"http/1.1");
@@ -315,7 +315,7 @@ async fn a_certificate_of_somebody_else_is_refused() {
 }
 
 #[tokio::test]
-async fn those_who_do_not_shake_hands_hold_up_nobody() {
+async fn clients_that_stall_in_the_handshake_do_not_block_others() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
     let mut silent = Vec::new();
@@ -371,7 +371,7 @@ async fn a_new_certificate_is_shown_to_the_next_and_breaks_no_one() {
 }
 
 #[tokio::test]
-async fn told_to_stop_it_ends_and_takes_nobody_more() {
+async fn after_shutdown_no_connection_is_accepted() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
     // An idle connection, one during the handshake, and one idle over HTTP/1.1.
@@ -384,7 +384,7 @@ async fn told_to_stop_it_ends_and_takes_nobody_more() {
 }
 
 #[test]
-fn a_refused_client_certificate_is_told_apart_and_logged_now_and_then() {
+fn a_rejected_client_certificate_is_recognized_and_logged_at_a_limited_rate() {
     let refused = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
     let of = |cause: rustls::Error| {
         Ended::of_handshake(&std::io::Error::new(std::io::ErrorKind::InvalidData, cause))

@@ -34,7 +34,7 @@ async fn next(watcher: &mut Watcher) -> Result<Vec<Arc<Change>>, TooOld> {
 }
 
 #[test]
-fn an_object_bears_the_revision_that_wrote_it() {
+fn an_object_has_the_revision_of_its_write() {
     let store = WatchCache::new(99);
     let put = store.put("pods", &draft("a", "x", "red"));
     assert!(matches!(put, Put::Created(_)));
@@ -125,7 +125,7 @@ async fn a_watch_waits_for_its_own_namespace() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_is_told_so() {
+async fn a_watcher_that_falls_behind_gets_an_error() {
     let store = WatchCache::new(0);
     let mut watcher = store.watch("pods", Scope::All, 0).unwrap();
     for round in 0..=HISTORY_CHANGES {

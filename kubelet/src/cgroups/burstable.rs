@@ -74,7 +74,7 @@ mod tests {
     type Change = (&'static str, Option<i64>, bool, Option<i64>);
 
     #[test]
-    fn a_class_is_told_of_a_new_sum_until_it_takes_it() {
+    fn a_new_sum_is_written_until_a_write_succeeds() {
         let changes: [Change; 12] = [
             ("other", None, true, None),
             ("a", Some(2), true, Some(2)),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_at_once_the_last_told_is_the_sum_of_all() {
+    fn after_concurrent_changes_the_last_written_value_is_the_sum() {
         let (class, written) = (Burstable::default(), Mutex::new(0));
         std::thread::scope(|scope| {
             for pod in 0..32 {

@@ -60,7 +60,7 @@ fn flags_as_kubectl_users_type_them() {
 }
 
 #[test]
-fn every_unknown_flag_is_told() {
+fn every_unknown_flag_is_an_error() {
     let found = mistakes("--foo --port 1 --bar=2 --root-dir /x");
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("--foo") && found[1].contains("--bar"), "{found:?}");
@@ -88,7 +88,7 @@ fn what_is_missing_or_wrong_is_one_line() {
 }
 
 #[test]
-fn a_command_without_dashes_is_told_where_they_go() {
+fn a_command_without_dashes_gets_a_hint() {
     for line in ["exec web ls", "exec web ls -l", "--root-dir /x exec -n ns -it web sh", "exec web"] {
         assert_eq!(
             mistakes(line),

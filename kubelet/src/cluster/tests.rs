@@ -50,7 +50,7 @@ fn names(members: &Members) -> Vec<String> {
 }
 
 #[test]
-fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
+fn members_are_published_oldest_first_with_the_fields_for_routes() {
     let (mut membership, now) = (Membership::new("n1"), Instant::now());
     let nodes = vec![
         own(),
@@ -103,7 +103,7 @@ fn the_version_of_the_own_node_is_read_from_events_and_lists() {
 }
 
 #[test]
-fn a_master_that_has_lost_its_nodes_takes_nobody_away() {
+fn an_empty_node_list_removes_no_member() {
     let (mut membership, now) = (Membership::new("n1"), Instant::now());
     let [n2, n3] = [line("n2", "u2", 1, &["10.244.2.0/24"]), line("n3", "u3", 9, &["10.244.3.0/24"])];
     membership.apply(all(vec![own(), n2.clone(), n3.clone()]));
@@ -172,7 +172,7 @@ fn what_is_kept_reads_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn what_is_told_is_on_the_disk_a_moment_later() {
+async fn published_members_are_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let kept = members_file::MembersFile::under(folder.path());
     assert_eq!(kept.read().await, None);
@@ -283,7 +283,7 @@ async fn an_invalid_kubeconfig_and_its_recovery_are_reported() {
 }
 
 #[tokio::test]
-async fn a_server_that_shows_other_nodes_after_all_is_told() {
+async fn an_event_reports_that_the_api_server_lists_other_nodes_again() {
     let (server, api) = fake::Fake::start().await;
     let list = json!({"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "n1"}}]});
     server.always_says("fieldSelector", 200, list.clone());

@@ -73,7 +73,7 @@ fn shown(desired: &Desired) -> (String, Vec<String>) {
 }
 
 #[test]
-fn of_two_with_one_name_the_first_wins_and_the_second_is_told() {
+fn of_two_pods_with_one_name_the_second_is_rejected_with_an_event() {
     let mut merge = Merge::new([SourceKind::File]);
     let now =
         merge.put(snapshot(SourceKind::File, &["a.yaml web 1", "b.yaml web 1", "b.yaml db 2", "c.yaml db"]));
@@ -88,7 +88,7 @@ fn of_two_with_one_name_the_first_wins_and_the_second_is_told() {
 }
 
 #[test]
-fn of_two_sources_the_file_wins_whoever_spoke_first() {
+fn the_file_source_wins_over_other_sources() {
     let file = snapshot(SourceKind::File, &["/a.yaml web 1", "/a.yaml conf"]);
     let url = snapshot(SourceKind::Http, &["http://x web 2", "http://x conf", "http://x more"]);
     for order in [[&file, &url], [&url, &file]] {
@@ -165,7 +165,7 @@ fn what_does_not_change_is_the_very_same() {
 }
 
 #[test]
-fn what_bears_one_name_here_and_at_the_master_is_two_things() {
+fn config_maps_of_two_sources_are_separate_and_pods_with_one_name_conflict() {
     let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
     merge.put(snapshot(SourceKind::File, &["a web 1", "a conf"]));
     let now = merge.put(snapshot(SourceKind::Api, &["api db 2", "api conf"]));
@@ -196,7 +196,7 @@ fn what_a_source_wanted_that_is_not_asked_runs_on() {
 }
 
 #[test]
-fn nobody_waits_for_a_master_to_end_pods_of_his_own() {
+fn a_pod_is_unwanted_once_its_own_source_has_answered() {
     let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
     let gone = PodUid::new("gone");
     let unwanted = |merge: &Merge| {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_short_is_told_for_a_while() {
+    fn a_pressure_condition_stays_for_the_transition_period() {
         let mut pressures = Pressures::default();
         let short = Available { memory: Some(0), ..ENOUGH };
         let begun = Instant::now();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_of_each_is_told_and_the_oldest_makes_room() {
+    fn the_latest_event_of_each_series_is_kept_and_the_oldest_is_evicted() {
         let events = Events::default();
         for one in [event(1, 1), event(2, 1), event(1, 2)] {
             events.put(one);

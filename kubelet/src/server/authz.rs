@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masters_may_and_nobody_else() {
+    fn only_api_servers_are_authorized() {
         let of = |user: &str, groups: &[&str]| {
             Some(Identity::authenticated(user, groups.iter().map(|group| (*group).to_owned())))
         };

@@ -68,7 +68,7 @@ fn a_summary_has_the_stock_fields() {
 }
 
 #[test]
-fn how_fast_a_processor_is_used_is_told_from_the_second_look_on() {
+fn cpu_rates_need_two_samples() {
     let first = CpuSample { at: at(100), cpu_nanoseconds: 1_000_000_000, nanocores: None };
     let then = first.next(at(110), 6_000_000_000);
     assert_eq!(then.nanocores, Some(500_000_000));

@@ -155,7 +155,7 @@ fn events_come_and_go() {
 }
 
 #[test]
-fn the_node_bears_what_its_sources_refuse() {
+fn the_node_shows_the_problems_of_its_sources() {
     let status_manager = StatusManager::new("n1");
     let node = |status_manager: &StatusManager| shown(status_manager, resources::NODES).remove(0);
     assert_eq!(node(&status_manager)["metadata"]["name"], "n1");

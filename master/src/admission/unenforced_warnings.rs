@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_sets_a_level_is_told_once() {
+    fn setting_an_unenforced_level_gives_one_warning() {
         let namespace = |level: &str| {
             let labels = if level.is_empty() { json!({"a": "b"}) } else { json!({"a": "b", ENFORCE: level}) };
             json!({"metadata": {"name": "shop", "labels": labels}}).as_object().unwrap().clone()

@@ -51,7 +51,7 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 #[test]
-fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_in() {
+fn the_kubelet_beside_a_master_is_approved_by_every_policy_that_approves() {
     let free = NodeFacts::default();
     let taken = NodeFacts { exists: true, ..NodeFacts::default() };
     let own = join("coracle:beside-master", &[BESIDE_MASTER, "system:authenticated"]);
@@ -74,7 +74,7 @@ fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_
 }
 
 #[test]
-fn a_stranger_is_judged_by_the_policy() {
+fn an_unknown_machine_is_approved_by_policy() {
     use ApprovalPolicy::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
     let nobody = join("system:anonymous", &["system:unauthenticated"]);
     let token = join("system:bootstrap:abcdef", &["system:bootstrappers", "system:authenticated"]);
@@ -211,7 +211,7 @@ fn the_webhook_is_asked_and_its_answer_read() {
 proptest! {
     /// Only the node itself, a listed machine or the owner of a token is approved; the queue approves only the node itself.
     #[test]
-    fn nobody_is_approved_by_accident(user in "(kubelet:|system:node:|system:bootstrap:|)[a-z0-9]{0,4}", group in "(system:nodes|system:bootstrappers|dev)", exists in any::<bool>()) {
+    fn only_the_own_name_or_a_token_is_approved_automatically(user in "(kubelet:|system:node:|system:bootstrap:|)[a-z0-9]{0,4}", group in "(system:nodes|system:bootstrappers|dev)", exists in any::<bool>()) {
         let join = join(&user, &[&group]);
         let known = NodeFacts { exists, ..NodeFacts::default() };
         let is_own = group == "system:nodes" && ["kubelet:n1", "system:node:n1"].contains(&user.as_str());

@@ -36,7 +36,7 @@ async fn value(data_dir: &Path) -> (String, u64) {
 }
 
 #[tokio::test]
-async fn a_directory_in_which_no_socket_can_be_is_told_of() {
+async fn a_data_directory_with_a_path_too_long_for_the_socket_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let of_length =
         |length: usize| folder.path().join("d".repeat(length - folder.path().as_os_str().len() - 1));
@@ -88,7 +88,7 @@ async fn a_backup_comes_through_the_socket() {
 }
 
 #[tokio::test]
-async fn a_store_is_replaced_only_when_told_and_kept_aside() {
+async fn a_restore_replaces_a_store_only_with_the_flag_and_keeps_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("m");
     let (one, two) = (backed_up(folder.path(), "one").await, backed_up(folder.path(), "two").await);

@@ -51,7 +51,7 @@ fn what_is_no_such_document_is_refused() {
 }
 
 #[test]
-fn every_master_is_told_this_one_first() {
+fn cluster_info_lists_this_master_first() {
     let own: SocketAddr = "10.0.0.2:6443".parse().unwrap();
     let cache = WatchCache::new(1);
     assert_eq!(servers(&cache, own), ["https://10.0.0.2:6443"]);

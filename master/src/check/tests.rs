@@ -86,7 +86,7 @@ fn every_reason_for_silence_has_its_cure() {
 }
 
 #[test]
-fn failed_checks_are_told_once_each() {
+fn each_failed_check_is_one_finding() {
     let answer = |code: u16, body: &str| Answer { code, body: body.to_owned() };
     let fine = answer(200, "[+]ping ok\nlivez check passed\n");
     for (live, ready, expected) in [
@@ -147,7 +147,7 @@ fn clocks_and_versions() {
 }
 
 #[test]
-fn certificates_are_told_of_in_time() {
+fn expiring_certificates_are_findings_in_time() {
     let now = at("2026-06-01T00:00:00Z");
     let validity = |until: &str, is_ca: bool| Validity {
         name: "coracle-root-1".to_owned(),
@@ -190,7 +190,7 @@ fn certificates_are_told_of_in_time() {
 }
 
 #[test]
-fn disks_are_told_of_before_they_are_full() {
+fn disks_are_findings_before_they_are_full() {
     let room = |free_bytes: u64, free_files: Option<u64>| Ok(Room { free_bytes, free_files });
     for (room, store, expected) in [
         (room(9 * GIB, Some(1 << 20)), Some(GIB), vec![]),
@@ -213,7 +213,7 @@ fn disks_are_told_of_before_they_are_full() {
 }
 
 #[test]
-fn keys_that_others_may_read_are_told_of() {
+fn readable_private_keys_are_findings() {
     for (mode, expected) in [
         (0o100_600, None),
         (0o100_400, None),

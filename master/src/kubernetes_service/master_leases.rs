@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_stale_when_nobody_renews_it() {
+    fn an_unrenewed_lease_is_stale() {
         let (mut seen, begun) = (ObservedLeases::default(), Instant::now());
         let (one, two) = (key("192.0.2.1".parse().unwrap()), key("192.0.2.2".parse().unwrap()));
         // Seconds, the revisions of the leases, the last bytes of the addresses that count, and the stale leases.

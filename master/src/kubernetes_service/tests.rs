@@ -127,7 +127,7 @@ async fn several_masters_stand_side_by_side_until_one_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_master_that_starts_with_other_ranges_tells_them_once_and_the_others_leave_them() {
+async fn a_master_with_other_ranges_publishes_them_once_and_other_masters_keep_them() {
     let store = memory();
     let other = ServiceRange { network: "10.0.0.0".parse().unwrap(), bits: 16 };
     let (old, new) = (serde_json::json!(["10.96.0.0/12"]), serde_json::json!(["10.0.0.0/16"]));

@@ -54,14 +54,14 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_is_told_from_a_newline(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn lines_are_counted_as_newline_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let expected = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         prop_assert_eq!(layer::count_lines(&bytes), expected);
     }
 }
 
 #[tokio::test]
-async fn what_was_answered_and_stored_is_told() {
+async fn requests_and_stored_objects_are_counted() {
     let catalog = Catalog::new(kinds::all());
     let metrics = Metrics::new("v1.36.0", catalog.clone());
     let store = Arc::new(Measured::new(Arc::new(Memory::default()), metrics.clone()));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_shows_the_master_reaches_nobody_else() {
+    fn credentials_and_identity_headers_are_not_forwarded() {
         let sent = headers(
             "host: master
              accept: */*

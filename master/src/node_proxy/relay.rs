@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_node_said_arrives_though_it_takes_no_more() {
+    async fn output_of_a_node_that_stopped_reading_arrives() {
         let Bed { client, mut node, relayed, .. } = bed(b"said before");
         let said: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
         node.write_all(&said).await.unwrap();

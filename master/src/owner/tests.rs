@@ -30,7 +30,7 @@ fn a_store_that_others_share_is_refused_and_an_own_one_warned_of() {
 }
 
 #[test]
-fn a_root_that_was_made_anew_takes_its_store_along() {
+fn a_rotated_ca_updates_the_owner_mark_of_the_store() {
     let own = Mark { retiring_authority: Some("old".to_owned()), ..mark("new", "k") };
     for (noted, expected) in [
         (mark("old", "k"), Verdict::Note),

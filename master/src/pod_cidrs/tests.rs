@@ -14,7 +14,7 @@ fn range(text: &str, node_mask_size: u8) -> ClusterCidr {
 }
 
 #[test]
-fn a_claim_is_kept_where_it_fits_and_anything_else_is_given_anew() {
+fn a_fitting_pod_cidr_is_kept_and_others_are_reallocated() {
     let both = [range("10.244.0.0/16", 24), range("fd00:244::/48", 64)];
     for (claimed, taken, expected) in [
         ("", "", "10.244.0.0/24 fd00:244::/64"),

@@ -20,7 +20,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
-fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
+fn after_a_change_to_certificate_mode_old_nodes_stay_and_new_ones_are_rejected() {
     use NodeMode::{Allowlist, Certificate, Open};
     let old = [(REGISTERED_FROM, "10.0.0.1"), (KEYS, "aa")];
     for (mode, annotations, expected) in [
@@ -120,7 +120,7 @@ fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
 }
 
 #[test]
-fn what_people_mistype_is_seen_and_trusts_nobody() {
+fn invalid_trust_annotations_are_detected() {
     let digest = "0123456789abcdef".repeat(4);
     let two = format!("{digest},{digest}");
     for (name, value, is_nonsense) in [

@@ -7,7 +7,7 @@ use super::*;
 use crate::pki::Pki;
 
 #[test]
-fn nodes_are_told_an_address_that_is_one() {
+fn the_advertised_address_is_never_unspecified() {
     let told = |bind: &str, flag: Option<&str>| {
         let options = Options {
             address: SocketAddr::new(bind.parse().unwrap(), 6443),
@@ -24,7 +24,7 @@ fn nodes_are_told_an_address_that_is_one() {
 }
 
 #[test]
-fn the_certificate_holds_every_address_the_master_is_told_by() {
+fn the_serving_certificate_has_all_names_and_addresses_of_the_master() {
     let options = Options {
         address: "10.0.0.8:6443".parse().unwrap(),
         tls_san: vec!["api.example.com".to_owned(), "10.0.0.9".to_owned()],

@@ -18,7 +18,7 @@ fn requests() -> impl Strategy<Value = (Seed, Vec<Edit>, Option<Index>, &'static
 }
 
 #[test]
-fn damaged_bodies_are_told_what_is_wrong_with_them() {
+fn damaged_bodies_get_an_error_with_the_cause() {
     let server = Server::new();
     fuzz(2000, &requests(), |(seed, edits, other, query)| {
         let media_type = other.map_or(seed.media_type, |other| other.get(seeds::CHANGES).media_type);
@@ -29,7 +29,7 @@ fn damaged_bodies_are_told_what_is_wrong_with_them() {
 }
 
 #[test]
-fn damaged_protobuf_is_told_what_is_wrong_with_it() {
+fn damaged_protobuf_gets_an_error_with_the_cause() {
     let server = Server::new();
     let seeds = protobuf::seeds();
     for (path, body) in &seeds {

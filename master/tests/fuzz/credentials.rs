@@ -78,7 +78,7 @@ fn a_damaged_request_for_a_certificate_is_refused_or_kept_as_it_is() {
 }
 
 #[test]
-fn nobody_becomes_somebody_else_by_a_damaged_name() {
+fn a_damaged_name_never_authenticates_as_another_user() {
     let server = Server::new();
     fuzz(1000, &(edits(), edits(), edits()), |(user, group, extra)| {
         let mut request = admin("GET", "/api/v1/pods");

@@ -69,7 +69,7 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn damaged_queries_are_told_what_is_wrong_with_them() {
+fn damaged_queries_get_an_error_with_the_cause() {
     let server = Server::new();
     let parameters = prop::collection::vec((select(&PARAMETERS[..]), edits()), 0..4);
     let method = select(&["GET", "GET", "GET", "DELETE", "HEAD", "OPTIONS", "FROB"][..]);

@@ -331,7 +331,7 @@ async fn each_pod_passes_each_initializer_once_and_in_order_also_when_they_are_k
 }
 
 #[tokio::test]
-async fn a_pod_that_is_refused_holds_nobody_up_and_is_tried_again() {
+async fn a_rejected_pod_blocks_no_other_and_is_retried() {
     let bed = Bed::new().await;
     bed.post("", &pod("large", json!({}))).await.made();
     let mut small = pod("small", json!({}));
@@ -353,7 +353,7 @@ async fn a_pod_that_is_refused_holds_nobody_up_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_gate_is_taken_off_in_turn_by_whom_roles_let() {
+async fn scheduling_gates_are_removed_in_order_by_authorized_users() {
     let bed = Bed::new().await;
     bed.kubectl(&["create", "serviceaccount", "joe"]).await;
     bed.kubectl(&["create", "rolebinding", "joe", "--clusterrole=edit", "--serviceaccount=default:joe"])
@@ -518,7 +518,7 @@ async fn a_watch_has_the_pods_whose_turn_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_finished_or_of_the_system_waits_for_nobody() {
+async fn pods_with_a_node_and_system_pods_get_no_gates() {
     let bed = Bed::new().await;
     bed.kubectl(&["create", "serviceaccount", "joe"]).await;
     bed.kubectl(&["create", "rolebinding", "joe", "--clusterrole=edit", "--serviceaccount=default:joe"])

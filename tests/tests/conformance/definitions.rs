@@ -144,7 +144,7 @@ async fn what_is_left_out_is_filled_in_when_it_is_written_and_when_it_is_read() 
 }
 
 #[tokio::test]
-async fn fields_nobody_knows_are_told_as_the_client_wants_it() {
+async fn unknown_fields_are_handled_by_the_validation_level_of_the_client() {
     let cluster = Cluster::running().await;
     define(&cluster, &with_schema("e2e.example.com", bar_schema())).await;
     define(&cluster, &definition("free.example.com", "foo", "Foo")).await;
@@ -197,7 +197,7 @@ async fn fields_that_stand_twice_are_refused_where_unknown_ones_are_kept() {
 }
 
 #[tokio::test]
-async fn metadata_nobody_knows_is_told_at_the_root_and_inside() {
+async fn unknown_metadata_is_reported_at_the_root_and_in_embedded_objects() {
     let cluster = Cluster::running().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}});

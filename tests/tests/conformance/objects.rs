@@ -120,7 +120,7 @@ async fn every_namespace_has_the_root_certificate() {
 }
 
 #[tokio::test]
-async fn fields_nobody_knows_are_refused_in_kinds_that_are_built_in() {
+async fn unknown_fields_of_built_in_kinds_are_rejected() {
     let cluster = Cluster::running().await;
     let path = "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict";
     let labels = json!({"a": "b"});

@@ -20,7 +20,7 @@ fn is_caught_up(pod: &Pod, generation: i64) -> bool {
 }
 
 #[tokio::test]
-async fn pods_live_as_they_are_told() {
+async fn pods_follow_the_lifecycle_of_the_api() {
     let node = Node::running("life").await;
     let cluster = &node.cluster;
     let since = cluster.revision(PODS).await;

@@ -86,7 +86,7 @@ async fn keys_are_files() {
 }
 
 #[tokio::test]
-async fn pods_are_told_of_themselves() {
+async fn downward_api_volumes_have_the_fields_of_the_pod() {
     let node = Node::running("told").await;
     objects(&node, "default", "conf", &json!({"data-1": "value-1"})).await;
     let allocatable = node.told().await["status"]["allocatable"].clone();

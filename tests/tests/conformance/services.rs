@@ -158,7 +158,7 @@ async fn pods_come_behind_their_service_and_go() {
 }
 
 #[tokio::test]
-async fn endpoints_that_somebody_writes_are_mirrored() {
+async fn endpoints_written_by_users_are_mirrored() {
     let cluster = Cluster::running().await;
     let name = "by-hand";
     cluster.post(&format!("{HERE}/services"), &service(name, "")).await.is(201);

@@ -46,7 +46,7 @@ async fn several_watches_see_what_is_theirs() {
 }
 
 #[tokio::test]
-async fn a_watch_begins_where_it_is_told_and_again_where_it_ended() {
+async fn a_watch_starts_at_its_resource_version_and_resumes() {
     let cluster = Cluster::running().await;
     make(&cluster, "from", "from").await;
     let first = set(&cluster, "from", "1").await;

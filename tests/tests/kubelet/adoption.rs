@@ -82,7 +82,7 @@ async fn restart_counts_survive() {
 }
 
 #[tokio::test]
-async fn containers_of_nobody_are_left_alone() {
+async fn unlabelled_containers_are_left_alone() {
     let mut world = World::running("nobody").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;

@@ -71,7 +71,7 @@ async fn a_removed_file_ends_its_pod_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_pod_that_comes_back_after_its_removal_starts_anew() {
+async fn a_pod_that_returns_after_its_removal_starts_again() {
     let world = World::running("again").await;
     world.write("web.yaml", &sleeper("web"));
     let first = world.wait_ready("web").await;

@@ -50,7 +50,7 @@ async fn a_pull_secret_opens_a_registry_with_a_password() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_said_and_a_right_one_mends_it() {
+async fn a_wrong_registry_password_is_reported_and_a_corrected_one_is_used() {
     let world = World::running("wrong").await;
     let registry = Registry::with_password().await;
     let image = registry.push(&world.engine, "team/app", "1").await;
@@ -95,7 +95,7 @@ async fn policies_decide_whether_a_registry_is_asked() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_image_name_is_said_so() {
+async fn an_invalid_image_name_is_reported() {
     let world = World::running("name").await;
     world.write("bad.yaml", &of_image("bad", "Not A Name", "IfNotPresent", ""));
     world.wait_for_pod("bad", "to refuse", |pod| pod.waiting("main") == "InvalidImageName").await;

@@ -55,7 +55,7 @@ async fn a_container_that_is_stopped_comes_back_alone() {
 }
 
 #[tokio::test]
-async fn a_stopped_container_that_somebody_starts_again_is_not_doubled() {
+async fn a_container_started_by_another_program_is_not_duplicated() {
     let world = World::running("restart").await;
     let history = History::of(&world.engine, &world.node).await;
     let before = two(&world).await;
@@ -107,7 +107,7 @@ async fn a_sandbox_that_is_stopped_takes_its_pod_with_it_and_all_come_back() {
 }
 
 #[tokio::test]
-async fn a_paused_container_is_left_to_whoever_paused_it() {
+async fn a_paused_container_is_left_paused() {
     let mut world = World::running("pause").await;
     let before = two(&world).await;
     let id = before.container_id("main").to_owned();
@@ -150,7 +150,7 @@ async fn a_renamed_container_is_still_the_pods() {
 }
 
 #[tokio::test]
-async fn a_strangers_container_is_never_touched_even_when_it_bears_our_name() {
+async fn a_foreign_container_with_a_name_of_the_kubelet_is_left_alone() {
     let world = World::running("stranger").await;
     let before = two(&world).await;
     // The name that the next `main` container needs.

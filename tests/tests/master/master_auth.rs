@@ -35,7 +35,7 @@ fn manifest(master: &Master, name: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn users_may_what_they_were_given_and_are_told_what_they_were_not() {
+async fn users_have_the_permissions_of_their_roles_and_get_the_reason_otherwise() {
     let master = Master::running().await;
     admin(&master, "create namespace shop").await;
     let joe = master.user("joe", &["dev"]).await;
@@ -71,7 +71,7 @@ async fn users_may_what_they_were_given_and_are_told_what_they_were_not() {
 }
 
 #[tokio::test]
-async fn somebody_may_act_as_others_only_when_told_so() {
+async fn impersonation_needs_a_role() {
     let master = Master::running().await;
     let joe = master.user("joe", &[]).await;
     for (arguments, expected) in [
@@ -96,7 +96,7 @@ async fn somebody_may_act_as_others_only_when_told_so() {
 }
 
 #[tokio::test]
-async fn nobody_gives_what_he_does_not_have() {
+async fn no_user_grants_permissions_beyond_their_own() {
     let master = Master::running().await;
     admin(&master, "create namespace shop").await;
     admin(&master, "create rolebinding ann -n shop --clusterrole=admin --user=ann").await;
@@ -274,7 +274,7 @@ async fn aggregated_roles_follow_their_parts() {
 }
 
 #[tokio::test]
-async fn the_stock_roles_come_back_unless_somebody_said_otherwise() {
+async fn deleted_bootstrap_roles_return_unless_autoupdate_is_off() {
     let mut master = Master::running().await;
     admin(&master, "delete clusterrole system:monitoring").await;
     let none = r#"--type=json -p [{"op":"replace","path":"/rules","value":[]}]"#;
@@ -298,7 +298,7 @@ async fn the_stock_roles_come_back_unless_somebody_said_otherwise() {
 }
 
 #[tokio::test]
-async fn nobody_in_particular_sees_health_version_and_the_way_in() {
+async fn anonymous_users_read_health_version_and_cluster_info() {
     let master = Master::running().await;
     let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
     for (path, expected) in [

@@ -142,7 +142,7 @@ async fn a_master_that_is_not_reached_and_why() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_a_cluster_is_told_with_its_cause() {
+async fn findings_of_a_cluster_have_a_cause() {
     let master = Master::running().await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "held"}})).await;
@@ -266,7 +266,7 @@ async fn what_is_wrong_in_a_cluster_is_told_with_its_cause() {
 }
 
 #[tokio::test]
-async fn services_of_before_another_range_are_told_of_and_the_range_is_written_down() {
+async fn services_outside_a_new_service_cidr_are_findings_and_the_cidr_is_published() {
     let mut master = Master::running().await;
     let admin = master.data_dir().join("admin.kubeconfig");
     let range = async |master: &Master, cidrs: &str| {
@@ -320,7 +320,7 @@ async fn told_of(master: &Master, check: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whoever_may_not_look_is_told_so() {
+async fn a_user_without_permission_gets_the_reason() {
     let master = Master::running().await;
     let joe = master.verb(&["kubeconfig", "--user", "joe"]).await.stdout;
     let path = master.data_dir().join("joe.kubeconfig");

@@ -342,7 +342,7 @@ async fn of_two_masters_one_runs_controllers_and_the_other_goes_on_when_that_is_
 }
 
 #[tokio::test]
-async fn of_two_masters_that_are_told_by_one_address_one_runs_controllers() {
+async fn of_two_masters_behind_one_address_one_runs_controllers() {
     const LEASE: [&str; 5] = ["get", "lease", "kube-controller-manager", "-n", "kube-system"];
     let etcd = Etcd::running().await;
     let url = etcd.url();
@@ -394,7 +394,7 @@ async fn controllers_run_beside_a_master_as_well() {
 }
 
 #[tokio::test]
-async fn controllers_that_may_not_look_or_find_nobody_say_so_and_what_to_do() {
+async fn controllers_without_permission_or_server_report_the_remedy() {
     let mut master = Master::new().with_flags(["--controllers", "none"]);
     master.start().await;
     let joe = master.data_dir().join("joe.kubeconfig");

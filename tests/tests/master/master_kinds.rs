@@ -102,7 +102,7 @@ webhooks:
 "#;
 
 #[tokio::test]
-async fn what_follows_from_a_limit_is_not_in_the_way_and_what_is_not_enforced_is_told() {
+async fn a_request_defaults_to_the_limit_and_unenforced_features_give_warnings() {
     let master = Master::running().await;
     let path = master.data_dir().join("file.yaml");
     let apply = async |text: &str, more: &[&str]| {

@@ -296,7 +296,7 @@ async fn a_drain_asks_the_budget_and_a_removed_node_takes_its_pods_along() {
 }
 
 #[tokio::test]
-async fn a_master_that_begins_anew_gives_every_node_its_whole_grace() {
+async fn a_restarted_master_gives_every_node_the_full_grace_period() {
     let mut bed = Bed::new().await;
     for node in ["a", "b"] {
         bed.node(node).await;

@@ -53,7 +53,7 @@ async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
 }
 
 #[tokio::test]
-async fn a_master_waits_for_an_etcd_that_comes_later_and_stops_meanwhile_when_told() {
+async fn a_master_waits_for_its_etcd_and_stops_on_a_signal_meanwhile() {
     let mut etcd = Etcd::running().await;
     etcd.kill();
     let (mut stays, mut stops) = (etcd.master(), etcd.master());
@@ -122,7 +122,7 @@ async fn a_store_that_has_vanished_is_not_replaced_by_an_empty_one() {
 }
 
 #[tokio::test]
-async fn keys_that_are_lost_beside_a_store_are_told_of() {
+async fn a_store_without_its_keys_is_reported() {
     let mut master = Master::running().await;
     let told = "the store was served with another key of service accounts";
     master.kill();

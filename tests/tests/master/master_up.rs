@@ -87,7 +87,7 @@ async fn killed_at_any_moment_of_its_first_start_the_next_one_succeeds() {
 }
 
 #[tokio::test]
-async fn strangers_and_old_protocols_are_refused() {
+async fn peers_of_another_cluster_and_old_protocols_are_rejected() {
     let (master, other) = (Master::running().await, Master::running().await);
     let stranger = other.admin().unwrap();
     let own = (stranger.credentials.certificates.as_str(), stranger.credentials.key.as_str());
@@ -157,7 +157,7 @@ async fn people_and_nodes_are_given_what_they_need_from_the_files_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told_and_left_alone() {
+async fn unusable_files_are_reported_and_left_unchanged() {
     let mut master = Master::running().await;
     let mut second = Master::new().with_flags(["--data-dir", master.data_dir().to_str().unwrap()]);
     second.launch();
@@ -183,7 +183,7 @@ async fn what_cannot_be_used_is_told_and_left_alone() {
 }
 
 #[tokio::test]
-async fn what_flags_make_impossible_is_told_before_anything_is_made() {
+async fn impossible_flags_are_reported_before_any_file_is_created() {
     let master = Master::new();
     let folder = master.data_dir().parent().unwrap().to_owned();
     let nonsense = folder.join("hook.kubeconfig");
@@ -243,7 +243,7 @@ async fn what_flags_make_impossible_is_told_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn a_talkative_log_tells_of_every_request_and_who_sent_it() {
+async fn a_debug_log_has_every_request_with_its_user() {
     let mut master = Master::new().with_flags(["-v", "6"]);
     master.start().await;
     assert_eq!(master.ask_as_admin("/api/v1/namespaces?limit=1").await.0, 200);

@@ -70,7 +70,7 @@ fn printed_manifests_can_be_applied() {
 }
 
 #[test]
-fn a_record_that_is_the_same_but_for_times_is_told() {
+fn a_record_that_differs_only_in_times_is_detected() {
     let at = |second: i64, field: &str| {
         let mut story = Story::pod();
         story.second = second;

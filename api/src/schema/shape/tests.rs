@@ -32,7 +32,7 @@ fn templates_are_in_the_shape() {
 }
 
 #[test]
-fn lists_say_how_their_elements_are_told_apart() {
+fn lists_have_their_list_type_and_keys() {
     let list = |shape: Shape<'static>, path: &[&str]| {
         let at = path.iter().fold(shape, |shape, name| match shape.form() {
             Form::List { elements, .. } => elements.at(name).shape,

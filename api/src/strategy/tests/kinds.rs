@@ -99,7 +99,7 @@ fn a_status_has_what_the_api_always_writes() {
 }
 
 #[test]
-fn a_field_of_the_wrong_type_is_told_alone() {
+fn a_field_of_the_wrong_type_is_the_only_error() {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": "three"}});
     let messages = Case::new(object).messages(&Part::Main);
     assert!(

@@ -58,7 +58,7 @@ fn requests_say_what_they_would_do() {
 }
 
 #[test]
-fn whoever_will_watch_is_said_to_watch() {
+fn a_request_that_watches_has_the_verb_watch() {
     for value in ["", "0", "1", "f", "F", "t", "true", "True", "FALSE", "no"] {
         let path = format!("/api/v1/pods?watch={value}");
         let watches = ListOptions::parse(&path.parse().unwrap(), false).unwrap().watch;

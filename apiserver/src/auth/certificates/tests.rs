@@ -127,7 +127,7 @@ async fn only_who_may_for_the_signer_approves_and_signs() {
 }
 
 #[tokio::test]
-async fn nobody_asks_to_be_let_in_as_a_master() {
+async fn a_request_for_the_identity_of_a_master_is_rejected() {
     let router = router().await;
     let mut broken = request("broken", CLIENTS, "dev");
     broken["spec"]["request"] = STANDARD

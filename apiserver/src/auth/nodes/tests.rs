@@ -124,7 +124,7 @@ pub(super) fn auth(store: WatchCache) -> Arc<Auth> {
 
 /// Deleting the Node, or registering another key, revokes its certificates.
 #[test]
-fn where_keys_are_needed_a_certificate_alone_makes_nobody_a_node() {
+fn with_registered_keys_a_certificate_alone_does_not_authenticate_a_node() {
     let store = two_nodes();
     let key_of = |node: &str, keys: &str| {
         let annotations = json!({super::keys::KEYS: keys});
@@ -302,7 +302,7 @@ fn who_is_no_node_may_what_everybody_may() {
 }
 
 #[test]
-fn a_node_hears_why() {
+fn the_rejection_of_a_node_has_the_reason() {
     let auth = auth(two_nodes());
     let no_relation = "no relationship found between node 'a' and this object";
     for (verb, what, expected) in [

@@ -43,7 +43,7 @@ fn a_role_is_in_force_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn more_changes_than_the_store_remembers_are_read_anew() {
+fn a_gap_in_the_watch_history_rebuilds_the_index() {
     let store = WatchCache::with_history(1, 1024);
     put(&store, Kind::ClusterRole, role("r", "get"));
     put(&store, Kind::ClusterRoleBinding, binding("old", "r", "joe"));
@@ -63,7 +63,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn nobody_gives_what_he_does_not_have() {
+fn no_user_grants_permissions_beyond_their_own() {
     let store = WatchCache::new(1);
     let rules = json!([
         {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]},

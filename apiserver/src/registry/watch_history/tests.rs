@@ -76,7 +76,7 @@ fn agree(told: &[String], known: &[String]) -> bool {
 
 proptest! {
     #[test]
-    fn the_past_is_told_as_it_was(
+    fn loaded_history_has_the_original_events(
         steps in prop::collection::vec((0..5_u8, prop::option::of(0..3_u8)), 1..40),
         kept in 1..60_usize,
     ) {

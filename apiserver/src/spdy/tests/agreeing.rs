@@ -54,7 +54,7 @@ fn only_a_request_that_asks_for_it_is_upgraded() {
 }
 
 #[test]
-fn ends_are_told_as_the_protocol_wants_them() {
+fn the_exit_status_has_the_form_of_the_protocol() {
     let success = json!({"metadata": {}, "status": "Success"});
     let failure = json!({"metadata": {}, "status": "Failure", "message": "exit status 3"});
     for (protocol, status, expected) in [

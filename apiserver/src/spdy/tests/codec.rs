@@ -194,7 +194,7 @@ fn packed(plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn headers_that_cannot_be_are_told() {
+fn invalid_headers_are_errors() {
     let named = |name: &[u8], value: &[u8]| {
         let length = |text: &[u8]| (text.len() as u32).to_be_bytes();
         packed(&[&[0, 0, 0, 1][..], &length(name), name, &length(value), value].concat())
@@ -222,7 +222,7 @@ fn headers_that_cannot_be_are_told() {
 }
 
 #[test]
-fn frames_that_cannot_be_are_told() {
+fn invalid_frames_are_errors() {
     for (bytes, expected) in [
         (&b"\x80\x02\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01"[..], Error::Version(2)),
         (b"\x80\x03\x00\x04\x00\xff\xff\xff", Error::TooLong(0xff_ffff)),

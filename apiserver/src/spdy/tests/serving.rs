@@ -69,7 +69,7 @@ async fn either_side_may_end_first() {
 }
 
 #[tokio::test]
-async fn pings_come_back_and_what_nobody_needs_is_passed_over() {
+async fn pings_are_answered_and_unknown_frames_are_ignored() {
     let (mut client, _session, _stream) = begun().await;
     client.send(Frame::Settings(vec![(7, 65_536)])).await;
     client.send(Frame::WindowUpdate { stream: 1, bytes: 9 }).await;
@@ -148,7 +148,7 @@ async fn a_stream_that_is_not_read_holds_up_the_others_only_when_its_buffer_is_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_while_nobody_takes_its_bytes_is_missed() {
+async fn a_client_that_disconnects_while_its_data_is_unread_is_detected() {
     let (mut client, mut session, stream) = begun().await;
     let flood = tokio::spawn(async move { client.send(data(1, &[2; 500_000], true)).await });
     tokio::task::yield_now().await;
@@ -161,7 +161,7 @@ async fn a_client_that_goes_while_nobody_takes_its_bytes_is_missed() {
 }
 
 #[tokio::test]
-async fn when_nobody_holds_it_all_is_said_and_the_connection_closed() {
+async fn after_the_last_handle_is_dropped_data_is_sent_and_the_connection_closes() {
     let (mut client, session, mut stream) = begun().await;
     // Further data of the client does not keep the session open.
     client.send(data(1, &[0; 20_000], false)).await;
@@ -186,7 +186,7 @@ async fn a_client_that_goes_ends_everything() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_something_else_is_told_so() {
+async fn a_client_of_another_protocol_gets_an_error() {
     let (mut client, mut session, _stream) = begun().await;
     client.send(Frame::GoAway { last: 0, status: 0 }).await;
     // The client has announced that it opens no more streams.

@@ -39,7 +39,7 @@ fn of_history(store: &WatchCache, field_value: &FieldValue, after: u64) -> Vec<u
 }
 
 #[test]
-fn a_topic_is_told_what_the_history_says_of_it() {
+fn an_indexed_watch_receives_the_events_of_its_value() {
     let mut random = fastrand::Rng::with_seed(7);
     let store = WatchCache::new(0);
     let change = |random: &mut fastrand::Rng| {

@@ -11,7 +11,7 @@ fn parse(method: &Method, media_type: &str, query: &str) -> Result<Options, Stri
 }
 
 #[test]
-fn what_makes_no_sense_is_told_as_the_stock_server_tells_it() {
+fn invalid_options_have_the_stock_messages() {
     let long = format!("fieldManager={}", "m".repeat(129));
     for (method, media_type, query, said) in [
         (

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn repeated_fields_are_told_with_the_unknown_ones_and_the_last_counts() {
+async fn duplicate_fields_are_reported_with_unknown_ones_and_the_last_value_counts() {
     let server = Server::new().await;
     let body = |name: &str| {
         format!(r#"{{"metadata": {{"name": "{name}"}}, "dat": 1, "dat": 2, "data": {{"a": "1", "a": "2"}}}}"#)
@@ -33,7 +33,7 @@ async fn repeated_fields_are_told_with_the_unknown_ones_and_the_last_counts() {
 }
 
 #[tokio::test]
-async fn values_of_the_wrong_type_are_refused_before_anything_else_is_said() {
+async fn values_of_the_wrong_type_are_rejected_before_other_checks() {
     let server = Server::new().await;
     for (path, body, text) in [
         (

@@ -150,7 +150,7 @@ async fn evictions_keep_the_budget_of_the_pod() {
 }
 
 #[tokio::test]
-async fn an_evicted_pod_says_so_while_it_ends_and_one_that_is_not_ready_may_be_spared() {
+async fn an_eviction_sets_a_condition_and_obeys_budgets_for_unready_pods() {
     let server = server().await;
     let path = format!("{PODS}/a");
     let mut running = pod("a", json!({"app": "web"}));

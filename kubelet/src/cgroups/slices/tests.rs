@@ -87,7 +87,7 @@ fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
 }
 
 #[test]
-fn a_refusal_is_told_in_systemds_words() {
+fn a_rejection_has_the_message_of_systemd() {
     let systemd = Listener::new("echo 'Access denied' >&2; exit 4");
     let error =
         systemd.slices.apply(&PodUid::new("a"), &pod("kubepods-poda.slice", 2)).unwrap_err().to_string();

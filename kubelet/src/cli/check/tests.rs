@@ -81,7 +81,7 @@ fn every_problem_has_its_place() {
 }
 
 #[test]
-fn an_unsupported_field_is_told_where_it_stands() {
+fn an_unsupported_field_is_reported_with_its_position() {
     let said =
         checked(&[("a.yaml", &pod("a", "    volumeDevices:\n    - {name: disk, devicePath: /dev/x}\n"))]);
     assert!(said.contains("spec.containers[0].volumeDevices"), "{said}");

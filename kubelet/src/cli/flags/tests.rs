@@ -64,7 +64,7 @@ fn flags_win_over_the_file() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn all_mistakes_are_reported_together() {
     let wrong = RunFlags {
         port: Some("70000".to_owned()),
         node_ip: Some("here".to_owned()),

@@ -234,7 +234,7 @@ fn what_ends_a_pod_and_what_does_not() {
 }
 
 #[test]
-fn a_pod_that_a_master_lost_ends_when_somebody_says_so() {
+fn a_pod_that_the_api_server_lost_ends_only_by_an_explicit_deletion() {
     let lost = || {
         let mut pod_store = running();
         pod_store.apply(all(&[pod("web", "u1", 10)], 90));

@@ -165,7 +165,7 @@ fn who_greets_minds_only_what_lasts_until_a_person_does_something() {
 }
 
 #[test]
-fn clocks_that_are_apart_are_told() {
+fn clock_skew_is_reported() {
     let known = ClusterAccess {
         servers: Vec::new(),
         authority: Vec::new(),
@@ -183,7 +183,7 @@ fn clocks_that_are_apart_are_told() {
 }
 
 #[tokio::test]
-async fn each_thing_is_told_once_and_again_while_it_lasts() {
+async fn a_warning_is_reported_once_and_repeated_while_it_lasts() {
     let outbox = Outbox::new();
     let mut reporter = EventReporter::new("n1", outbox.clone());
     let start = Timestamp::UNIX_EPOCH;

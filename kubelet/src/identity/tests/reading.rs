@@ -76,7 +76,7 @@ fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
 }
 
 #[test]
-fn of_several_authorities_only_the_pinned_one_is_believed() {
+fn of_several_cas_only_the_pinned_one_is_trusted() {
     let ((one, _), (other, _)) = (pair("one"), pair("other"));
     let pin = hash(&certificates(one.as_bytes()).unwrap()[0]).unwrap();
     for (authority, pin, expected) in [

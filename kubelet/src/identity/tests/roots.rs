@@ -43,7 +43,7 @@ impl Made {
 }
 
 #[test]
-fn a_certificate_is_of_the_root_of_now_of_the_one_before_or_of_nobody() {
+fn the_issuer_of_a_certificate_is_the_current_ca_the_previous_ca_or_unknown() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
     let key = KeyPair::from_pem(&new.key.serialize_pem()).unwrap();
     let bridge = Made::of_key("new", Some(&old), key);
@@ -90,7 +90,7 @@ fn document(servers: &[&str], now: &str, retiring: Option<&str>) -> ClusterInfo 
 }
 
 #[test]
-fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_before() {
+fn a_node_trusts_the_published_cas_and_remembers_previous_ones() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
     let known = ClusterAccess {
         servers: vec!["https://a:1".to_owned()],
@@ -115,7 +115,7 @@ fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_be
 }
 
 #[test]
-fn a_root_that_leaves_signs_for_nobody_whatever_else_is_told_of_it() {
+fn a_retiring_ca_is_no_issuer() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
     let both = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem())).authorities().unwrap();
     assert_eq!(

@@ -73,7 +73,7 @@ fn both_kinds_of_secrets_and_both_ways_to_tell_are_read() {
 }
 
 #[test]
-fn a_secret_that_cannot_be_read_is_told_and_the_others_count() {
+fn an_invalid_pull_secret_is_reported_and_the_others_are_used() {
     let broken = json!({ "auths": { "a.io": { "auth": "!" }, "b.io": { "username": "u" } } });
     let (keyring, problems) = Keyring::of_secrets([
         &secret("Opaque", "x", &json!({})),

@@ -29,7 +29,7 @@ async fn those_who_want_the_same_share_a_pull() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_gets_by_on_the_credentials_of_another() {
+async fn a_pull_does_not_use_the_credentials_of_another_pod() {
     let (fake, pulls) = pulls(5);
     fake.publish("quay.io/a:1", Some(("alice", "sesame")));
     let (alice, bob) = ([user("alice", "sesame")], [user("bob", "x")]);
@@ -81,7 +81,7 @@ async fn a_few_images_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_that_nobody_waits_for_ends_and_makes_room() {
+async fn a_pull_without_waiters_is_cancelled_and_frees_its_slot() {
     let (fake, pulls) = pulls(1);
     fake.publish("quay.io/a:1", None);
     fake.publish("quay.io/b:1", None);
@@ -92,7 +92,7 @@ async fn a_pull_that_nobody_waits_for_ends_and_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_told() {
+async fn pull_progress_is_reported() {
     let (fake, pulls) = pulls(1);
     fake.publish("quay.io/a:1", None);
     let told = Mutex::new(Vec::new());

@@ -197,7 +197,7 @@ mod tests {
     use super::lock_within;
 
     #[test]
-    fn a_lock_that_somebody_keeps_is_waited_for_no_longer_than_its_limit() {
+    fn waiting_for_a_held_lock_has_a_limit() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("coracle/network.lock");
         let take = || lock_within(&path, Duration::from_millis(50));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_belongs_to_a_program_is_told_of() {
+    fn a_chain_of_another_program_is_closed_without_a_message() {
         let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
         let planned = plan(&node, &[Forward { is_owned: true, ..chain(true, &[]) }]);
         assert_eq!((planned.messages.len(), planned.closed), (0, vec!["ip filter FORWARD".to_owned()]));

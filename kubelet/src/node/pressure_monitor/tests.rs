@@ -30,7 +30,7 @@ fn is_short(receiver: &watch::Receiver<Option<PressureStates>>, pressure: Pressu
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_short_is_told_within_seconds_and_for_five_minutes_after() {
+async fn node_pressure_is_reported_within_seconds_and_for_five_minutes_after_it() {
     let machine = machine_with(1_000_000);
     let (root, data_root) = watch::channel(PathBuf::new());
     let (sender, mut receiver) = watch::channel(None);

@@ -238,7 +238,7 @@ fn a_finished_job_runs_again_when_it_is_edited() {
 }
 
 #[test]
-fn a_pod_that_came_to_its_end_stays_there_unless_an_edit_bears_on_it() {
+fn a_terminated_pod_stays_terminated_unless_an_edit_changes_it() {
     let by = |policy: &str, limit: &str, image: &str| {
         pod(&format!(
             "restartPolicy: {policy}\nvolumes: [{{name: v, emptyDir: {{sizeLimit: {limit}}}}}]\ncontainers: [{{name: web, image: {image}}}]"
@@ -271,7 +271,7 @@ fn a_pod_that_came_to_its_end_stays_there_unless_an_edit_bears_on_it() {
 }
 
 #[test]
-fn a_lost_sandbox_is_made_anew() {
+fn a_lost_sandbox_is_recreated() {
     check(Moment::of(WEB).sandbox(exited(137, 50)).with("web", 0, running(2)), "stop web0 30s SandboxLost");
     check(Moment::of(WEB).sandbox(exited(137, 50)).with("web", 0, exited(137, 50)), "remove sb");
     let gone = Moment::of(WEB).with("web", 0, exited(137, 50)).tune(|m| m.history.sandboxes = 1);

@@ -95,7 +95,7 @@ async fn events_lead_to_looks_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_finds_what_no_event_told() {
+async fn a_relist_finds_changes_without_an_event() {
     let world = World::new();
     let app = world.bench.running("one", "sleep 1000").await;
     world.observe().await;
@@ -159,7 +159,7 @@ async fn a_failed_look_keeps_the_record_and_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_goes_away_is_told_and_nothing_is_forgotten() {
+async fn an_engine_failure_is_reported_and_the_cache_is_kept() {
     let world = World::new();
     let app = world.bench.running("one", "sleep 100000").await;
     world.observe().await;

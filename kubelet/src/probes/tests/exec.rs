@@ -7,7 +7,7 @@ use super::bed::{Bed, Does, Engine};
 use crate::observed::probes::Kind::{Liveness, Readiness};
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_command_tells_what_it_said_or_its_code() {
+async fn a_failed_command_is_reported_with_its_output_or_exit_code() {
     for (does, expected) in [
         (Does::Ends(2, "cat: /ready: No such file\n"), "cat: /ready: No such file\n"),
         (Does::Ends(7, "\n"), "command ended with exit code 7"),
@@ -25,7 +25,7 @@ async fn a_failed_command_tells_what_it_said_or_its_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_fails_decides_nothing_and_is_told_once() {
+async fn an_engine_failure_has_no_result_and_is_reported_once() {
     let bed = Bed::started(
         Engine::new(&[Does::Fails]),
         json!({"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}),

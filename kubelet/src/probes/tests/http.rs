@@ -56,7 +56,7 @@ async fn the_status_decides() {
 }
 
 #[tokio::test]
-async fn no_answer_is_told_as_the_stock_kubelet_tells_it() {
+async fn a_missing_response_has_the_message_of_the_stock_kubelet() {
     for (answer, expected) in [
         ("", "EOF"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok", "unexpected EOF"),

@@ -113,7 +113,7 @@ async fn a_startup_probe_that_fails_for_good_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edited_probe_starts_anew_and_keeps_its_verdict() {
+async fn an_edited_probe_restarts_and_keeps_its_result() {
     let engine = Engine::new(&[FINE]);
     let mut bed = Bed::started(engine.clone(), json!({"readinessProbe": exec(json!({}))}));
     bed.verdict(Readiness, true).await;

@@ -69,7 +69,7 @@ async fn what_changes_is_taken_up_and_what_is_damaged_is_not() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_named_must_be_there() {
+async fn a_configured_certificate_file_must_exist() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = pair("n1");
     let path = |name: &str, text: &str| {

@@ -71,7 +71,7 @@ async fn the_exit_code_is_in_the_status() {
 }
 
 #[tokio::test]
-async fn why_nothing_begins_is_told_as_its_end() {
+async fn a_start_failure_is_sent_as_the_exit_status() {
     let bed = Bed::new().await;
     let refused = Error::refused("start the command", "no such file");
     bed.fake.fail_next("exec_start", refused);
@@ -83,7 +83,7 @@ async fn why_nothing_begins_is_told_as_its_end() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_though_input_is_on_its_way() {
+async fn the_exit_status_arrives_while_input_is_pending() {
     let bed = Bed::new().await;
     for path in [
         &format!("{EXEC}?container=c&command=exit&command=3&stdin=true&stdout=true"),
@@ -104,7 +104,7 @@ async fn an_end_is_told_though_input_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_client_went_is_taken() {
+async fn input_before_a_disconnect_is_delivered() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=count&stdin=true");
     // As a client that copies data into a container and signals the end by closing.
@@ -122,7 +122,7 @@ async fn what_was_said_before_a_client_went_is_taken() {
 }
 
 #[tokio::test]
-async fn a_terminal_is_told_its_size() {
+async fn the_terminal_size_is_set() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=sh&stdin=true&stdout=true&tty=true");
     let (mut socket, _) = bed.websocket(&path, V5).await.unwrap();

@@ -83,7 +83,7 @@ async fn silence(first: impl AsyncFnOnce(&mut DuplexStream)) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_in_which_nothing_moves_ends_sooner_when_one_side_has_said_all() {
+async fn an_idle_half_closed_connection_has_a_shorter_timeout() {
     let hours = silence(async |client| client.write_all(b"hello").await.unwrap()).await;
     assert!(hours >= Duration::from_secs(4 * 60 * 60), "{hours:?}");
     let minutes = silence(async |client| client.shutdown().await.unwrap()).await;

@@ -141,7 +141,7 @@ async fn a_followed_log_comes_as_it_is_written_and_ends_with_its_container() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_away_is_said_to_be_away() {
+async fn requests_report_an_engine_that_does_not_answer() {
     let bed = Bed::new().await;
     bed.fake.set_up(false);
     let (code, message) = bed.refusal(&format!("{LOG}?container=c")).await;

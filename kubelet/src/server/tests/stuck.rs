@@ -91,7 +91,7 @@ async fn to_ask_a_client_whether_it_is_there_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_word_waits_for_nobody_who_is_gone() {
+async fn the_exit_status_does_not_wait_for_a_client_that_is_gone() {
     let fake = Fake::new("n1");
     let id = fake.bench().running("web", "while").await.id;
     for command in ["exit", "no such"] {

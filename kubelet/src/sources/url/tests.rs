@@ -181,7 +181,7 @@ async fn what_has_not_changed_is_not_served_again() {
 }
 
 #[tokio::test]
-async fn trouble_changes_nothing_and_is_told() {
+async fn a_failed_fetch_is_reported_and_keeps_the_pods() {
     let mut bed = Bed::start(200, &pod("a")).await;
     bed.until("a", &[]).await;
     for (status, body, said) in [
@@ -256,7 +256,7 @@ async fn a_server_that_hangs_costs_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_nobody_known_is_refused() {
+async fn a_certificate_of_an_unknown_ca_is_rejected() {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -283,7 +283,7 @@ async fn a_certificate_of_nobody_known_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_url_is_told() {
+async fn an_invalid_url_is_an_error() {
     for (url, said) in [
         ("example.com/pods", "this is not a URL"),
         ("ftp://example.com/", "the scheme \"ftp\" is not supported"),

@@ -80,7 +80,7 @@ fn policies() {
 }
 
 #[test]
-fn what_a_resolver_cannot_take_is_left_out_and_told() {
+fn entries_over_the_limits_of_resolv_conf_are_omitted_and_reported() {
     let searches: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
     let spec = json!({"containers": [], "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"], "searches": searches}});

@@ -84,7 +84,7 @@ fn sources_in_their_order() {
 }
 
 #[test]
-fn keys_that_cannot_be_names_are_left_out_and_told() {
+fn keys_that_are_no_variable_names_are_omitted_and_reported() {
     let env = resolve(json!({"envFrom": [{"configMapRef": {"name": "map"}}]})).unwrap();
     assert_eq!(env.notes.len(), 1);
     assert_eq!(env.notes[0].reason, "InvalidEnvironmentVariableNames");

@@ -44,7 +44,7 @@ fn users_and_groups() {
 }
 
 #[test]
-fn nobody_is_root_who_must_not_be() {
+fn run_as_non_root_rejects_root() {
     let must = || json!({"runAsNonRoot": true});
     for (of_pod, of_container, image, refusal) in [
         (must(), json!({}), "1000", None),

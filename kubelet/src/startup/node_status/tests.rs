@@ -18,7 +18,7 @@ async fn reported_status(outbox: &Outbox, kind: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_short_is_told_at_once_and_the_engine_is_not_asked_for_it() {
+async fn node_pressure_is_reported_at_once_without_a_query_to_the_engine() {
     let (fake, outbox) = (Fake::new("n1"), Outbox::new());
     let mut options = Options::new("n1");
     options.node_ip = Some("192.0.2.1".parse().unwrap());

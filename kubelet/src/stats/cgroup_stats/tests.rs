@@ -80,7 +80,7 @@ fn a_container_and_its_slice_in_version_2() {
 }
 
 #[test]
-fn a_process_of_somebody_else_is_not_the_containers() {
+fn a_process_outside_the_container_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[("proc/7/cgroup", "0::/system.slice/sshd.service\n")]);
     assert!(CgroupPath::of(&kernel(dir.path()), 7, ID).unwrap_err().to_string().contains("process 7"));

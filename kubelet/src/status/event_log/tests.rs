@@ -56,7 +56,7 @@ fn events_are_what_they_were_and_go_on_counting() {
 }
 
 #[test]
-fn many_told_as_one_stay_one() {
+fn combined_events_stay_combined_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     let before = StatusManager::new("n1");

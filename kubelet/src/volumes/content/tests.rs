@@ -103,7 +103,7 @@ fn sources() {
 }
 
 #[test]
-fn a_token_is_for_whoever_runs_there() {
+fn a_token_file_is_readable_by_the_default_user() {
     let request = json!({
         "metadata": {"name": "robot", "namespace": "n"},
         "spec": {"audiences": ["vault"], "expirationSeconds": 600, "boundObjectRef": {"kind": "Pod", "name": "p", "uid": "u"}},

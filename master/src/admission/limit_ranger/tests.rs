@@ -14,7 +14,7 @@ fn limits(limits: Value) -> LimitRange {
 }
 
 #[test]
-fn what_is_not_stated_is_given_and_told() {
+fn defaults_of_limit_ranges_are_set_and_annotated() {
     let range = limits(json!([
         {"type": "Container", "default": {"memory": "512Mi", "cpu": "1"}, "defaultRequest": {"cpu": "100m"}},
         {"type": "Pod", "max": {"cpu": "2"}},
@@ -60,7 +60,7 @@ fn containers_that_come_later_are_given_it_too() {
 }
 
 #[test]
-fn too_little_and_too_much_are_told_in_the_stock_words() {
+fn violations_have_the_stock_messages() {
     let container = |requests: Value, limits: Value| {
         map(
             json!({"spec": {"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}}),

@@ -441,7 +441,7 @@ fn requests_quotas_budgets_and_claims() {
 }
 
 #[test]
-fn services_nobody_answers_for() {
+fn services_without_ready_endpoints_are_findings() {
     let service = |created: &str, selector: Value| json!({"metadata": meta("web", created), "spec": {"selector": selector}});
     let slice = |is_ready: bool| json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}}, "endpoints": [{"conditions": {"ready": is_ready}}]});
     let running = |status: &str| {
@@ -487,7 +487,7 @@ fn services_nobody_answers_for() {
 }
 
 #[test]
-fn webhooks_are_told_of_once_and_those_without_a_service_each() {
+fn stored_webhooks_are_one_finding_and_each_missing_service_is_another() {
     let hooks = |policy: &str, service: &str| json!({"metadata": cluster("h"), "webhooks": [{"name": "w.x", "failurePolicy": policy, "clientConfig": {"service": {"namespace": "shop", "name": service}}}]});
     let services = json!([{"metadata": meta("there", LONG_AGO)}]);
     let lists = json!({
@@ -511,7 +511,7 @@ fn webhooks_are_told_of_once_and_those_without_a_service_each() {
 }
 
 #[test]
-fn namespaces_that_ask_for_pod_security_are_told_of_where_nobody_enforces_it() {
+fn unenforced_pod_security_levels_are_findings() {
     let namespace = |name: &str, level: &str| json!({"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}});
     let lists = |namespaces: Value| json!({"namespaces": namespaces});
     let why = "for pod security, but no pod is rejected: this master does not enforce pod-security.kubernetes.io/enforce yet";
@@ -525,7 +525,7 @@ fn namespaces_that_ask_for_pod_security_are_told_of_where_nobody_enforces_it() {
 }
 
 #[test]
-fn what_nobody_could_read_is_said_and_not_guessed() {
+fn unreadable_resources_are_reported_and_not_guessed() {
     let mut world = world(&json!({}));
     world.read.remove("pods");
     world.lack(&Kind::POD, Severity::Problem, "503 Unavailable: no".to_owned(), false);

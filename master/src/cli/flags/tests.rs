@@ -108,7 +108,7 @@ fn controllers_beside_a_master_are_set_as_those_inside() {
 }
 
 #[test]
-fn the_scheduler_runs_inside_unless_told_otherwise() {
+fn the_master_runs_its_scheduler_by_default() {
     for (given, runs) in [(None, true), (Some("true"), true), (Some("false"), false)] {
         let flags = RunFlags { scheduler: given.map(str::to_owned), ..RunFlags::default() };
         assert_eq!(read(&flags, None, None).unwrap().options.scheduler, runs, "{given:?}");
@@ -223,7 +223,7 @@ fn the_flags_of_the_store_go_together() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn all_mistakes_are_reported_together() {
     let flags = RunFlags {
         bind_address: some("here"),
         secure_port: some("0"),
@@ -248,7 +248,7 @@ fn every_mistake_is_told_at_once() {
 }
 
 #[test]
-fn what_goes_with_what_is_told_beside_other_mistakes() {
+fn conflicting_flags_are_reported_with_other_mistakes() {
     let flags = RunFlags {
         secure_port: some("0"),
         storage: some("etcd"),

@@ -26,7 +26,7 @@ async fn pair() -> (TcpStream, TrackedStream<TcpStream>, TcpStream, Arc<Progress
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_behind_what_nobody_reads_is_gone() {
+async fn a_client_that_disconnects_with_unread_data_is_detected() {
     let (mut client, mut tracked, again, progress) = pair().await;
     client.write_all(b"input").await.unwrap();
     tracked.read_exact(&mut [0; 2]).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_client_that_waits_until_its_input_is_taken_is_there() {
 }
 
 #[tokio::test]
-async fn a_body_stands_when_nobody_takes_it_and_not_when_the_client_is_slow() {
+async fn a_body_stalls_while_it_is_not_read_and_not_after_its_end() {
     let progress = Arc::new(Progress::default());
     let pieces = [Ok::<_, io::Error>("a"), Ok("b")];
     let mut body = TrackedBody::new(Body::from_stream(futures_util::stream::iter(pieces)), progress.clone());

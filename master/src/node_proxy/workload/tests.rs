@@ -11,7 +11,7 @@ fn map<T: DeserializeOwned>(value: Value) -> T {
 }
 
 #[test]
-fn whom_a_client_names() {
+fn a_proxy_path_names_scheme_name_and_port() {
     for (text, expected) in [
         ("web", Some((false, "web", ""))),
         ("web:80", Some((false, "web", "80"))),

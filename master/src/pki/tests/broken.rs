@@ -101,7 +101,7 @@ fn files_of_two_clusters_do_not_mix() {
 }
 
 #[test]
-fn what_has_expired_is_told() {
+fn expired_certificates_are_reported() {
     let directory = whole();
     let error = Pki::open(directory.path(), in_days(3651)).unwrap_err().to_string();
     assert!(error.contains("root.crt") && error.contains("expired"), "{error}");

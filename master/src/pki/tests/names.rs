@@ -4,7 +4,7 @@ use super::super::names::is_dns_name;
 use super::*;
 
 #[test]
-fn names_and_addresses_are_told_apart() {
+fn names_and_addresses_are_distinguished() {
     let mut names = Names::of_master("no name!", "Example", &[]);
     names.add("10.0.0.7");
     names.add("fd00::7");

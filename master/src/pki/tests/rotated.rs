@@ -15,7 +15,7 @@ fn knows(server: &Arc<ServerConfig>, root: &str, who: Option<&Credentials>) -> R
 }
 
 #[test]
-fn both_roots_are_believed_until_the_old_one_is_retired() {
+fn both_root_cas_are_trusted_until_the_old_one_is_retired() {
     let directory = whole();
     let path = directory.path();
     let old = Pki::open(path, now()).unwrap();
@@ -77,7 +77,7 @@ fn a_kill_between_any_two_steps_is_completed() {
 }
 
 #[test]
-fn an_intermediate_alone_changes_nothing_that_anybody_knows() {
+fn a_renewed_intermediate_ca_keeps_certificates_valid() {
     let directory = whole();
     let path = directory.path();
     let old = Pki::open(path, now()).unwrap();
@@ -96,7 +96,7 @@ fn an_intermediate_alone_changes_nothing_that_anybody_knows() {
 }
 
 #[test]
-fn what_cannot_be_rotated_is_told_and_left_as_it_is() {
+fn a_pki_that_cannot_be_rotated_is_an_error_and_stays_unchanged() {
     let directory = whole();
     let path = directory.path();
     fs::rename(path.join("root.key"), path.join("elsewhere")).unwrap();

@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::*;
 
 #[test]
-fn the_server_is_whom_its_names_say_and_a_client_keeps_every_group() {
+fn certificates_have_the_names_of_the_server_and_all_groups_of_a_client() {
     let directory = whole();
     let pki = Pki::open(directory.path(), now()).unwrap();
     let server = server(&pki, &some_names());
@@ -46,7 +46,7 @@ fn clusters_do_not_know_each_other() {
 }
 
 #[test]
-fn a_server_is_no_client_and_an_expired_client_is_nobody() {
+fn serving_and_expired_certificates_authenticate_no_client() {
     let directory = whole();
     let pki = Pki::open(directory.path(), now()).unwrap();
     let server = server(&pki, &some_names());

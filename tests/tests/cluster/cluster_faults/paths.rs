@@ -46,7 +46,7 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn nodes_that_are_not_heard_that_stand_still_and_that_are_far_away() {
+async fn unreachable_frozen_and_slow_nodes_recover() {
     let mut cluster = Cluster::new(Home::Desk, &FLAGS, None).await;
 
     // One machine has no cable; packets from the other one are dropped.

@@ -14,7 +14,7 @@ async fn events(master: &Master, pod: &str, reason: &str) -> Result<Vec<Value>, 
 }
 
 #[tokio::test]
-async fn what_happens_to_a_pod_is_told_to_the_master_once_and_counted() {
+async fn events_of_a_pod_are_posted_once_and_counted() {
     let (mut master, mut world) = joined("events").await;
     let main = container("main", &format!("echo up; {FOREVER}"), "");
     apply(&master, &world, &bound(&world, "web", &format!("containers:\n- {main}"))).await;

@@ -13,7 +13,7 @@ use crate::cluster_pods::{apply, at_master, bound, get, joined, kubectl};
 const FAREWELL: Duration = Duration::from_secs(3);
 
 #[tokio::test]
-async fn a_pod_of_the_master_runs_is_told_of_and_goes_when_it_has_ended() {
+async fn a_pod_of_the_api_server_runs_reports_its_status_and_is_deleted_after_it_ended() {
     let (master, world) = joined("given").await;
     let conf = |motto: &str| {
         format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf}}\ndata: {{motto: {motto}}}\n")

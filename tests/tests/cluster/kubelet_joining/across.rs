@@ -89,7 +89,7 @@ async fn a_list_lets_one_host_in_and_the_other_not() {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_where_all_are_rejected() {
+async fn no_node_joins_with_the_policy_always_reject() {
     let hosts = Hosts::new(3).await;
     let master = master(&["--csr-approval-policy=always-reject"]).await;
     let line = line(&master).await;
@@ -160,7 +160,7 @@ async fn a_webhook_says_which_host_comes_in() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_no_part_of_the_cluster_tells_both_where_it_is() {
+async fn two_nodes_join_through_a_discovery_server() {
     let hosts = Hosts::new(4).await;
     let master = master(&["--csr-approval-policy=insecure-always-approve"]).await;
     let (folder, port) = (tempfile::tempdir().unwrap(), free_port());

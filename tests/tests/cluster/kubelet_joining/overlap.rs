@@ -90,7 +90,7 @@ async fn who_has_the_key_of_a_root_that_is_being_replaced_changes_nothing_any_mo
 }
 
 #[tokio::test]
-async fn who_tells_of_a_cluster_and_is_no_master_says_where_masters_are_and_not_whom_to_believe() {
+async fn a_discovery_server_names_the_masters_and_does_not_change_the_trusted_ca() {
     let (own, evil) = (Authorities::new(), Authorities::new());
     let cluster = Stage::new(&own, Rules::default()).await;
     let told = document(cluster.server(), &(own.root() + &evil.root()), &evil.root());

@@ -44,7 +44,7 @@ async fn complaint_any_bootstrap_token_claims_any_name_but_a_bound_one_brings_it
 }
 
 #[tokio::test]
-async fn complaint_expired_token_is_told_at_once_with_the_command_that_mends_it() {
+async fn complaint_an_expired_token_is_reported_at_once_with_the_remedy() {
     let master = master(&["--csr-approval-policy", "token"]).await;
     let mut node = World::new("expired").await;
     let boot = node.path("boot");
@@ -81,7 +81,7 @@ async fn complaint_reinstalled_node_joins_again_once_its_node_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_host_outside_the_cluster_tells_the_kubelet_where_it_is() {
+async fn a_discovery_server_outside_the_cluster_leads_the_kubelet_to_it() {
     let master = master(&["--csr-approval-policy", "insecure-always-approve"]).await;
     let made = master.verb(&["cluster-info", "--tls-san", "127.0.0.1"]).await;
     let (folder, port) = (tempfile::tempdir().unwrap(), free_port());

@@ -176,7 +176,7 @@ async fn a_master_that_comes_back_empty_takes_no_neighbour_away() {
 }
 
 #[tokio::test]
-async fn the_master_is_told_when_the_engine_is_away_and_when_it_is_back() {
+async fn the_node_status_shows_an_engine_failure_and_its_recovery() {
     let master = master(&[APPROVE]).await;
     let mut engine = PrivateEngine::running(false).await;
     let line = line(&master).await;

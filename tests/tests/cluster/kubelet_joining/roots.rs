@@ -69,7 +69,7 @@ pub async fn begins(node: &mut World, line: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_root_is_made_anew_and_the_old_one_retired_while_the_kubelet_runs() {
+async fn the_root_ca_is_rotated_and_retired_while_the_kubelet_runs() {
     // Nodes check for a new root several times in the life of a certificate.
     let master = master(&[ALL, "--cluster-signing-duration=60s"]).await;
     let old_line = line(&master).await;

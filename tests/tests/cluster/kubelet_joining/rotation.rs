@@ -83,7 +83,7 @@ async fn complaint_a_node_that_was_off_for_too_long_asks_again_with_the_trust_it
 }
 
 #[tokio::test]
-async fn complaint_server_reinstalled_with_another_ca_is_told_as_a_different_cluster() {
+async fn complaint_a_server_reinstalled_with_another_ca_is_reported_as_another_cluster() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let line = stage.line();
     let mut node = started("anew", &["--bootstrap", &line]).await;

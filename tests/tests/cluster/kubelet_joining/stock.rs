@@ -57,7 +57,7 @@ async fn a_bootstrap_kubeconfig_leads_to_a_kubeconfig_that_points_at_the_certifi
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_strangers_is_told_with_the_way_in() {
+async fn a_401_without_credentials_is_reported_with_the_remedy() {
     let authorities = Authorities::new();
     let rules = Rules { takes_strangers: false, ..Rules::default() };
     let stage = Stage::new(&authorities, rules).await;

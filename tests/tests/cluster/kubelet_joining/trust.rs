@@ -8,7 +8,7 @@ use crate::kubelet_joining::machine::{pem, says, started};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage};
 
 #[tokio::test]
-async fn who_trusted_at_first_sight_trusts_no_second_stranger_after_a_restart() {
+async fn after_trust_on_first_use_a_restart_trusts_no_other_ca() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let flags = ["--bootstrap", stage.server(), "--bootstrap-insecure-trust-on-first-use"];
     let mut node = started("second", &flags).await;
@@ -62,7 +62,7 @@ async fn a_wrong_hash_a_swapped_authority_and_a_middleman_are_sent_nothing() {
 }
 
 #[tokio::test]
-async fn complaint_clock_skew_is_told_as_what_it_is() {
+async fn complaint_clock_skew_is_reported_as_clock_skew() {
     let authorities = Authorities::new();
     for (days, expected) in [(400, "is not valid yet"), (-400, "has expired")] {
         let clock = SignedDuration::from_hours(24 * days);

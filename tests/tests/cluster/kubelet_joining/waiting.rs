@@ -50,7 +50,7 @@ async fn complaint_serving_requests_stay_pending_but_one_approval_covers_both_wh
 }
 
 #[tokio::test]
-async fn what_was_denied_is_told_with_the_way_out_and_asked_again_once_it_is_gone() {
+async fn a_denied_csr_is_reported_with_the_remedy_and_requested_again_after_its_deletion() {
     let master = master(&[]).await;
     let node = started("deny", &["--bootstrap", &line(&master).await]).await;
     says(&node, "kubectl certificate approve").await;

@@ -68,7 +68,7 @@ async fn a_join_string_leads_to_its_cluster_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_host_outside_the_cluster_tells_the_same_and_nothing_else() {
+async fn a_discovery_server_serves_the_same_cluster_info_and_nothing_else() {
     let master = Master::running().await;
     let made = master.verb(&["cluster-info", "--tls-san", "localhost,127.0.0.1"]).await;
     assert_eq!(made.code, 0, "{made:?}");

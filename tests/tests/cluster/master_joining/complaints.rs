@@ -13,7 +13,7 @@ fn node(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn complaint_an_expired_token_hangs_it_is_told_at_once_with_the_command_that_helps() {
+async fn complaint_an_expired_token_hangs_it_is_reported_at_once_with_the_remedy() {
     let master = Master::running().await;
     let machine = Machine::new();
     let expiration = Timestamp::now() - SignedDuration::from_mins(1);
@@ -47,7 +47,7 @@ async fn complaint_an_expired_token_hangs_it_is_told_at_once_with_the_command_th
 }
 
 #[tokio::test]
-async fn complaint_clocks_differ_and_nothing_says_so_the_document_tells_the_masters_time() {
+async fn complaint_clocks_differ_unnoticed_cluster_info_has_the_time_of_the_master() {
     let master = Master::running().await;
     let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
     let (_, text) = master.ask(&nobody, "/bootstrap/v1/cluster-info").await.unwrap();

@@ -43,7 +43,7 @@ async fn becomes(master: &Master, name: &str, expected: (&str, &str, bool)) {
 }
 
 #[tokio::test]
-async fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
+async fn after_a_change_to_certificate_mode_old_nodes_stay_and_new_ones_are_rejected() {
     let mut master = start(Master::new(), &["--csr-approval-policy=insecure-always-approve"]).await;
     let (old, stranger) = (Machine::new(), Machine::new());
     let certificate = old.joins(&master, "old", "kubelet:n1").await;
@@ -97,7 +97,7 @@ async fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
 }
 
 #[tokio::test]
-async fn an_approved_key_is_a_registered_node_and_a_deleted_node_is_nobody() {
+async fn an_approved_key_registers_a_node_and_a_deletion_revokes_it() {
     let master = start(Master::new(), &["--node-admission=certificate"]).await;
     let machine = Machine::new();
     let request = machine.request("system:node:n1", "");

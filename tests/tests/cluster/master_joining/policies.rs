@@ -11,7 +11,7 @@ async fn master(flags: &[&str]) -> Master {
 }
 
 #[tokio::test]
-async fn strangers_are_taken_as_the_policy_says() {
+async fn new_nodes_are_approved_by_policy() {
     let machine = Machine::new();
     let policy = |name: &'static str| format!("--csr-approval-policy={name}");
     for (flags, node, expected) in [
@@ -52,7 +52,7 @@ async fn a_token_brings_the_nodes_it_is_bound_to() {
 }
 
 #[tokio::test]
-async fn a_machine_that_asks_and_asks_is_told_to_wait() {
+async fn a_machine_with_too_many_requests_gets_retry_after() {
     let master = Master::running().await;
     let machine = Machine::new();
     let request = machine.request("kubelet:n1", "");

@@ -29,7 +29,7 @@ async fn told_to_pods(master: &Master, expected: usize) {
 }
 
 #[tokio::test]
-async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
+async fn a_rotated_root_ca_interrupts_no_client_that_trusts_it() {
     let master = Master::running().await;
     let (old_line, old_admin) = (join_string(&master).await, master.admin().unwrap());
     let old_file = master.data_dir().join("old.kubeconfig");
@@ -131,7 +131,7 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
 }
 
 #[tokio::test]
-async fn a_root_is_not_retired_while_nobody_can_say_who_would_be_shut_out() {
+async fn a_root_ca_is_not_retired_while_its_clients_are_unknown() {
     let mut master = Master::running().await;
     rotate(&master, &[]).await;
     let retiring = master.data_dir().join("pki/retiring.crt");
@@ -145,7 +145,7 @@ async fn a_root_is_not_retired_while_nobody_can_say_who_would_be_shut_out() {
 }
 
 #[tokio::test]
-async fn a_root_that_is_not_here_is_not_made_anew() {
+async fn a_root_ca_without_its_key_is_not_rotated() {
     let master = Master::running().await;
     let key = master.data_dir().join("pki/root.key");
     fs::rename(&key, master.data_dir().join("elsewhere.key")).unwrap();

@@ -35,7 +35,7 @@ async fn says(bench: &Bench, pod: &str, sandbox: &Sandbox, script: &str) -> Stri
 }
 
 #[tokio::test]
-async fn what_the_engine_refuses_is_left_out_and_told() {
+async fn settings_that_the_engine_rejects_are_omitted_and_reported() {
     let test = |bench: Bench| async move {
         let sandbox = bench.pod("refusals").await;
         let mut spec = bench.container("refusals", &sandbox, "sleep 1000").await;
@@ -293,7 +293,7 @@ async fn a_shared_process_namespace_has_a_reaper_that_ends_at_once() {
 }
 
 #[tokio::test]
-async fn the_sandbox_image_comes_back_when_somebody_removed_it() {
+async fn a_removed_sandbox_image_is_loaded_again() {
     let test = |bench: Bench| async move {
         // The engine refuses this while a sandbox of another test uses the image, which is fine here.
         let engine = tests::Engine::connect().await;

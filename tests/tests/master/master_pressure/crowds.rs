@@ -28,7 +28,7 @@ async fn endless(client: reqwest::Client, url: String) {
 }
 
 #[tokio::test]
-async fn who_comes_when_the_house_is_full_is_told_when_to_come_again_and_those_who_keep_it_are_let_in() {
+async fn an_overloaded_server_sends_retry_after_and_serves_nodes_and_administrators() {
     let master = Master::running().await;
     let jane = user(&master, "jane").await;
     let crowd = user(&master, "crowd").await;

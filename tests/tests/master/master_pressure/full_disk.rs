@@ -9,7 +9,7 @@ use crate::master_pressure::bed::{MAPS, map, url};
 const SIZE: u32 = 24;
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_room_puts_it_right() {
+async fn a_full_disk_is_reported_and_free_space_recovers_it() {
     let mut master = Master::new();
     let disk = Disk::at(&master.data_dir(), SIZE);
     master.start().await;

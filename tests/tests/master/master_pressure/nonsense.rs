@@ -172,7 +172,7 @@ fn client(master: &Master, is_http2: bool) -> reqwest::Client {
 }
 
 #[tokio::test]
-async fn nonsense_is_told_what_is_wrong_with_it() {
+async fn malformed_requests_get_an_error_with_the_cause() {
     let master = Master::running().await;
     let there = master.client().post(url(&master, MAPS)).json(&map("there")).send().await.unwrap();
     assert_eq!(there.status(), 201);

@@ -18,7 +18,7 @@ const CHANGES: usize = 40;
 const MOST_KIB: u64 = 160 * 1024;
 
 #[tokio::test]
-async fn those_who_send_slowly_hold_up_nobody() {
+async fn slow_senders_do_not_block_others() {
     let master = Master::running().await;
     let mut slow = Vec::new();
     for number in 0..SLOW {

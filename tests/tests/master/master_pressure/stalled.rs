@@ -84,7 +84,7 @@ async fn watches_behind_closed_windows_cost_little_and_their_connections_are_clo
 }
 
 #[tokio::test]
-async fn a_user_with_the_most_watches_is_told_to_wait_and_others_watch() {
+async fn a_user_at_the_watch_limit_gets_retry_after_and_others_watch() {
     /// The watch limit per user.
     const MOST: usize = 1_000;
 

@@ -230,7 +230,7 @@ async fn pods_are_spread_and_kept_apart() {
 }
 
 #[tokio::test]
-async fn a_node_that_the_server_does_not_let_a_pod_have_is_told_and_tried_again() {
+async fn a_rejected_binding_is_reported_and_retried() {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let bed = Bed::new().await;
     bed.node("a", "x", json!({})).await;
@@ -307,7 +307,7 @@ async fn the_first_is_the_highest_and_of_two_schedulers_one_works_and_the_other_
 }
 
 #[tokio::test]
-async fn who_outranks_others_gets_their_room_and_kubectl_tells_of_it() {
+async fn a_pod_with_higher_priority_preempts_others_and_kubectl_shows_it() {
     let bed = Bed::new().await;
     bed.node("a", "x", json!({})).await;
     bed.node("b", "x", json!({})).await;

@@ -53,7 +53,7 @@ async fn a_client_that_is_killed_leaves_nothing_open() {
 }
 
 #[tokio::test]
-async fn all_that_a_command_said_arrives_though_it_does_not_read() {
+async fn the_whole_output_of_a_command_that_does_not_read_arrives() {
     let cluster = Cluster::new("unread").await;
     let name = cluster.runs("web", &sleeper("web")).await;
     let home = cluster.world.path("home");

@@ -124,7 +124,7 @@ async fn stuck(cluster: &Cluster, kubectl: &Kubectl, name: &str) -> Vec<Child> {
 }
 
 #[tokio::test]
-async fn clients_that_go_are_missed_though_nobody_takes_what_they_send() {
+async fn disconnected_clients_are_detected_while_their_data_is_unread() {
     let cluster = Cluster::new("deaf").await;
     let name = cluster.runs("web", &tests::manifest::sleeper("web")).await;
     let found = kubectls();

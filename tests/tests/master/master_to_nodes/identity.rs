@@ -95,7 +95,7 @@ impl Somebody {
 }
 
 #[tokio::test]
-async fn whoever_answers_at_a_nodes_address_is_asked_only_if_he_is_that_node() {
+async fn a_server_at_the_address_of_a_node_is_used_only_with_the_certificate_of_the_node() {
     let cluster = Cluster::new("whose").await;
     let signer = &cluster.signer;
     let node = |name: &str| format!("/O=system:nodes/CN={name}");

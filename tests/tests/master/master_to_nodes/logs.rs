@@ -72,7 +72,7 @@ async fn what_a_container_wrote_is_read_through_the_master() {
 }
 
 #[tokio::test]
-async fn a_node_tells_of_itself_and_a_new_certificate_is_taken_up() {
+async fn the_node_proxy_serves_kubelet_endpoints_and_accepts_a_new_certificate() {
     let cluster = Cluster::new("proxy").await;
     let node = &cluster.world.node;
     let path = |rest: &str| format!("/api/v1/nodes/{node}/proxy/{rest}");

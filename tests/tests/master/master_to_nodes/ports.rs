@@ -126,7 +126,7 @@ async fn forwards(cluster: &Cluster, name: &str, connections: u32) -> impl Strea
 }
 
 #[tokio::test]
-async fn a_pod_that_does_not_answer_keeps_nobody_from_another() {
+async fn an_unresponsive_pod_does_not_block_another() {
     let cluster = Cluster::new("dials").await;
     // A stopped server accepts only as many connections as the kernel's backlog holds, and answers no more.
     let serve = "mkdir /www; echo x >/www/f; httpd -f -p 127.0.0.1:8080 -h /www & \

@@ -20,7 +20,7 @@ fn series(metrics: &str, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn what_is_used_is_told_through_the_master() {
+async fn stats_of_nodes_are_served_through_the_api_server() {
     let cluster = Cluster::new("stats").await;
     let manifest = pod("web", &format!("containers:\n- {}", container("main", BUSY, "")));
     let name = cluster.runs("web", &manifest).await;

@@ -24,7 +24,7 @@ fn number(word: &str, unit: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn kubectl_top_tells_what_nodes_and_pods_use() {
+async fn kubectl_top_shows_the_usage_of_nodes_and_pods() {
     let cluster = Cluster::new("top").await;
     let node = cluster.world.node.clone();
     let spec = format!("containers:\n- {}\n- {}", container("busy", BUSY, ""), container("quiet", QUIET, ""));

@@ -78,7 +78,7 @@ fn ports_are_given_out_once() {
 }
 
 #[tokio::test]
-async fn waiting_tells_what_the_last_look_saw() {
+async fn a_timeout_reports_the_last_observation() {
     let mut looks = 0;
     let look = async || {
         looks += 1;

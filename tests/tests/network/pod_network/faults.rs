@@ -39,7 +39,7 @@ async fn node_event(world: &World, text: &str) {
 }
 
 #[tokio::test]
-async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
+async fn a_removed_bridge_or_veth_is_restored() {
     let world = node("mend").await;
     world.write("a.yaml", &sleeper("a"));
     world.write("b.yaml", &sleeper("b"));
@@ -77,7 +77,7 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
 }
 
 #[tokio::test]
-async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
+async fn a_connection_survives_the_recreation_of_the_bridge() {
     let world = node("lives").await;
     let script = format!("nc -l -p 7000 -e cat & {FOREVER}");
     world.write("echo.yaml", &pod("echo", &format!("containers:\n- {}", container("main", &script, ""))));
@@ -98,7 +98,7 @@ async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_somebody_started_anew_is_made_anew_with_its_pod() {
+async fn a_sandbox_restarted_by_another_program_is_recreated_with_its_pod() {
     let world = node("restarted").await;
     world.write("a.yaml", &sleeper("a"));
     let before = world.wait_ready("a").await;
@@ -185,7 +185,7 @@ async fn what_earlier_pods_had_goes_with_the_last_of_them_when_the_engine_gives_
 }
 
 #[tokio::test]
-async fn a_bridge_that_pods_are_behind_stays_though_nobody_has_written_them_down() {
+async fn a_bridge_with_unrecorded_pods_is_kept() {
     let mut world = node("unwritten").await;
     let stubborn = container("main", "trap '' TERM; echo up; sleep 1000000 & while true; do wait; done", "");
     let manifest = pod("a", &format!("containers:\n- {stubborn}"));

@@ -6,7 +6,7 @@ use tests::{DEADLINE, Host};
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn the_kernel_tells_when_a_machine_has_other_addresses() {
+async fn address_changes_arrive_as_netlink_events() {
     let (machine, neighbour) = (Host::new().await, Host::new().await);
     machine.enter();
     neighbour.link("eth0", "eth0");

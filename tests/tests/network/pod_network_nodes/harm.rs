@@ -98,7 +98,7 @@ async fn a_route_that_keeps_what_is_for_pods_here_is_there_again_and_goes_with_t
 }
 
 #[tokio::test]
-async fn handing_packets_on_that_somebody_switches_off_is_on_again_at_once_and_named() {
+async fn disabled_ip_forwarding_is_restored_and_reported() {
     let (_bed, machine) = alone().await;
     for setting in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
         machine.run(&format!("sysctl -w {setting}=0"));

@@ -13,7 +13,7 @@ const DELAY: Duration = Duration::from_millis(200);
 const LOST_OF_A_HUNDRED: u8 = 5;
 
 #[tokio::test]
-async fn a_node_behind_a_slow_and_lossy_link_joins_runs_its_pod_and_tells_how_it_is() {
+async fn a_node_behind_a_slow_and_lossy_link_joins_runs_its_pod_and_reports_its_status() {
     let (bed, machines) = Bed::with([1]).await;
     let master = bed.master(&[]).await;
     let mut cluster = Cluster { bed, master, machines };

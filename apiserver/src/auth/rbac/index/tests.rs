@@ -323,7 +323,7 @@ fn thousand_decisions(index: &Index) -> Duration {
 }
 
 #[test]
-fn what_others_may_costs_nobody_anything() {
+fn decisions_do_not_slow_down_with_the_number_of_roles() {
     let (few, many) = (thousand_decisions(&crowded(10)), thousand_decisions(&crowded(1000)));
     assert!(
         many < few * 4,

@@ -46,7 +46,7 @@ fn nothing_in_a_token_can_be_changed() {
 }
 
 #[test]
-fn the_public_key_is_told_as_others_read_it() {
+fn the_public_key_is_published_as_a_json_web_key() {
     use x509_parser::prelude::{FromDer as _, SubjectPublicKeyInfo};
     let key = rcgen::KeyPair::generate().unwrap();
     let keys = Signer::new(&key.serialize_der()).unwrap().keys();

@@ -115,7 +115,7 @@ async fn a_disk_that_comes_back_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_disk_that_forgets_is_not_believed() {
+async fn a_disk_that_loses_synced_data_is_detected() {
     let disk = Disk::with_store();
     let before = disk.bytes();
     let store = disk.open().unwrap();

@@ -32,7 +32,7 @@ struct Told {
 }
 
 #[tokio::test]
-async fn what_was_told_outlives_the_process() {
+async fn acknowledged_writes_survive_a_kill() {
     let kills = env::var("CORACLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let directory = tempfile::tempdir().unwrap();
     let mut told = Told { newest: 1, ..Told::default() };

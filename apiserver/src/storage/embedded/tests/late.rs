@@ -46,7 +46,7 @@ async fn nothing_is_written_for_it_but_by_the_next_commit() {
 }
 
 #[tokio::test]
-async fn it_is_on_the_disk_in_a_while_though_nobody_asks() {
+async fn deferred_writes_are_persisted_without_a_flush() {
     let disk = Disk::with_store();
     let store = disk.open_late_for(Limits::default(), Duration::ZERO).unwrap();
     put(&store, "/beat", "0").await;
@@ -108,7 +108,7 @@ async fn no_revision_that_was_shown_is_given_again() {
 }
 
 #[tokio::test]
-async fn a_restore_goes_on_after_all_that_was_shown() {
+async fn a_restore_continues_after_every_revision_that_was_served() {
     let home = tempfile::tempdir().unwrap();
     let store = open(&home.path().join("a")).await;
     put(&store, "/beat", "0").await;

@@ -45,7 +45,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_commit_that_nobody_waits_for_happens_in_its_order() {
+async fn a_commit_whose_caller_is_gone_is_applied_in_order() {
     let store = Disk::with_store().open().unwrap();
     let impatient = store.commit(Transaction::create("/a", Bytes::new()));
     // Cancelled at once, whether or not the writer was faster.

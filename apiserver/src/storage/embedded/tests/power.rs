@@ -12,7 +12,7 @@ const WRITES: u64 = 12;
 const KEYS: u64 = 5;
 
 #[tokio::test]
-async fn what_was_told_outlives_the_power() {
+async fn acknowledged_writes_survive_a_power_cut() {
     for seed in 0..seeds() {
         let disk = Disk::with_store();
         let told = Arc::new(AtomicU64::new(1));

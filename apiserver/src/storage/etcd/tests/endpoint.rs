@@ -34,7 +34,7 @@ fn urls_name_a_member_or_say_what_would() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told() {
+fn unusable_certificates_are_errors() {
     let check = |authority: Option<&str>, own: Option<(&str, &str)>, expected: &str| {
         let bytes = |text: &str| text.as_bytes().to_vec();
         let own = own.map(|(chain, key)| (bytes(chain), bytes(key)));

@@ -37,7 +37,7 @@ proptest! {
 }
 
 #[test]
-fn what_nobody_should_hold_is_not_read() {
+fn oversized_and_compressed_frames_are_rejected() {
     let check = |head: [u8; 5], expected: FrameError| {
         let mut frames = Frames::default();
         frames.push(&head);

@@ -100,7 +100,7 @@ async fn a_member_that_is_away_is_passed_over() {
 }
 
 #[tokio::test]
-async fn what_nobody_looked_at_for_a_round_is_forgotten() {
+async fn a_compaction_keeps_the_revisions_of_the_last_interval() {
     let server = Server::start();
     let store = server.open(Limits::default()).await.unwrap();
     put(&store, "/a", "one").await;
@@ -135,7 +135,7 @@ async fn a_backup_opens_as_a_store_in_a_file() {
 }
 
 #[tokio::test]
-async fn what_etcd_does_not_take_is_told_with_the_flag_to_raise() {
+async fn a_request_over_a_limit_of_etcd_names_the_flag() {
     let server =
         Server::with_flags("http", tempfile::tempdir().unwrap(), vec!["--max-txn-ops=10".to_owned()]);
     let store = server.open(Limits::default()).await.unwrap();

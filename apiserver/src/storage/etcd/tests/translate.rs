@@ -96,7 +96,7 @@ fn only_what_expects_what_it_replaces_is_tried_again() {
 }
 
 #[test]
-fn a_compare_with_what_is_not_there_is_said_aloud() {
+fn a_compare_with_a_missing_key_is_encoded_explicitly() {
     // Protobuf omits zero except in a oneof, and etcd ignores a compare without a target.
     let asked = request(&put("/a", Expected::Absent, "x"));
     assert_eq!(asked.compare[0].mod_revision, Some(0));

@@ -50,7 +50,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_told_is_not_told_again() {
+fn events_are_not_delivered_twice() {
     let mut reader = reader(4);
     let events = (3..7).map(|revision| event(revision, "/a")).collect();
     reader.read(WatchResponse { events, ..WatchResponse::default() }, "here").unwrap();

@@ -45,7 +45,7 @@ fn a_damaged_line_says_what_is_wrong() {
 }
 
 #[test]
-fn flags_that_do_not_go_together_are_told() {
+fn conflicting_flags_are_errors() {
     let line = Some(format!("https://a:1#sha256:{HASH}"));
     let bare = Some("https://a:1".to_owned());
     let file = Some("/etc/boot".to_owned());
@@ -75,7 +75,7 @@ fn flags_that_do_not_go_together_are_told() {
 }
 
 #[test]
-fn a_node_keeps_its_files_below_its_directory_unless_told_otherwise() {
+fn the_files_of_a_node_are_below_its_directory_by_default() {
     let flags = RunFlags { bootstrap: Some(format!("https://a:1#sha256:{HASH}")), ..RunFlags::default() };
     let options = read(&flags, Some("/x".into()), "n1", None).unwrap().options;
     let cluster = options.cluster.unwrap();

@@ -121,7 +121,7 @@ fn an_image_is_the_nodes_own_and_goes_without_delay() {
 }
 
 #[test]
-fn what_was_done_is_not_done_again_before_it_can_be_heard_of() {
+fn an_action_is_not_repeated_before_its_event_can_arrive() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["web h1"], Completeness::Complete));
     let empty = pod_store(&[]);
@@ -147,7 +147,7 @@ fn doomed(text: &str) -> Value {
 }
 
 #[test]
-fn whoever_removes_every_image_gets_another_less_and_less_often() {
+fn mirror_pods_that_are_always_deleted_are_recreated_with_backoff() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["web h1"], Completeness::Complete));
     let (mut there, mut now, mut pauses) = (pod_store(&[]), start(), Vec::new());
@@ -198,7 +198,7 @@ fn a_removal_that_is_refused_is_tried_less_and_less_often_and_keeps_no_other_wai
 }
 
 #[test]
-fn what_is_refused_is_told_once_and_tried_again() {
+fn a_rejected_mirror_pod_is_reported_once_and_retried() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["web h1"], Completeness::Complete));
     let (empty, mut now, mut pauses) = (pod_store(&[]), start(), Vec::new());
@@ -233,7 +233,7 @@ fn the_image_of_a_pod_that_is_being_ended_stays_until_it_has_gone() {
 }
 
 #[test]
-fn what_becomes_of_a_pod_is_told_of_its_image() {
+fn the_mirror_pod_gets_the_status_of_its_pod() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["web h2", "db h"], Completeness::Complete));
     let there = pod_store(&["web u1 h1", "db u2 h"]);

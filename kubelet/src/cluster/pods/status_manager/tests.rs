@@ -99,7 +99,7 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn a_status_is_told_once() {
+async fn a_status_is_written_once() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     bed.reports("Running");
@@ -115,7 +115,7 @@ async fn a_status_is_told_once() {
 }
 
 #[tokio::test]
-async fn what_somebody_writes_at_that_moment_is_told_when_it_is_heard_of() {
+async fn a_concurrent_write_is_corrected_when_its_event_arrives() {
     for code in [404, 409] {
         let (fake, api) = Fake::start().await;
         let mut bed = Bed::new(web("u1", 10, "Pending"));
@@ -132,7 +132,7 @@ async fn what_somebody_writes_at_that_moment_is_told_when_it_is_heard_of() {
 }
 
 #[tokio::test]
-async fn what_somebody_overwrites_again_is_told_again() {
+async fn an_overwritten_status_is_written_again() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     let status = Arc::new(PodStatus { phase: Some("Running".to_owned()), ..PodStatus::default() });
@@ -146,7 +146,7 @@ async fn what_somebody_overwrites_again_is_told_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_a_pod_that_is_gone_or_of_another_of_its_name() {
+async fn no_status_is_written_for_a_deleted_or_replaced_pod() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     bed.reports("Running");
@@ -161,7 +161,7 @@ async fn nothing_is_told_of_a_pod_that_is_gone_or_of_another_of_its_name() {
 }
 
 #[tokio::test]
-async fn the_last_status_is_told_before_a_pod_is_removed() {
+async fn the_last_status_is_written_before_the_pod_is_deleted() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
     bed.reports("Succeeded");
@@ -206,7 +206,7 @@ async fn a_pod_that_is_not_to_go_is_not_removed_though_it_has_gone_here() {
 }
 
 #[tokio::test]
-async fn while_nobody_answers_everything_stays_to_be_told() {
+async fn while_the_api_server_is_away_every_status_stays_pending() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
     bed.reports("Succeeded");
@@ -222,7 +222,7 @@ async fn while_nobody_answers_everything_stays_to_be_told() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_told_to_people_and_tried_after_the_next_list() {
+async fn a_permanent_rejection_is_an_event_and_is_retried_after_the_next_list() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
     bed.reports("Running");

@@ -124,7 +124,7 @@ fn a_token_of_a_clock_that_was_set_back_is_asked_for_again_once() {
 }
 
 #[test]
-fn what_is_refused_is_asked_for_less_and_less_often_and_told_once() {
+fn a_rejected_token_request_is_retried_with_backoff_and_reported_once() {
     let mut tokens = TokenCache::default();
     tokens.set_pods([&pod("u1", json!([token(Value::Null, Value::Null)]))].into_iter());
     let question = tokens.next(start()).unwrap();

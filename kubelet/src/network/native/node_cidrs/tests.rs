@@ -41,7 +41,7 @@ const ONE: &str = "10.244.1.0/24";
 const TWO: &str = "10.244.2.0/24";
 
 #[test]
-fn what_the_cluster_says_is_so() {
+fn the_pod_cidrs_of_the_cluster_are_used() {
     check("", (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
     check("", (ONE, ""), TWO, &[], (TWO, ONE, ""), &[]);
     check("", (ONE, TWO), TWO, &[], (TWO, ONE, ""), &[]);

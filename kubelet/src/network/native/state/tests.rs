@@ -71,7 +71,7 @@ fn a_cable_of_an_earlier_kubelet_leads_where_it_is_first_seen_to_lead() {
 }
 
 #[test]
-fn the_last_address_is_told() {
+fn an_exhausted_range_is_an_error() {
     let mut state = State::default();
     for uid in ["a", "b", "c", "d", "e"] {
         reserve(&mut state, uid);

@@ -62,7 +62,7 @@ fn the_table_is_there_while_pods_are() {
 }
 
 #[test]
-fn a_table_of_other_rules_is_made_anew() {
+fn a_table_with_other_rules_is_replaced() {
     let changed = Found { layout: Default::default(), elements: Elements::new() };
     check(Some(changed), &[port(1)], &[(kind::DELETE_TABLE, 1), (kind::NEW_ELEMENT, 4)], Changed::Table);
 }

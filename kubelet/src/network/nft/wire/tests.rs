@@ -48,7 +48,7 @@ fn a_batch_is_fenced_numbered_and_answered_once() {
 }
 
 #[test]
-fn an_answer_tells_its_errno() {
+fn an_error_message_has_its_errno() {
     let answer = |kind: u16, errno: i32| {
         let mut bytes = 20u32.to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());

@@ -71,7 +71,7 @@ fn a_sandbox_has_the_addresses_of_both_families() {
 }
 
 #[test]
-fn containers_of_another_node_or_of_nobody_are_not_ours() {
+fn containers_of_another_node_or_of_no_node_are_ignored() {
     assert!(convert("n2", inspect_raw("app", json!({}))).is_none());
     let mut nobody = inspect_raw("app", json!({}));
     nobody.config.as_mut().unwrap().labels.as_mut().unwrap().remove(labels::POD_UID);

@@ -40,7 +40,7 @@ async fn a_generic_failure_is_blamed_on_the_score_only_if_the_same_container_sta
 }
 
 #[tokio::test]
-async fn an_engine_that_starts_nothing_for_a_while_has_told_nothing_of_scores() {
+async fn a_generic_start_failure_decides_nothing_about_oom_scores() {
     let (stub, docker, _directory) = Stub::start().await;
     stub.starts(|_| Err(GENERIC.to_owned()));
     assert_eq!(given(&docker).await, None, "it is asked again");

@@ -24,7 +24,7 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn frames_are_told_apart_wherever_they_are_cut(
+    fn frames_are_decoded_wherever_they_are_split(
         payloads in prop::collection::vec((1..=2u8, prop::collection::vec(any::<u8>(), 0..50)), 0..8),
         size in 1..40usize,
     ) {

@@ -170,7 +170,7 @@ async fn a_thousand_files_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_may_not_be_read_is_told_and_read_once_it_may() {
+async fn an_unreadable_file_is_reported_and_read_once_permissions_allow() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     let path = bed.path("manifests/a.yaml");
@@ -193,7 +193,7 @@ async fn a_file_that_may_not_be_read_is_told_and_read_once_it_may() {
 }
 
 #[tokio::test]
-async fn a_rescan_finds_what_no_event_told() {
+async fn a_rescan_finds_changes_without_an_event() {
     let every = Duration::from_millis(200);
     let mut bed = Bed::start_at("link", every, |folder| {
         fs::create_dir(folder.join("a")).unwrap();

@@ -32,7 +32,7 @@ fn names_of_manifests() {
 }
 
 #[tokio::test]
-async fn pipes_sockets_directories_and_giants_harm_nobody() {
+async fn pipes_sockets_directories_and_huge_files_are_ignored() {
     let mut socket = None;
     let mut bed = Bed::start(|folder| {
         let manifests = folder.join("manifests");

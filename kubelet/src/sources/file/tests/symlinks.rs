@@ -148,7 +148,7 @@ async fn a_path_may_be_one_file_of_any_name() {
 }
 
 #[tokio::test]
-async fn links_in_circles_are_told_and_end_nothing() {
+async fn symlink_loops_are_reported_and_end_no_pod() {
     let mut bed = Bed::start_at("current", NEVER, |folder| {
         fs::create_dir(folder.join("1")).unwrap();
         fs::write(folder.join("1/a.yaml"), pod("a", "1")).unwrap();

@@ -70,7 +70,7 @@ fn a_machine_that_asks_for_the_name_of_a_node_that_exists_is_reported_with_that_
 }
 
 #[test]
-fn what_a_node_asks_for_that_is_not_for_a_node_is_told_by_its_name_and_groups() {
+fn a_node_request_with_a_wrong_subject_is_reported_with_name_and_groups() {
     let user = "kubernetes.io/kube-apiserver-client";
     for (signer, asked, expected) in [
         (user, ("joe", "system:masters"), "to be \"joe\" (CN) of the groups (O) [\"system:masters\"]"),

@@ -41,7 +41,7 @@ fn warnings_are_counted_by_reason() {
 }
 
 #[test]
-fn what_is_told_of_a_node_is_past_when_that_very_thing_is_well_again() {
+fn an_event_of_a_node_is_no_finding_after_recovery() {
     let (early, late) = ("2026-06-01T11:45:00Z", JUST_NOW);
     let event = |(kind, reason, message): (&str, &str, &str), at: &str| {
         json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": message, "count": 1, "lastTimestamp": at,

@@ -56,7 +56,7 @@ fn budgets_that_a_cordoned_node_waits_for() {
 }
 
 #[test]
-fn a_server_that_was_not_there_has_heard_nobody() {
+fn silence_before_the_server_started_is_no_finding() {
     let lists = json!({
         "nodes": [node("a", &ready(), json!({}))],
         "leases": [lease("a", "2026-06-01T11:50:00Z"), leader("kube-scheduler", "s1", "2026-06-01T11:50:00Z")],

@@ -4,7 +4,7 @@ use super::stage::{At, Stage};
 use crate::pod_network::rules::stage::{ip, run};
 
 #[tokio::test]
-async fn what_somebody_takes_away_is_there_again_and_named() {
+async fn removed_routes_and_devices_are_restored_and_reported() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     let mut connection = stage.connect(At::PodA, At::PodC, 4);
@@ -39,7 +39,7 @@ async fn what_somebody_takes_away_is_there_again_and_named() {
 }
 
 #[tokio::test]
-async fn a_way_that_is_gone_is_told_and_found_again() {
+async fn a_lost_route_is_reported_and_restored() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     stage.at(At::A, || ip("link set eth0 down"));
@@ -86,7 +86,7 @@ async fn routes_and_tunnels_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_port_that_somebody_has_is_named_and_taken_when_it_is_free() {
+async fn a_used_vxlan_port_is_reported_and_taken_when_it_is_free() {
     let mut stage = Stage::new().await;
     stage.at(At::A, || ip("link add theirs type vxlan id 12626974 dstport 4789 nolearning"));
     let told = stage.sync(At::A);

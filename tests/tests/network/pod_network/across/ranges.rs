@@ -227,7 +227,7 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
 }
 
 #[tokio::test]
-async fn a_range_that_is_not_its_own_is_told_until_it_is() {
+async fn a_pod_cidr_flag_that_differs_from_the_cluster_is_reported_until_they_agree() {
     let stage = Stage::new().await;
     stage.enter(At::A);
     let root = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ async fn a_route_is_enough_on_one_segment_and_a_second_look_changes_nothing() {
 }
 
 #[tokio::test]
-async fn ranges_of_other_nodes_are_told_before_there_is_a_way_to_them() {
+async fn pod_cidrs_of_other_nodes_are_published_before_their_routes_are_installed() {
     let stage = Stage::new().await;
     stage.at(At::A, || {
         let routes = || run("ip route show proto 67");

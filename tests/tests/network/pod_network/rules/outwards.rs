@@ -94,7 +94,7 @@ async fn nothing_is_left_of_a_node_that_goes() {
 }
 
 #[tokio::test]
-async fn a_process_that_may_not_is_told_what_it_needs() {
+async fn without_net_admin_the_error_names_the_capability() {
     let _stage = Stage::new().await;
     let mut sets = capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::NET_ADMIN);

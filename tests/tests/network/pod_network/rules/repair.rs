@@ -28,7 +28,7 @@ async fn settle(watch: &mut Watch, ports: &[Port]) -> usize {
 }
 
 #[tokio::test]
-async fn rules_that_somebody_flushes_come_back_under_traffic() {
+async fn flushed_rules_are_restored_under_traffic() {
     let stage = Stage::new().await;
     run("iptables -P FORWARD DROP");
     let ports = [port("0.0.0.0", 8080, At::PodA)];
@@ -99,7 +99,7 @@ async fn changes_of_others_are_looked_at_and_not_answered() {
 }
 
 #[tokio::test]
-async fn there_is_no_moment_without_rules_while_they_are_made_anew() {
+async fn rules_are_replaced_without_a_gap() {
     let stage = Stage::new().await;
     let ports = BTreeSet::from([port("0.0.0.0", 8080, At::PodA)]);
     // One node with a different table, and one that differs only in the cluster's part of it.

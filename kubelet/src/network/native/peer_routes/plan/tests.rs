@@ -155,7 +155,7 @@ fn what_is_claimed_twice_is_the_older_ones() {
 }
 
 #[test]
-fn what_would_cut_somebody_off_is_not_laid() {
+fn a_pod_cidr_that_would_cut_off_other_nodes_gets_no_route() {
     let b = member("b", "192.0.2.2", "10.244.2.0/24");
     let laid = ["10.244.2.0/24 via 192.0.2.2 dev 2"];
     for (range, words) in [
