@@ -1,6 +1,6 @@
 # Each target installs what it needs through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test check unit bench static image
+.PHONY: help demo demo-cluster test check unit bench static image release
 
 # All tests except those of the crate `tests`, which need a Docker engine, and those of the storage that need an etcd. `tidy` needs neither.
 WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
@@ -36,6 +36,9 @@ bench: ## run the benchmarks, against a bare engine and fixed targets (ARGS=--qu
 PROFILE ?= release
 static: ## build kubelet and master as static binaries, which run in an image FROM scratch
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace --bins --target $$(rustc --print host-tuple)
+
+release: ## build static binaries with fat LTO, SHA256SUMS and SBOMs into target/dist/coracle-VERSION-TARGET
+	@hack/release.sh
 
 image: static ## build the image coracle/master, FROM scratch, for manifests/master.yaml
 	@PROFILE=$(PROFILE) TAG=$(TAG) hack/image.sh

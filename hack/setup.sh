@@ -7,6 +7,7 @@
 #   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh unit       the test runner
+#   hack/setup.sh release    cargo-cyclonedx
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
 # It uses a running engine at DOCKER_HOST or /var/run/docker.sock as it is, and never changes it.
@@ -19,6 +20,7 @@ DOCKERD_LOG=/var/log/coracle-dockerd.log
 ENGINE_DEADLINE_SECONDS=90               # a cold dockerd on a busy two-core machine takes about ten
 NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
+CYCLONEDX_VERSION=0.5.9
 
 # Increase when the content of an image changes: images of another recipe are rebuilt.
 BUSYBOX_RECIPE=1
@@ -262,6 +264,7 @@ case ${1:-help} in
   bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   unit) lock; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  release) lock; cargo_tool cargo-cyclonedx $CYCLONEDX_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
 esac
