@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::suggest;
 use super::types::{Kind, Schema, Type};
 use super::{scalar, types};
 use crate::field_error::{FieldErrors, Target};
@@ -96,7 +95,7 @@ impl Walk<'_> {
         {
             return format!("write `{field}`");
         }
-        if let Some(near) = suggest::nearest(name, around.of.fields.iter().map(|(field, _)| *field)) {
+        if let Some(near) = nearest(name, around.of.fields.iter().map(|(field, _)| *field)) {
             return format!("did you mean `{near}`?");
         }
         let mut outer = around.outer;
@@ -202,4 +201,27 @@ fn described(type_name: &str) -> String {
 /// Checks a value of the v1 type `name`.
 pub(crate) fn v1_object(name: &'static str, value: &mut Value, path: &Path<'_>, errors: &mut FieldErrors) {
     check(types::v1(), &Kind::Object(name), value, path, errors);
+}
+
+/// Returns the candidate that is most similar to `name`; `None` if none is similar enough.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = folded(name);
+    candidates
+        .filter_map(|candidate| {
+            let known = folded(candidate);
+            let distance = strsim::damerau_levenshtein(&wanted, &known);
+            let longest = wanted.chars().count().max(known.chars().count());
+            // Up to a third of the letters may differ. A plural or a prefix of a long name is accepted too.
+            let extends = longest >= 5 && (known.starts_with(&wanted) || wanted.starts_with(&known));
+            let near = distance * 3 <= longest || (extends && distance <= 4);
+            near.then_some((distance, candidate))
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Returns the name in lower case without `_` and `-`, so that `host_path` matches `hostPath`.
+fn folded(name: &str) -> String {
+    // Limit the length, so that the comparison stays fast.
+    name.chars().filter(|c| !matches!(c, '_' | '-')).take(64).flat_map(char::to_lowercase).collect()
 }

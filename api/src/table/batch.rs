@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::template::{CONTAINERS, IMAGES, SELECTOR, containers};
+use super::workload::{CONTAINERS, IMAGES, SELECTOR, containers};
 use super::{
     AGE, Columns, NAME, NONE, Object, age, at, condition, count, flag, list, name, number, or_none, selector,
     shown, text, text_at,

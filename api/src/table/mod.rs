@@ -17,10 +17,8 @@ mod pod;
 mod quota;
 mod service;
 mod storage;
-mod template;
 #[cfg(test)]
 mod tests;
-mod usage;
 mod volume;
 mod workload;
 
@@ -44,18 +42,17 @@ pub use self::event::EVENTS;
 pub use self::flowcontrol::{FLOW_SCHEMAS, PRIORITY_LEVELS};
 pub use self::ingress::{INGRESS_CLASSES, INGRESSES, IP_ADDRESSES, NETWORK_POLICIES, SERVICE_CIDRS};
 pub use self::json_path::JsonPath;
-pub use self::node::NODES;
+pub use self::node::{NODE_METRICS, NODES, POD_METRICS};
 pub use self::pod::PODS;
 pub use self::quota::{DISRUPTION_BUDGETS, RESOURCE_QUOTAS};
 pub use self::service::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
 pub use self::storage::{
     ATTACHMENTS, ATTRIBUTES_CLASSES, CSI_DRIVERS, CSI_NODES, STORAGE_CAPACITIES, STORAGE_CLASSES,
 };
-pub use self::template::POD_TEMPLATES;
-pub use self::usage::{NODE_METRICS, POD_METRICS};
 pub use self::volume::{VOLUME_CLAIMS, VOLUMES};
 pub use self::workload::{
-    CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS,
+    CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, POD_TEMPLATES, REPLICA_SETS, REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
 };
 
 /// An object as served.

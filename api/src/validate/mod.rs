@@ -12,7 +12,6 @@ mod network;
 mod pod;
 mod projected;
 mod resources;
-mod restart;
 mod scheduling;
 mod security;
 mod selectors;

@@ -1,4 +1,4 @@
-//! Authentication and authorization middleware.
+//! Authentication and authorization middleware. It also serves the OIDC discovery documents, which need no resource.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::{Method, Request, header};
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::request_log::RequestLog;
-use super::{Attributes, Auth, On, impersonation, openid, reviews};
+use super::{Attributes, Auth, On, impersonation, reviews};
 use crate::identity::Identity;
 use crate::represent::{self, Accept, As, Format};
 use crate::status::Status;
@@ -75,7 +76,7 @@ async fn answer(auth: &Arc<Auth>, mut request: Request<Body>, log: &mut RequestL
     };
     match &attributes.on {
         On::Path(path) if request.method() == Method::GET || request.method() == Method::HEAD => {
-            if let Some(document) = openid::document(auth, path) {
+            if let Some(document) = openid_document(auth, path) {
                 return document;
             }
         }
@@ -94,4 +95,29 @@ async fn answer(auth: &Arc<Auth>, mut request: Request<Body>, log: &mut RequestL
     }
     request.extensions_mut().insert(who);
     next.run(request).await
+}
+
+/// Path of the JSON Web Key Set.
+const KEYS: &str = "/openid/v1/jwks";
+/// `Cache-Control` header of the documents, as in kube-apiserver.
+const FRESH: &str = "public, max-age=3600";
+
+/// The document at a path; `None` for other paths.
+fn openid_document(auth: &Auth, path: &str) -> Option<Response> {
+    let (media_type, document) = match path {
+        "/.well-known/openid-configuration" => {
+            let document = json!({
+                "issuer": auth.tokens.issuer(),
+                "jwks_uri": format!("{}{KEYS}", auth.server),
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            });
+            ("application/json", document)
+        }
+        KEYS => ("application/jwk-set+json", auth.tokens.keys()),
+        _ => return None,
+    };
+    let headers = [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, FRESH)];
+    Some((headers, document.to_string()).into_response())
 }

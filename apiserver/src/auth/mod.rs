@@ -10,7 +10,6 @@ mod escalation_check;
 mod filter;
 mod impersonation;
 pub mod nodes;
-mod openid;
 pub mod rbac;
 pub(crate) mod request_log;
 mod reviews;

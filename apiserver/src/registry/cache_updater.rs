@@ -12,10 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::handoff::Handoff;
 use super::key;
-use super::pages::Pages;
 use crate::catalog::{Catalog, Rows};
 use crate::resource::Fields;
-use crate::storage::{Batch, Change, Entry, Error, Revision, Store};
+use crate::storage::{Batch, Change, Entry, Error, Page, Revision, Store};
 use crate::watch_cache::{Draft, Object, Scope, StorageEvent, WatchCache};
 
 /// Size of the watch history per resource, in bytes of superseded objects. It covers half a second of thousands of
@@ -253,5 +252,40 @@ pub(super) fn decode(key: &str, value: &Bytes, fields: &Fields, revision: Revisi
             tracing::error!(key, %error, "ignoring a stored value that is not an object");
             None
         }
+    }
+}
+
+/// Entries per page.
+const PAGE_ENTRIES: usize = 1000;
+
+/// Iterates over all entries under a prefix. Pages are read at different revisions. A watch from
+/// [`Pages::revision`] makes the result consistent.
+struct Pages<'a> {
+    store: &'a dyn Store,
+    prefix: &'a str,
+    /// Revision of the first page.
+    revision: Revision,
+    ready: Option<Page>,
+    after: Option<Arc<str>>,
+}
+
+impl<'a> Pages<'a> {
+    /// Reads the first page.
+    async fn of(store: &'a dyn Store, prefix: &'a str) -> Result<Self, Error> {
+        let first = store.range(prefix, None, PAGE_ENTRIES).await?;
+        Ok(Self { store, prefix, revision: first.revision, ready: Some(first), after: None })
+    }
+
+    /// The next entries; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<Entry>>, Error> {
+        let page = match (self.ready.take(), self.after.take()) {
+            (Some(page), _) => page,
+            (None, Some(after)) => self.store.range(self.prefix, Some(&after), PAGE_ENTRIES).await?,
+            (None, None) => return Ok(None),
+        };
+        if page.more {
+            self.after = page.entries.last().map(|last| last.key.clone());
+        }
+        Ok(Some(page.entries))
     }
 }

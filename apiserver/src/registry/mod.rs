@@ -6,7 +6,6 @@
 mod cache_updater;
 mod handoff;
 mod key;
-mod pages;
 mod size;
 #[cfg(test)]
 mod tests;

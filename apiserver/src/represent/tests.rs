@@ -265,8 +265,7 @@ async fn large_answers_of_writes_are_made_on_threads_for_large_requests() {
     let maps = Resource::new("", "v1", "ConfigMap", "configmaps", "configmap").columns(threads.clone());
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new([maps])).await.unwrap();
-    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-    let router = Api::writable(registry, Vec::new(), version).router();
+    let router = Api::writable(registry, Vec::new(), VERSION).router();
     let write = async |method: &str, body: Value| {
         let (code, ..) =
             ask(&router, method, MAPS, "application/json;as=Table;g=meta.k8s.io;v=v1", body).await;

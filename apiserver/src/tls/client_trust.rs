@@ -1,4 +1,4 @@
-//! Checks whether a connection's client certificate is still trusted after the client CA bundle was reloaded.
+//! Trust of a connection's client certificate after the client CA bundle was reloaded, and signatures of certificate chains.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::sync::watch;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::config::Config;
 
@@ -104,4 +105,21 @@ impl Revocation {
             Poll::Pending => false,
         }
     }
+}
+
+/// Whether the next certificate signed each certificate of the chain, and `root` signed the last one.
+pub fn leads_to(chain: &[CertificateDer<'_>], root: &[u8]) -> bool {
+    let Some(end) = chain.iter().position(|signed| is_signed_by(signed, root)) else { return false };
+    chain.iter().zip(chain.iter().skip(1)).take(end).all(|(signed, signer)| is_signed_by(signed, signer))
+}
+
+/// Whether the key of `authority` signed a certificate (DER).
+pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
+    let (Ok((_, signed)), Ok((_, authority))) =
+        (X509Certificate::from_der(der), X509Certificate::from_der(authority))
+    else {
+        return false;
+    };
+    signed.issuer().as_raw() == authority.subject().as_raw()
+        && signed.verify_signature(Some(authority.public_key())).is_ok()
 }

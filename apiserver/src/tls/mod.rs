@@ -1,7 +1,6 @@
 //! TLS server: identities from client certificates, HTTP/1.1 and HTTP/2, timeouts, and certificates and a client CA
 //! bundle that can be reloaded.
 
-mod chain;
 mod client_trust;
 mod config;
 mod idle;
@@ -11,8 +10,7 @@ mod unverified;
 mod upgraded;
 mod write_timeout;
 
-pub use chain::{is_signed_by, leads_to};
-pub use client_trust::Revocation;
+pub use client_trust::{Revocation, is_signed_by, leads_to};
 pub use config::{Config, Error, Keys, config};
 pub use serve::{keep_alive, serve};
 pub use unverified::Unverified;

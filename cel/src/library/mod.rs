@@ -6,7 +6,6 @@ mod lists;
 mod math;
 mod optional;
 mod regex;
-mod sets;
 mod strings;
 mod time;
 
@@ -25,7 +24,7 @@ pub(crate) fn all() -> &'static [&'static [Function]] {
         regex::FUNCTIONS,
         format::FUNCTIONS,
         lists::FUNCTIONS,
-        sets::FUNCTIONS,
+        lists::SETS,
         math::FUNCTIONS,
         time::FUNCTIONS,
         optional::FUNCTIONS,

@@ -11,7 +11,6 @@ mod metrics_certificate;
 mod pod;
 mod print;
 mod session;
-mod terminal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

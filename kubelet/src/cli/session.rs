@@ -1,6 +1,7 @@
 //! `kubelet exec` and `kubelet attach`: connect this terminal to a process in a container over a WebSocket.
 
 use std::convert::Infallible;
+use std::io::{IsTerminal as _, stdin};
 use std::process::ExitCode;
 
 use ::client::percent_encoded;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderValue, header};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
@@ -20,7 +22,6 @@ use super::args::{Attach, Exec, Session};
 use super::client::{Client, Error, refused};
 use super::pod::ContainerRef;
 use super::print::{err, note, out};
-use super::terminal::{self, Raw};
 
 /// Subprotocol of the WebSocket. Only version 5 can signal the end of standard input.
 const PROTOCOL: &str = "v5.channel.k8s.io";
@@ -68,7 +69,7 @@ struct StreamOptions {
 impl StreamOptions {
     /// Requests a terminal only if standard input is one.
     fn with_terminal(self) -> Self {
-        if self.tty && self.stdin && !terminal::is_terminal() {
+        if self.tty && self.stdin && !is_terminal() {
             note("Unable to use a TTY - input is not a terminal or the right kind of file");
             return Self { tty: false, ..self };
         }
@@ -171,7 +172,7 @@ async fn send_input(
 }
 
 fn resize() -> Message {
-    let (width, height) = terminal::size();
+    let (width, height) = terminal_size();
     frame(4, format!(r#"{{"Width":{width},"Height":{height}}}"#).as_bytes())
 }
 
@@ -196,5 +197,43 @@ fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
         }
         None => anyhow::bail!("{}", text(status.get("message"))),
+    }
+}
+
+/// Puts the terminal into raw mode. Dropping this value restores the previous mode.
+struct Raw {
+    before: Termios,
+}
+
+impl Raw {
+    /// Enables raw mode on standard input. `None` if standard input is not a terminal.
+    fn take() -> Option<Self> {
+        if !is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Whether standard input is a terminal.
+fn is_terminal() -> bool {
+    stdin().is_terminal()
+}
+
+/// Width and height of the terminal; 80 by 24 if they are unknown.
+fn terminal_size() -> (u16, u16) {
+    match tcgetwinsize(stdin()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        _ => (80, 24),
     }
 }

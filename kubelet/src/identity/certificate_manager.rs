@@ -1,6 +1,7 @@
 //! Certificate manager: obtains and renews one certificate of the node. Each iteration of its loop checks the
 //! state, carries out the step that is due, and waits.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use rcgen::PublicKeyData as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Settings;
 use super::access::{ClusterAccess, Credentials};
 use super::api::Api;
 use super::certificate::Certificate;
@@ -20,9 +20,9 @@ use super::error::ApiError;
 use super::event_reporter::EventReporter;
 use super::files::Files;
 use super::issuer::{Authorities, IssuerStatus};
-use super::path_watch;
-use super::timing;
+use super::{Settings, timing};
 use crate::disk;
+use crate::file_watch::{self, FileWatcher};
 
 /// How often the state is checked without an event. The clock may have been set, the machine suspended, or an
 /// address changed.
@@ -154,7 +154,7 @@ impl CertificateManager {
                         path.display()
                     );
                     self.reporter.info_once("WaitingForBootstrap", text, now);
-                    path_watch::wait_for_path(&path, RESYNC_INTERVAL).await;
+                    wait_for_path(&path, RESYNC_INTERVAL).await;
                 }
                 Err(error) => {
                     let error = self.with_unregistered_remedy(error).await;
@@ -394,6 +394,12 @@ fn request_message(
             true,
         ),
     }
+}
+
+/// Returns when the file exists, or when `at_most` has passed.
+async fn wait_for_path(path: &Path, at_most: Duration) {
+    // The caller reads the file in any case.
+    let _ = tokio::time::timeout(at_most, file_watch::wait_until_exists(path, FileWatcher::default())).await;
 }
 
 #[cfg(test)]

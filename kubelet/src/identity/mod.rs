@@ -23,7 +23,6 @@ mod files;
 mod issuer;
 mod kubeconfig;
 mod master_verifier;
-mod path_watch;
 mod serving;
 mod timing;
 mod tls;

@@ -7,7 +7,6 @@
 mod container;
 mod ephemeral;
 mod history;
-mod init;
 mod restart;
 mod sandbox;
 mod status;
@@ -342,7 +341,7 @@ pub fn compute_pod_actions(input: &Input<'_>) -> Plan {
     mount_volumes(input, &mut plan);
     let Some(sandbox) = sandbox::ready(input, &view, &mut plan) else { return plan };
     ephemeral::start_new(input, &view, sandbox, &mut plan);
-    if !init::done(input, &view, sandbox, &mut plan) {
+    if !sandbox::init_containers_done(input, &view, sandbox, &mut plan) {
         return plan;
     }
     plan.initialized_in = Some(sandbox.id.clone());

@@ -1,6 +1,8 @@
-//! Plans the sandbox: create, start, and replace if it is lost or its spec changed.
+//! Plans what the main containers need: the sandbox (create, start, replace when it is lost or its spec changed), then the init
+//! containers in order. Sidecars among them keep running.
 
-use super::{Action, Input, Plan, StopReason, View, container, terminate};
+use super::container::{Role, started, sync};
+use super::{Action, Input, Plan, StopReason, View, Waiting, container, inits, is_sidecar, terminate};
 use crate::observed::{Sandbox, State};
 
 /// The sandbox in which containers may be created, or `None` if there is none. It may still be starting.
@@ -43,4 +45,41 @@ fn stop_all(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     }
     view.running().next().is_some()
         || input.in_progress.iter().any(|key| matches!(key, super::Key::Container(_)))
+}
+
+/// Adds the actions for init containers. Returns true if the main containers may start.
+pub(super) fn init_containers_done(
+    input: &Input<'_>,
+    view: &View<'_>,
+    sandbox: &Sandbox,
+    plan: &mut Plan,
+) -> bool {
+    let initialized = view.initialized();
+    for init in inits(input.pod) {
+        let run = view.run(&init.name);
+        let through = if is_sidecar(init) {
+            sync(input, view, sandbox, init, Role::Init, plan);
+            run.running().is_some_and(|c| {
+                c.sandbox_id == sandbox.id && !is_starting(input, &init.name) && started(input, init, &c.id)
+            })
+        } else if initialized {
+            true
+        } else {
+            let done = run.sandbox_id() == Some(&sandbox.id) && run.ended().is_some_and(|e| e.code == 0);
+            if !done {
+                sync(input, view, sandbox, init, Role::Init, plan);
+            }
+            done && view.is_current(&init.name, &run)
+        };
+        if !through && !initialized {
+            plan.waiting_on.push(Waiting::Init { container: init.name.clone() });
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether the container is being started. Its postStart hook counts too.
+fn is_starting(input: &Input<'_>, name: &str) -> bool {
+    input.in_progress.contains(&super::Key::Container(name.to_owned()))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cel::{MAX_REQUEST_BYTES, SizeEstimate};
 
 use super::Rule;
-use super::escaping::escaped;
+use super::types::escaped;
 use crate::crd::schema::{Additional, Kind, Range, Schema, ValueValidation};
 
 /// Limit for the estimated cost of one expression for all values of one object.

@@ -1,8 +1,6 @@
 //! CEL validation rules of a schema (`x-kubernetes-validations`), compiled once.
 
 mod cost;
-mod escaping;
-mod field_path;
 mod types;
 mod validator;
 mod values;
@@ -10,12 +8,13 @@ mod values;
 use cel::{CompileError, Environment, Program, Type};
 use serde_json::Value;
 
-pub(super) use self::cost::{Cardinality, MAX_EXPRESSION_COST, MAX_SCHEMA_COST, excess, size_estimate_of};
-pub(super) use self::field_path::field_path;
-pub(super) use self::types::type_of;
-pub(super) use self::validator::validate;
 use super::schema::{Additional, Schema};
 use crate::expressions;
+use crate::path::{OwnedStep, PathBuf};
+
+pub(super) use self::cost::{Cardinality, MAX_EXPRESSION_COST, MAX_SCHEMA_COST, excess, size_estimate_of};
+pub(super) use self::types::type_of;
+pub(super) use self::validator::validate;
 
 /// A compiled rule.
 #[derive(Debug)]
@@ -132,4 +131,41 @@ fn attach(schema: &mut Schema, json: &Value, is_resource: bool) -> bool {
     }
     schema.has_rules = has_some;
     has_some
+}
+
+/// Parses a path to a field in a value of the type `schema`.
+///
+/// # Errors
+/// If the path is malformed or leads to no field of the schema.
+pub(in crate::crd) fn field_path(text: &str, schema: &Schema) -> Result<PathBuf, String> {
+    let mut steps = Vec::new();
+    let mut at = schema;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let name = if let Some(tail) = rest.strip_prefix("['") {
+            let (name, tail) = tail.split_once("']").ok_or("expected ]")?;
+            rest = tail;
+            name.replace("\\'", "'")
+        } else if let Some(tail) = rest.strip_prefix('.') {
+            let end = tail.find(['.', '[']).unwrap_or(tail.len());
+            let (name, tail) = tail.split_at(end);
+            rest = tail;
+            name.to_owned()
+        } else {
+            return Err(format!("expected [ or . but got: {rest}"));
+        };
+        let missing = || "does not refer to a valid field".to_owned();
+        at = match (at.property(&name), &at.additional) {
+            (Some(property), _) => {
+                steps.push(OwnedStep::Field(name));
+                property
+            }
+            (None, Additional::Schema(values)) if at.properties.is_empty() => {
+                steps.push(OwnedStep::Key(name));
+                values
+            }
+            (None, _) => return Err(missing()),
+        };
+    }
+    if steps.is_empty() { Err("is empty".to_owned()) } else { Ok(PathBuf(steps)) }
 }

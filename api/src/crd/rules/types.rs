@@ -1,8 +1,9 @@
-//! Maps schemas to CEL types.
+//! Maps schemas to CEL types, and names of fields to CEL identifiers.
+
+use std::borrow::Cow;
 
 use cel::Type;
 
-use super::escaping::escaped;
 use crate::crd::schema::{Additional, Kind, Schema};
 
 /// The CEL type of a value. The types of an embedded resource and of the root include `apiVersion`, `kind` and
@@ -54,4 +55,52 @@ fn object(schema: &Schema, is_resource: bool) -> Type {
         fields.push(("metadata".to_owned(), metadata));
     }
     Type::object("object", fields)
+}
+
+/// Reserved words of CEL.
+const KEYWORDS: [&str; 18] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+];
+/// Character sequences that an identifier cannot contain, with their escape sequences.
+const SIGNS: [(&str, &str); 4] =
+    [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
+
+/// The CEL identifier for a field; `None` if the name cannot be escaped.
+pub(super) fn escaped(name: &str) -> Option<Cow<'_, str>> {
+    if KEYWORDS.contains(&name) {
+        return Some(format!("__{name}__").into());
+    }
+    let mut rest = name;
+    let mut text = String::with_capacity(name.len());
+    while let Some(first) = rest.chars().next() {
+        if let Some((sign, word)) = SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
+            text.push_str(word);
+            rest = &rest[sign.len()..];
+            continue;
+        }
+        let is_start = rest.len() == name.len();
+        if !(first == '_' || first.is_ascii_alphabetic() || (first.is_ascii_digit() && !is_start)) {
+            return None;
+        }
+        text.push(first);
+        rest = &rest[1..];
+    }
+    if text == name { Some(name.into()) } else { (!text.is_empty()).then(|| text.into()) }
 }

@@ -7,7 +7,7 @@ use cel::{Identity, Key, List, Value};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
-use super::escaping::escaped;
+use super::types::escaped;
 use crate::crd::schema::{Additional, Kind, ListType, Schema};
 
 /// Converts a JSON value to a CEL value of the type that its schema has.

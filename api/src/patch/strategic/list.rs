@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::directive::{self, Directive, malformed, misfit};
-use super::order::{self, Ident};
 use crate::patch::PatchError;
 use crate::path::Path;
 use crate::shape::{Patch, Shape};
@@ -36,7 +35,7 @@ pub(super) fn merge_objects(
             items.push((ident, element));
         }
     }
-    let before = order::places(items.iter().map(|(ident, _)| ident));
+    let before = places(items.iter().map(|(ident, _)| ident));
     let mut places = before.clone();
     for (ident, fields, index) in &changes.items {
         let at = at.index(*index);
@@ -62,10 +61,10 @@ pub(super) fn merge_values(
     let wanted = order.map(|order| idents(order, at)).transpose()?;
     let mentioned = idents(patch, at)?;
     let known = idents(target, at)?;
-    let before = order::places(known.iter());
+    let before = places(known.iter());
     let added = mentioned.iter().cloned().zip(patch.iter().cloned());
     let items: Vec<_> = known.into_iter().zip(std::mem::take(target)).chain(added).collect();
-    finish(target, order::without_repeats(items), mentioned, wanted, &before, at)
+    finish(target, without_repeats(items), mentioned, wanted, &before, at)
 }
 
 /// Sorts a list that the object did not have before in the order of the patch.
@@ -109,13 +108,13 @@ fn finish(
     let wanted = match wanted {
         None => mentioned,
         // An empty order is ignored.
-        Some(wanted) if wanted.is_empty() || order::is_in_order(&mentioned, &wanted) => wanted,
+        Some(wanted) if wanted.is_empty() || is_in_order(&mentioned, &wanted) => wanted,
         Some(_) => {
             let what = "the order in patch list doesn't match $setElementOrder list; name each element of the patch there";
             return Err(malformed(at, what));
         }
     };
-    target.extend(order::arrange(items, &wanted, before).into_iter().map(|(_, value)| value));
+    target.extend(arrange(items, &wanted, before).into_iter().map(|(_, value)| value));
     Ok(())
 }
 
@@ -175,4 +174,58 @@ fn ident(value: &Value, at: &Path<'_>) -> Result<Ident, PatchError> {
 
 fn idents(elements: &[Value], at: &Path<'_>) -> Result<Vec<Ident>, PatchError> {
     elements.iter().enumerate().map(|(index, element)| ident(element, &at.index(index))).collect()
+}
+
+/// The identity of an element as JSON, so that `1` differs from `"1"`: its merge key, or the value of a scalar.
+type Ident = String;
+
+/// Sorts `items`. Items in `wanted` follow that order, others the order `before`. An item that is not in `wanted` comes
+/// before the first item of `wanted` that it preceded.
+fn arrange(
+    items: Vec<(Ident, Value)>,
+    wanted: &[Ident],
+    before: &HashMap<Ident, usize>,
+) -> Vec<(Ident, Value)> {
+    let mut places = HashMap::with_capacity(wanted.len());
+    for (place, ident) in wanted.iter().enumerate() {
+        places.entry(ident.as_str()).or_insert(place);
+    }
+    let (mut listed, others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|(ident, _)| places.contains_key(ident.as_str()));
+    listed.sort_by_key(|(ident, _)| places.get(ident.as_str()).copied());
+
+    let mut arranged = Vec::with_capacity(listed.len() + others.len());
+    let mut listed = listed.into_iter().peekable();
+    for other in others {
+        let precedes = |next: &(Ident, Value)| {
+            before.get(&other.0).zip(before.get(&next.0)).is_some_and(|(other, next)| other < next)
+        };
+        while let Some(next) = listed.next_if(|next| !precedes(next)) {
+            arranged.push(next);
+        }
+        arranged.push(other);
+    }
+    arranged.extend(listed);
+    arranged
+}
+
+/// True if `part` is a subsequence of `whole`.
+fn is_in_order(part: &[Ident], whole: &[Ident]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|ident| rest.any(|other| other == ident))
+}
+
+/// The index of the first occurrence of each identity.
+fn places<'i>(idents: impl Iterator<Item = &'i Ident>) -> HashMap<Ident, usize> {
+    let mut places = HashMap::new();
+    for (place, ident) in idents.enumerate() {
+        places.entry(ident.clone()).or_insert(place);
+    }
+    places
+}
+
+/// Removes all but the first occurrence of each identity.
+fn without_repeats(items: Vec<(Ident, Value)>) -> Vec<(Ident, Value)> {
+    let mut seen = HashSet::with_capacity(items.len());
+    items.into_iter().filter(|(ident, _)| seen.insert(ident.clone())).collect()
 }

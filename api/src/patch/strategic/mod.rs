@@ -6,7 +6,6 @@
 
 mod directive;
 mod list;
-mod order;
 #[cfg(test)]
 mod tests;
 

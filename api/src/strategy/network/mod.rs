@@ -5,7 +5,6 @@ pub(super) mod endpoints;
 pub(super) mod ingress;
 pub(super) mod network_policy;
 pub(super) mod service;
-pub(super) mod service_cidr;
 
 use super::causes::Causes;
 use super::field_value::FieldValue;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AUTHORIZATION, invalid, subject, text};
+use super::{AUTHORIZATION, invalid, text, texts};
 use crate::auth::rbac::Rule;
 use crate::auth::{Attributes, Auth, Decision, ResourceAttributes, nodes};
 use crate::identity::Identity;
@@ -13,7 +13,7 @@ use crate::status::Status;
 pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
     let kind = "SubjectAccessReview";
     let attributes = read(kind, spec)?;
-    let who = subject::read(spec);
+    let who = read_subject(spec);
     if who.user.is_empty() && who.groups.is_empty() {
         let what = "Invalid value: \"\": at least one of user or group must be specified";
         return Err(invalid(kind, AUTHORIZATION, "spec.user", what));
@@ -107,4 +107,36 @@ fn decided(auth: &Auth, who: &Identity, attributes: &Attributes) -> Value {
         status["reason"] = reason.into();
     }
     status
+}
+
+/// The identity as `UserInfo`.
+pub(super) fn user_info(who: &Identity) -> Value {
+    let mut user = json!({"username": who.user});
+    if !who.uid.is_empty() {
+        user["uid"] = who.uid.as_str().into();
+    }
+    if !who.groups.is_empty() {
+        user["groups"] = who.groups.clone().into();
+    }
+    if !who.extra.is_empty() {
+        let extra = who.extra.iter().map(|(name, values)| (name.clone(), values.clone().into()));
+        user["extra"] = Value::Object(extra.collect::<Map<_, _>>());
+    }
+    user
+}
+
+/// The user of a SubjectAccessReview, exactly as sent: no groups are added.
+pub(super) fn read_subject(spec: &Value) -> Identity {
+    let extra = spec.get("extra").and_then(Value::as_object);
+    Identity {
+        user: text(spec, "user").to_owned(),
+        uid: text(spec, "uid").to_owned(),
+        groups: texts(spec, "groups"),
+        extra: extra
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| (name.clone(), texts(&spec["extra"], name)))
+            .collect(),
+        ..Identity::default()
+    }
 }

@@ -2,7 +2,6 @@
 //! stored.
 
 mod access;
-mod subject;
 mod tokens;
 
 use axum::body::Body;
@@ -110,7 +109,7 @@ impl Review {
         let spec = asked.get("spec").cloned().unwrap_or_default();
         let now = Timestamp::now();
         let status = match self {
-            Self::SelfSubject => json!({"userInfo": subject::user_info(who)}),
+            Self::SelfSubject => json!({"userInfo": access::user_info(who)}),
             Self::Token => tokens::review(auth, &spec, now)?,
             Self::SubjectAccess => access::review(auth, &spec)?,
             Self::LocalSubjectAccess => access::local_review(auth, &spec, &on.namespace)?,

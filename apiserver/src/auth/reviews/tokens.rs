@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{AUTHENTICATION, invalid, subject, text, texts};
+use super::{AUTHENTICATION, access, invalid, text, texts};
 use crate::auth::Auth;
 use crate::auth::rbac::index::text as metadata;
 use crate::auth::tokens::TokenError;
@@ -34,7 +34,7 @@ pub(super) fn review(auth: &Auth, spec: &Value, now: Timestamp) -> Result<Value,
     let asked = texts(spec, "audiences");
     Ok(match auth.tokens.authenticate(token, &asked, now) {
         Ok(known) => {
-            let mut status = json!({"authenticated": true, "user": subject::user_info(&known.identity)});
+            let mut status = json!({"authenticated": true, "user": access::user_info(&known.identity)});
             if !known.audiences.is_empty() {
                 status["audiences"] = known.audiences.into();
             }

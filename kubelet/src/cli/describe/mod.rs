@@ -2,20 +2,21 @@
 
 mod container;
 mod text;
-mod volume;
 
 use std::process::ExitCode;
 
 use ::client::percent_encoded;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Volume;
 use serde_json::Value;
+use text::{Page, list, pairs, string, time};
 
 use super::args::Describe;
 use super::client::{Client, Error};
 use super::get::{PODS, ResourceType, full_name, split};
 use super::print::{note, out, visible};
 use crate::observed::EDIT_PENDING;
-use text::{Page, list, pairs, string, time};
+use crate::volumes::types::{self, Line};
 
 const JSON: &str = "application/json";
 
@@ -130,7 +131,7 @@ fn page(pod: &Value, events: &Value, now: Timestamp) -> String {
     if let Some(edit) = pending {
         page.field(0, "Pending Edit", &format!("{}: {}", string(edit, "/reason"), string(edit, "/message")));
     }
-    volume::describe(&mut page, pod);
+    describe_volumes(&mut page, pod);
     page.field(0, "QoS Class", status("qosClass"));
     page.lines(0, "Node-Selectors", pairs(pod.pointer("/spec/nodeSelector"), "="));
     page.lines(0, "Tolerations", list(pod, "/spec/tolerations").map(toleration).collect());
@@ -185,10 +186,40 @@ fn events_table(events: &Value, now: Timestamp) -> String {
         let part = |name: &str| string(event, name).trim().to_owned();
         rows.push(vec![part("/type"), part("/reason"), age, part("/source/component"), part("/message")]);
     }
-    let mut columns = super::print::table::Columns::default();
+    let mut columns = super::print::Columns::default();
     let table = columns.lines(&rows);
     let lines: String = table.lines().map(|line| format!("  {line}\n")).collect();
     format!("Events:\n{lines}")
+}
+
+/// Describes the volumes of a pod.
+fn describe_volumes(page: &mut Page, pod: &Value) {
+    if list(pod, "/spec/volumes").next().is_none() {
+        page.field(0, "Volumes", "<none>");
+        return;
+    }
+    page.head(0, "Volumes");
+    for volume in list(pod, "/spec/volumes") {
+        page.head(2, string(volume, "/name"));
+        source(page, volume);
+    }
+}
+
+fn source(page: &mut Page, volume: &Value) {
+    let typed = serde_json::from_value::<Volume>(volume.clone()).ok();
+    let Some(source) = typed.as_ref().and_then(types::of) else {
+        let kind =
+            volume.as_object().into_iter().flatten().map(|(name, _)| name).find(|name| *name != "name");
+        page.field(4, "Type", kind.map_or("<unknown>", String::as_str));
+        return;
+    };
+    for line in source.describe() {
+        match line {
+            Line::Field(label, value) => page.field(4, label, &value),
+            Line::Heading(text) => page.head(4, text),
+            Line::Item(text) => page.line(6, &text),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::resource::{EVENTS, ResourceType};
 use super::{Selection, by_time, warn};
 use crate::cli::args::{Get, Output};
 use crate::cli::client::Client;
-use crate::cli::print::{note, out, table, visible};
+use crate::cli::print::{Columns, note, out, visible};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
@@ -146,14 +146,14 @@ struct Printer<'a> {
     prefix: String,
     /// The columns that are shown: index in a row, and heading.
     heads: Vec<(usize, String)>,
-    columns: table::Columns,
+    columns: Columns,
 }
 
 impl<'a> Printer<'a> {
     fn new(get: &'a Get, named: ResourceType, prefixed: bool) -> Self {
         let with_namespace = get.all_namespaces && named.namespaced;
         let prefix = if prefixed { format!("{}/", named.singular) } else { String::new() };
-        Self { get, with_namespace, prefix, heads: Vec::new(), columns: table::Columns::default() }
+        Self { get, with_namespace, prefix, heads: Vec::new(), columns: Columns::default() }
     }
 
     /// Widens the columns for values that usually come later, so that the lines of a watch stay aligned.
@@ -166,7 +166,7 @@ impl<'a> Printer<'a> {
             _ => 0,
         };
         let widths = namespace.into_iter().chain(self.heads.iter().map(|(_, head)| room(head)));
-        self.columns = table::Columns::at_least(widths.collect());
+        self.columns = Columns::at_least(widths.collect());
     }
 
     /// Formats the rows with their header line.

@@ -101,7 +101,7 @@ impl Node {
         let settings = Arc::new(Settings { node: "n1".to_owned(), cluster, cert_dir, addresses });
         let (certificate, client) = watch::channel(None);
         let (authorities, access) = (watch::channel(None).0, watch::channel(None).0);
-        let shared = Arc::new(SharedState { authorities, access, files: watch::channel(()).0 });
+        let shared = Arc::new(SharedState { authorities, access });
         let reporter = EventReporter::new("n1", Outbox::new());
         let manager =
             CertificateManager::new(&settings, Kind::Client, certificate, client, &shared, reporter);

@@ -18,7 +18,7 @@ use super::peer_routes::PeerRoutes;
 use super::record::Record;
 use super::state::Key;
 use super::{ipam, sysctl, unreachable_route};
-use crate::network::members::meet;
+use crate::network::meet;
 use crate::network::nft::POD_PORT_PREFIX;
 use crate::runtime::netns::Namespace;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::pod_cidr::list;
-use crate::network::members::{Member, Members, meet};
+use crate::network::{Member, Members, meet};
 
 /// The pod CIDRs of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

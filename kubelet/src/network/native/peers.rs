@@ -11,7 +11,7 @@ use super::bridge::{OwnRoutes, overlap};
 use super::netlink::Netlink;
 use super::node_cidrs::{Decision, NodeCidrs, decide, without_change};
 use super::{Native, Ranges, pod_cidr};
-use crate::network::members::Members;
+use crate::network::Members;
 
 /// Result of applying the membership.
 #[derive(Debug)]

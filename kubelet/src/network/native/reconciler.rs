@@ -19,9 +19,8 @@ use super::pod_cidr::list;
 use super::record::Record;
 use super::state::{Key, Process};
 use super::{CloseResult, Native, packet_rules};
-use crate::network::members::Members;
 use crate::network::nft::Watch;
-use crate::network::record_event;
+use crate::network::{Members, record_event};
 use crate::report::{Outbox, Severity};
 use crate::runtime::netns::Namespace;
 

@@ -1,6 +1,5 @@
 //! The NodeRestriction plugin: nodes may write only their own Node, Lease, mirror pods, and the status of their pods.
 
-mod asked;
 mod mirror_pods;
 mod own_node;
 
@@ -13,7 +12,8 @@ use serde_json::Value;
 
 use super::lister::Lister;
 use super::pods::{forbidden, spec, text};
-use crate::objects::PartialObject;
+use crate::objects::{self, CertificateSigningRequest, PartialObject};
+use crate::pki::{Request, Signer, node};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// The fields of a claim's status that a node may change after a volume was resized.
@@ -95,7 +95,7 @@ fn decide(node: &str, attempt: &AdmissionRequest<'_>) -> Result<(), String> {
         }
         ("persistentvolumeclaims", Some("status")) => unexpected(),
         ("persistentvolumeclaims", _) => Err("may only update PVC status".to_owned()),
-        (asked::REQUESTS, None) if operation == Create => asked::check(node, &attempt.object),
+        (REQUESTS, None) if operation == Create => check_certificate_request(node, &attempt.object),
         ("leases.coordination.k8s.io", _) if attempt.namespace != Some(LEASE_NAMESPACE) => {
             Err(format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace"))
         }
@@ -157,6 +157,28 @@ fn part<'a>(object: &'a Json, of: &str, name: &str) -> Option<&'a Value> {
         Value::String(_) | Value::Bool(_) | Value::Number(_) => false,
     };
     (!is_empty).then_some(value)
+}
+
+/// The resource name of CertificateSigningRequests.
+const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
+
+/// Rejects requests for the name of another node.
+///
+/// # Errors
+/// The stock message.
+fn check_certificate_request(node: &str, request: &Json) -> Result<(), String> {
+    let request: CertificateSigningRequest = objects::read(request);
+    match Signer::of(&request.spec.signer_name) {
+        Some(Signer::NodeClient | Signer::NodeServing) => {}
+        // RBAC and administrators decide about other certificates.
+        Some(Signer::Client) | None => return Ok(()),
+    }
+    let pem = request.request().map_err(|error| format!("unable to parse csr: {error}"))?;
+    let asked = Request::read(&pem).map_err(|why| format!("unable to parse csr: {why}"))?;
+    if node::of_user(&asked.common_name) == Some(node) {
+        return Ok(());
+    }
+    Err(format!("can only create a node CSR with CN=system:node:{node}"))
 }
 
 #[cfg(test)]

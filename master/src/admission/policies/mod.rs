@@ -1,12 +1,11 @@
 //! Admission policies: CEL expressions that administrators write to mutate or reject objects.
 //!
-//! Policies are compiled once per revision ([`decoded_cache`]) and matched ([`matching`]). Bindings activate them
+//! Policies are compiled once per revision ([`DecodedCache`]) and matched ([`matching`]). Bindings activate them
 //! with parameters ([`params`]). [`input`] provides the variables. `validating` and `mutating` apply the results. A
 //! write of a policy with invalid expressions is rejected ([`validation`]).
 
 mod authorizer;
 mod compiled;
-mod decoded_cache;
 mod environment;
 mod input;
 mod matching;
@@ -18,16 +17,18 @@ mod tests;
 mod validating;
 mod validation;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use apiserver::Resource;
 use apiserver::admission::AdmissionRequest;
 use apiserver::auth::Auth;
 use apiserver::registry::Registry;
+use apiserver::watch_cache::{Scope, WatchCache};
 use serde_json::Value;
 
 use self::compiled::Policy;
-use self::decoded_cache::DecodedCache;
+
 pub use self::mutating::MutatingAdmissionPolicy;
 use self::objects::PolicyBinding;
 pub use self::validating::ValidatingAdmissionPolicy;
@@ -107,4 +108,41 @@ fn is_exempt(resource: &Resource) -> bool {
     let is_policy =
         |plural: &str| plural.ends_with("admissionpolicies") || plural.ends_with("admissionpolicybindings");
     resource.group == GROUP && is_policy(&resource.plural)
+}
+
+/// The decoded objects, at most one per stored object.
+pub struct DecodedCache<T> {
+    resource: String,
+    read: fn(&[u8]) -> T,
+    by_name: Mutex<HashMap<String, (u64, Arc<T>)>>,
+}
+
+impl<T> DecodedCache<T> {
+    /// Creates a cache of a resource. `read` decodes its objects.
+    pub fn new(resource: String, read: fn(&[u8]) -> T) -> Self {
+        Self { resource, read, by_name: Mutex::default() }
+    }
+
+    /// Whether no object is stored.
+    pub fn is_empty(&self, cache: &WatchCache) -> bool {
+        cache.count(&self.resource, &Scope::All) == 0
+    }
+
+    /// All decoded objects, sorted by name.
+    pub fn all(&self, cache: &WatchCache) -> Vec<Arc<T>> {
+        let mut objects = cache.list(&self.resource, &Scope::All).objects;
+        objects.sort_by(|one, two| one.name().cmp(two.name()));
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *by_name);
+        objects
+            .iter()
+            .map(|object| {
+                let known =
+                    before.remove(object.name()).filter(|(revision, _)| *revision == object.revision());
+                let read = known.map_or_else(|| Arc::new((self.read)(object.json())), |(_, read)| read);
+                by_name.insert(object.name().to_owned(), (object.revision(), read.clone()));
+                read
+            })
+            .collect()
+    }
 }

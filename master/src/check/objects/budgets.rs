@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::World;
-use super::field::{condition, why};
-use super::kinds::Pod;
+use super::kinds::{Pod, condition, why};
 use crate::check::finding::{Finding, Subject, counted};
 use crate::objects::IntOrString;
 use crate::objects::workload::PodDisruptionBudget;

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use super::World;
-use super::field::{condition, joined};
-use super::kinds::Event;
+use super::kinds::{Event, condition, joined};
 use crate::check::finding::{Finding, counted};
 use crate::objects::{Condition, List, ObjectMeta};
 

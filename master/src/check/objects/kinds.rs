@@ -1,6 +1,8 @@
 //! The objects that are checked, with the fields that the checks read. Up to 100,000 of each kind are kept in
 //! memory.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -250,5 +252,26 @@ impl Event {
         let number = |count: Option<i64>| count.and_then(|count| usize::try_from(count).ok());
         let series = self.series.as_ref().and_then(|series| number(series.count));
         series.or_else(|| number(self.count)).unwrap_or(1).max(1)
+    }
+}
+
+/// A condition without status, for objects that do not have it.
+static NONE: LazyLock<Condition> = LazyLock::new(Condition::default);
+
+/// The condition of this type. Its status is empty if the object has no such condition.
+pub fn condition<'a>(conditions: &'a List<Condition>, of: &str) -> &'a Condition {
+    conditions.of_type(of).unwrap_or(&NONE)
+}
+
+/// Reason and message of a condition.
+pub fn why(condition: &Condition) -> String {
+    joined(&condition.reason, &condition.message)
+}
+
+/// Formats `reason: message`, or the one that is not empty.
+pub fn joined(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        ("", one) | (one, "") => one.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
     }
 }

@@ -4,20 +4,16 @@ mod access;
 mod budgets;
 mod claims;
 mod clocks;
-mod definitions;
 mod events;
-mod field;
+mod extensions;
 mod kinds;
-mod leaders;
 mod namespaces;
 mod nodes;
 mod plane;
 mod pods;
 mod quotas;
-mod ranges;
 mod requests;
 mod services;
-mod webhooks;
 mod workloads;
 
 #[cfg(test)]
@@ -171,18 +167,18 @@ type Check = (&'static str, &'static [&'static str], fn(&World) -> Vec<Finding>)
 
 const CHECKS: &[Check] = &[
     ("nodes", &["nodes", "leases"], nodes::findings),
-    ("leaders", &["leases"], leaders::findings),
+    ("leaders", &["leases"], plane::leader_findings),
     ("etcd members", &["pods"], plane::findings),
     ("namespaces", &["namespaces"], namespaces::findings),
     ("pods", &["pods", "nodes"], pods::findings),
     ("services", &["services", "endpointslices", "pods"], services::findings),
-    ("service addresses", &["services", "servicecidrs"], ranges::findings),
+    ("service addresses", &["services", "servicecidrs"], services::address_findings),
     ("volume claims", &["persistentvolumeclaims", "storageclasses"], claims::findings),
     ("quotas", &["resourcequotas"], quotas::findings),
     ("disruption budgets", &["poddisruptionbudgets", "pods", "nodes"], budgets::findings),
-    ("custom resources", &["customresourcedefinitions"], definitions::findings),
+    ("custom resources", &["customresourcedefinitions"], extensions::definition_findings),
     ("certificate requests", &["certificatesigningrequests", "nodes"], requests::findings),
-    ("webhooks", &[VALIDATING, MUTATING, "services"], webhooks::findings),
+    ("webhooks", &[VALIDATING, MUTATING, "services"], extensions::webhook_findings),
     (
         "workloads",
         &[

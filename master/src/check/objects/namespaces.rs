@@ -1,7 +1,6 @@
 //! Checks namespaces that cannot be deleted, and Pod Security labels that are not enforced. Pure.
 
-use super::field::condition;
-use super::kinds::Namespace;
+use super::kinds::{Namespace, condition};
 use super::{PATIENCE, World};
 use crate::admission::ENFORCE;
 use crate::check::finding::{Finding, Severity, Subject, counted};

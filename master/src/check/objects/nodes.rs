@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::World;
 use super::clocks::{self, ServerClock};
-use super::field::{condition, why};
-use super::kinds::Node;
+use super::kinds::{Node, condition, why};
 use crate::check::finding::{Finding, Subject, counted};
 use crate::objects::{Lease, Taint};
 use crate::pod_cidrs;

@@ -1,11 +1,16 @@
-//! Checks a control plane that runs as pods, and the quorum of its etcd. Pure.
+//! Checks the control plane: its pods, the quorum of its etcd, and leases of leader election that their holder does not renew. Pure.
+
+use jiff::SignedDuration;
 
 use super::kinds::Pod;
 use super::{World, pods};
-use crate::check::finding::{Finding, counted};
+use crate::check::finding::{Finding, Subject, counted};
+use crate::controllers::{COMPLEMENTARY_LEASE, CONTROLLER_MANAGER};
+use crate::objects::Lease;
 
-/// Namespace and labels of control plane pods, as in stock manifests.
+/// Namespace of control plane pods, as in stock manifests, and of the leases of leader election.
 const NAMESPACE: &str = "kube-system";
+/// Labels of control plane pods, as in stock manifests.
 const TIER: &str = "tier";
 const CONTROL_PLANE: &str = "control-plane";
 const COMPONENT: &str = "component";
@@ -30,4 +35,35 @@ pub fn findings(world: &World) -> Vec<Finding> {
     let remedy =
         "repair the others, or replace them one by one (docs/bootstrap.md), before another one fails";
     vec![Finding::warning("etcd", what, remedy).because("with one less, the cluster is read-only")]
+}
+
+/// For each lease: its name, the effect of a missing leader, and how to start one.
+const ROLES: &[(&str, &str, &str)] = &[
+    ("kube-scheduler", "no scheduler is active", "`master scheduler`, or a master with --scheduler=true"),
+    (CONTROLLER_MANAGER, "no controllers are active", "`master controllers`, or a master with --controllers"),
+    (COMPLEMENTARY_LEASE, "no controllers of the master are active", "a master with --controllers"),
+];
+/// Age from which a lease counts as abandoned. A standby takes over an expired lease within seconds.
+const TAKEN_OVER: SignedDuration = SignedDuration::from_secs(60);
+
+/// Findings for all leader-election leases.
+pub fn leader_findings(world: &World) -> Vec<Finding> {
+    let leases = world.lists.leases.iter().filter(|lease| &*lease.metadata.namespace == NAMESPACE);
+    leases.filter_map(|lease| of_lease(world, lease)).collect()
+}
+
+fn of_lease(world: &World, lease: &Lease) -> Option<Finding> {
+    let Lease { metadata, spec } = lease;
+    let (_, what, start) = ROLES.iter().find(|(name, ..)| *name == &*metadata.name)?;
+    // A leader that stops releases its lease.
+    let holder = Some(&spec.holder_identity).filter(|holder| !holder.is_empty())?;
+    let allowed = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or_default().clamp(0, 3600))
+        + TAKEN_OVER;
+    let since = world.since(spec.renew_time);
+    let is_due = world.started.is_none_or(|started| world.now.duration_since(started) > allowed);
+    (since > allowed && is_due).then(|| {
+        let remedy = format!("start one ({start}) and see its log; delete the lease if it is not needed");
+        let cause = format!("{holder} holds the lease and has not renewed it for {} s", since.as_secs());
+        Finding::problem(Subject::of("Lease", metadata), *what, remedy).because(cause)
+    })
 }

@@ -6,8 +6,7 @@ use std::collections::HashSet;
 
 use jiff::SignedDuration;
 
-use super::field::{condition, joined, why};
-use super::kinds::Pod;
+use super::kinds::{Pod, condition, joined, why};
 use super::{PATIENCE, World, plane};
 use crate::check::finding::{Finding, Severity, Subject};
 

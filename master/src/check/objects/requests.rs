@@ -4,8 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 
-use super::field::{condition, why};
-use super::kinds::Node;
+use super::kinds::{Node, condition, why};
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
 use crate::controllers::NAME_IN_USE;

@@ -506,7 +506,7 @@ fn stored_webhooks_are_one_finding_and_each_missing_service_is_another() {
     );
     let mut stock = world(&lists);
     stock.version.text = "v1.36.0".to_owned();
-    let found = webhooks::findings(&stock);
+    let found = extensions::webhook_findings(&stock);
     assert_eq!(found.iter().map(|f| f.severity).collect::<Vec<_>>(), [Severity::Problem, Severity::Warning]);
 }
 

@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 
 use super::{NodeCidrs, decide, without_change};
-use crate::network::members::{Member, Members};
+use crate::network::{Member, Members};
 
 fn ranges(text: &str) -> Vec<IpNet> {
     text.split_whitespace().map(|range| range.parse().unwrap()).collect()

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::plan::{PlanInput, Reachability};
-use crate::network::members::{Member, meet};
 use crate::network::native::pod_cidr::list;
+use crate::network::{Member, meet};
 
 /// The addresses and pod CIDRs of a peer node after conflicts are resolved.
 pub(super) struct GrantedNode<'a> {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::conflicts::usable_addresses;
 use super::messages::{self, RouteLookup};
 use super::plan::{Path, Reachability};
-use crate::network::members::Member;
+use crate::network::Member;
 use crate::network::native::bridge::Bridge;
 use crate::network::native::links::{self, Link};
 use crate::network::native::netlink::{Netlink, is};

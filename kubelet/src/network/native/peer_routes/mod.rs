@@ -23,7 +23,7 @@ use self::plan::{Plan, PlanInput, Reachability};
 use self::vxlan::VxlanDevice;
 use super::bridge::Bridge;
 use super::netlink::Netlink;
-use crate::network::members::Member;
+use crate::network::Member;
 use crate::network::nft::Family;
 
 /// Base of the metrics that kubelets use. It is high, so that other routes take precedence.

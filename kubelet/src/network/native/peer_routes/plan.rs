@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use sha2::{Digest as _, Sha256};
 
 use super::conflicts::{Conflicts, GrantedNode};
-use crate::network::members::Member;
+use crate::network::Member;
 use crate::network::nft::Family;
 
 /// A MAC address.

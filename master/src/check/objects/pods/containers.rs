@@ -3,8 +3,7 @@
 use jiff::SignedDuration;
 
 use super::super::World;
-use super::super::field::joined;
-use super::super::kinds::{ContainerStatus, Pod};
+use super::super::kinds::{ContainerStatus, Pod, joined};
 use crate::check::finding::{Finding, Subject};
 
 /// Number of restarts from which they are reported, if the last one was recent.

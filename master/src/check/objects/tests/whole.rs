@@ -64,7 +64,7 @@ fn silence_before_the_server_started_is_no_finding() {
     let found = |started: Option<&str>| {
         let mut world = world(&lists);
         world.started = started.map(|time| time.parse().unwrap());
-        nodes::findings(&world).len() + leaders::findings(&world).len()
+        nodes::findings(&world).len() + plane::leader_findings(&world).len()
     };
     assert_eq!(found(None), 2);
     assert_eq!(found(Some("2026-06-01T11:00:00Z")), 2);

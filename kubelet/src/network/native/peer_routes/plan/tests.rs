@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::{Hop, Path, Plan, PlanInput, Reachability, mac, plan};
-use crate::network::members::{Member, meet};
 use crate::network::nft::Family;
+use crate::network::{Member, meet};
 
 fn ranges(text: &str) -> Vec<IpNet> {
     text.split_whitespace().map(|range| range.parse().unwrap()).collect()

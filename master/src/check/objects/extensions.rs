@@ -1,13 +1,15 @@
-//! Checks webhook configurations whose service does not exist. Pure.
+//! Checks extensions of the API: webhook configurations whose service does not exist, and CustomResourceDefinitions that are not
+//! served. Pure.
 
 use std::collections::HashSet;
 
-use super::World;
-use super::kinds::{Webhook, WebhookConfiguration};
+use super::kinds::{Webhook, WebhookConfiguration, condition, why};
+use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Severity, Subject, counted};
+use crate::objects::Conditioned;
 
 /// Findings for all webhook configurations.
-pub fn findings(world: &World) -> Vec<Finding> {
+pub fn webhook_findings(world: &World) -> Vec<Finding> {
     let lists = &world.lists;
     let services = lists.services.iter().map(|service| &service.metadata);
     let services: HashSet<(&str, &str)> =
@@ -54,4 +56,38 @@ fn nowhere(
         Finding::problem(Subject::of(kind, &of.metadata), what, remedy).because(cause).graded(severity)
     };
     lost.map(finding).collect()
+}
+
+/// Findings for all CustomResourceDefinitions.
+pub fn definition_findings(world: &World) -> Vec<Finding> {
+    let definitions = world.lists.custom_resource_definitions.iter();
+    definitions.filter_map(|definition| of_definition(world, definition)).collect()
+}
+
+fn of_definition(world: &World, definition: &Conditioned) -> Option<Finding> {
+    let Conditioned { metadata, status } = definition;
+    let subject = Subject::of("CustomResourceDefinition", metadata);
+    let condition = |kind: &str| condition(&status.conditions, kind);
+    let (names, established) = (condition("NamesAccepted"), condition("Established"));
+    let structural = condition("NonStructuralSchema");
+    if metadata.is_terminating() {
+        let is_late = world.since(metadata.deletion_timestamp) > PATIENCE;
+        let remedy =
+            "finalizers block its objects: start the controllers that remove them, or remove them manually";
+        return is_late.then(|| {
+            Finding::problem(subject, "is stuck in deletion", remedy).because(why(condition("Terminating")))
+        });
+    }
+    if &*names.status == "False" {
+        let remedy = "rename it, or delete the definition that uses the name";
+        return Some(Finding::problem(subject, "has names that are in use", remedy).because(why(names)));
+    }
+    if !established.is_true() && world.since(metadata.creation_timestamp) > PATIENCE {
+        let remedy = "the master's log says why; update the definition to retry";
+        return Some(Finding::problem(subject, "is not served", remedy).because(why(established)));
+    }
+    structural.is_true().then(|| {
+        let remedy = "correct its schema according to the message";
+        Finding::warning(subject, "has a non-structural schema", remedy).because(why(structural))
+    })
 }
