@@ -1,4 +1,4 @@
-//! Logs problems that need an administrator, such as missing permissions and undecodable objects, at most once a minute.
+//! Logs problems that need an administrator, such as missing permissions, at most once a minute.
 
 #[cfg(test)]
 mod tests;
@@ -12,17 +12,14 @@ use tokio::time::Instant;
 /// Minimum interval between two reports: dozens of resources are retried at once, and one line is enough.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A rate-limited reporter. Clones share the limits.
+/// A rate-limited reporter. Clones share the limit.
 #[derive(Clone, Debug, Default)]
-pub struct ProblemReporter {
-    requests: RateLimit,
-    objects: RateLimit,
-}
+pub struct ProblemReporter(Arc<Mutex<Option<Instant>>>);
 
 impl ProblemReporter {
     /// Logs that a request about `resource` failed, if an administrator can fix the cause.
     pub fn report(&self, resource: &str, error: &Error) {
-        if let Some(remedy) = remedy(error).filter(|_| self.requests.is_due(Instant::now())) {
+        if let Some(remedy) = remedy(error).filter(|_| self.is_due(Instant::now())) {
             tracing::warn!(
                 resource,
                 error = error.full_message(),
@@ -31,25 +28,12 @@ impl ProblemReporter {
         }
     }
 
-    /// Logs that an object of a list or watch cannot be decoded, and is ignored.
-    pub fn report_undecodable(&self, resource: &str, namespace: &str, name: &str, error: &serde_json::Error) {
-        if self.objects.is_due(Instant::now()) {
-            tracing::warn!(resource, namespace, name, %error, "ignoring an object that cannot be decoded");
-        }
-    }
-}
-
-/// Lets one report through per interval.
-#[derive(Clone, Debug, Default)]
-struct RateLimit(Arc<Mutex<Option<Instant>>>);
-
-impl RateLimit {
     /// Whether a report is due; if so, the interval starts again.
     fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| now.duration_since(last) >= REPORT_INTERVAL);
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = told.is_none_or(|told| now.duration_since(told) >= REPORT_INTERVAL);
         if is_due {
-            *last = Some(now);
+            *told = Some(now);
         }
         is_due
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::backoff::Backoff;
 use client::{Client, Delta, Error, Kind, Reflector, Scope, Versioned};
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer};
 use serde_json::value::RawValue;
 
@@ -13,6 +13,7 @@ use super::informers::SharedInformers;
 use super::object::Object;
 use super::outage::Outage;
 use super::problems::ProblemReporter;
+use crate::objects::Identity;
 
 /// Backoff after the first failure.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -93,7 +94,7 @@ pub async fn run_reflector(client: Client, kind: Arc<Kind>, store: impl Store, p
     let qualified = kind.qualified();
     let mut reflector = Reflector::new((*kind).clone(), Scope::default());
     let (mut backoff, mut outage) = (Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF), Outage::default());
-    let seed = Decoder { store: &store, resource: &qualified, problems: &problems };
+    let seed = Decoder { store: &store, kind: &kind.kind };
     let mut handle = |delta: Delta<Decoded<_>>| match delta {
         Delta::Replaced(all, _) => store.replace(all.into_iter().filter_map(|one| one.object).collect()),
         Delta::Applied(one) => one.object.into_iter().for_each(|object| store.put(object)),
@@ -140,11 +141,12 @@ impl<T> Versioned for Decoded<T> {
     }
 }
 
-/// Decodes one object after the other for a store. One that cannot be decoded is logged; the others are kept.
+/// Decodes one object after the other for a store. One that cannot be decoded is logged, and the others are kept. A store
+/// keeps the last version that could be decoded until the next list.
 struct Decoder<'a, S> {
     store: &'a S,
-    resource: &'a str,
-    problems: &'a ProblemReporter,
+    /// The kind of the objects.
+    kind: &'a str,
 }
 
 impl<S> Clone for Decoder<'_, S> {
@@ -160,31 +162,13 @@ impl<'de, S: Store> DeserializeSeed<'de> for Decoder<'_, S> {
 
     fn deserialize<D: Deserializer<'de>>(self, object: D) -> Result<Self::Value, D::Error> {
         let json = <&RawValue>::deserialize(object)?;
-        let identity = serde_json::from_str::<Identity>(json.get()).map(|identity| identity.metadata);
-        let (identity, object) = match identity {
-            Ok(identity) => (identity, self.store.decode(json)),
-            Err(error) => (IdentityMetadata::default(), Err(error)),
-        };
-        let object = object.map_err(|error| {
-            self.problems.report_undecodable(self.resource, &identity.namespace, &identity.name, &error);
+        let mut identity: Identity = serde_json::from_str(json.get()).unwrap_or_default();
+        let object = self.store.decode(json).map_err(|error| {
+            self.kind.clone_into(&mut identity.kind);
+            identity.report_undecodable(&error);
         });
-        Ok(Decoded { resource_version: identity.resource_version, object: object.ok() })
+        Ok(Decoded { resource_version: identity.metadata.resource_version, object: object.ok() })
     }
-}
-
-/// What identifies an object and its version.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identity {
-    metadata: IdentityMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct IdentityMetadata {
-    namespace: String,
-    name: String,
-    resource_version: String,
 }
 
 #[cfg(test)]

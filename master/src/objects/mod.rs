@@ -41,7 +41,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Decodes an object of the API server's cache, whose schema was checked. See [`read`].
 pub fn decode<T: DeserializeOwned + Default>(json: &[u8]) -> T {
     serde_json::from_slice(json).unwrap_or_else(|error| {
-        report::<T>(&serde_json::from_slice(json).unwrap_or_default(), &error);
+        serde_json::from_slice::<Identity>(json).unwrap_or_default().report_undecodable(&error);
         T::default()
     })
 }
@@ -50,36 +50,38 @@ pub fn decode<T: DeserializeOwned + Default>(json: &[u8]) -> T {
 /// type, which the schema check rejects, is logged and reads as an empty one.
 pub fn read<T: DeserializeOwned + Default>(object: &Map<String, Value>) -> T {
     T::deserialize(object).unwrap_or_else(|error| {
-        report::<T>(&Identity::deserialize(object).unwrap_or_default(), &error);
+        Identity::deserialize(object).unwrap_or_default().report_undecodable(&error);
         T::default()
     })
 }
 
-/// What identifies an object in the log.
-#[derive(Default, Deserialize)]
+/// What identifies an object and its version.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Identity {
-    kind: String,
-    metadata: IdentityMetadata,
+pub struct Identity {
+    /// Kind; empty in a list of a built-in kind.
+    pub kind: String,
+    pub metadata: IdentityMetadata,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct IdentityMetadata {
-    namespace: String,
-    name: String,
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct IdentityMetadata {
+    pub namespace: String,
+    pub name: String,
+    pub resource_version: String,
 }
 
-/// Logs that an object cannot be decoded, at most once per interval.
-fn report<T>(object: &Identity, error: &serde_json::Error) {
-    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
-    let now = Instant::now();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if last.is_some_and(|last| now.duration_since(last) < REPORT_INTERVAL) {
-        return;
+impl Identity {
+    /// Logs that the object cannot be decoded. At most one object per minute is logged.
+    pub fn report_undecodable(&self, error: &serde_json::Error) {
+        static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < REPORT_INTERVAL) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let Self { kind, metadata: IdentityMetadata { namespace, name, .. } } = self;
+        tracing::warn!(kind, namespace, name, %error, "cannot decode an object; ignoring its fields");
     }
-    *last = Some(now);
-    let Identity { kind, metadata: IdentityMetadata { namespace, name } } = object;
-    let into = std::any::type_name::<T>();
-    tracing::warn!(kind, namespace, name, into, %error, "cannot decode an object; its fields count as absent");
 }

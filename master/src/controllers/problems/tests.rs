@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn only_errors_that_an_administrator_can_fix_have_a_remedy() {
+fn what_a_person_has_to_mend_is_told_and_nothing_else() {
     let refused = |code: u16| Error::Refused {
         server: "https://192.0.2.1:6443".into(),
         code,
@@ -30,10 +30,10 @@ fn only_errors_that_an_administrator_can_fix_have_a_remedy() {
 }
 
 #[test]
-fn a_problem_is_reported_once_a_minute() {
-    let (limit, begun) = (RateLimit::default(), Instant::now());
+fn once_a_minute_is_often_enough() {
+    let (problems, begun) = (ProblemReporter::default(), Instant::now());
     let due: Vec<u64> =
-        (0..150).filter(|second| limit.is_due(begun + Duration::from_secs(*second))).collect();
+        (0..150).filter(|second| problems.is_due(begun + Duration::from_secs(*second))).collect();
     assert_eq!(due, [0, 60, 120]);
-    assert!(!limit.clone().is_due(begun + Duration::from_secs(150)), "all reflectors share the limit");
+    assert!(!problems.clone().is_due(begun + Duration::from_secs(150)), "all that look share it");
 }
