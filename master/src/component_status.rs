@@ -73,7 +73,7 @@ impl ComponentStatuses {
 
 /// Checks that a lease has a holder that renews it.
 fn leads(name: &str, lease: &Lease, now: Timestamp) -> Result<(), String> {
-    let LeaseSpec { holder_identity: holder, lease_duration_seconds, renew_time } = &lease.spec;
+    let LeaseSpec { holder_identity: holder, lease_duration_seconds, renew_time, .. } = &lease.spec;
     let lasts = lease_duration_seconds.unwrap_or_default().seconds();
     if holder.is_empty() {
         return Err(format!("the lease kube-system/{name} has no holder"));

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::object::{Source as _, unreadable};
 use super::problems::ProblemReporter;
+use crate::objects::Lease;
 
 /// The namespace of the stock leader-election leases.
 const NAMESPACE: &str = "kube-system";
@@ -43,7 +45,7 @@ pub struct LeaderElector {
     identity: String,
     problems: ProblemReporter,
     /// The resource version that was observed last, and when it was first observed.
-    seen: Option<(String, Instant)>,
+    seen: Option<(Box<str>, Instant)>,
 }
 
 /// The next write to the lease.
@@ -153,7 +155,11 @@ impl LeaderElector {
     async fn clear_holder(&self) -> Result<(), Error> {
         loop {
             let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
-            let Some(mut lease) = found.filter(|lease| holder(lease) == self.identity) else { return Ok(()) };
+            let Some(mut lease) = found else { return Ok(()) };
+            let read: Lease = lease.read().map_err(|source| unreadable(&self.client, source))?;
+            if *read.spec.holder_identity != *self.identity {
+                return Ok(());
+            }
             set(&mut lease, "holderIdentity", "".into());
             match self.client.update(&Kind::LEASE, "", lease).await {
                 Err(error) if error.is_conflict() => sleep(CONFLICT_PAUSE).await,
@@ -167,7 +173,8 @@ impl LeaderElector {
     async fn try_acquire_or_renew(&mut self) -> Result<bool, Error> {
         loop {
             let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
-            let written = match self.plan(found, Timestamp::now(), Instant::now()) {
+            let step = self.plan(found, Timestamp::now(), Instant::now());
+            let written = match step.map_err(|source| unreadable(&self.client, source))? {
                 Step::Wait => return Ok(false),
                 Step::Create(lease) => self.client.create(&Kind::LEASE, NAMESPACE, lease).await,
                 Step::Update(lease) => self.client.update(&Kind::LEASE, "", lease).await,
@@ -180,10 +187,15 @@ impl LeaderElector {
         }
     }
 
-    fn plan(&mut self, found: Option<Json>, time: Timestamp, now: Instant) -> Step {
+    fn plan(
+        &mut self,
+        found: Option<Json>,
+        time: Timestamp,
+        now: Instant,
+    ) -> Result<Step, serde_json::Error> {
         let time = micros(time);
         let Some(mut lease) = found else {
-            return Step::Create(json!({
+            return Ok(Step::Create(json!({
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
                 "metadata": {"name": self.name, "namespace": NAMESPACE},
@@ -191,30 +203,28 @@ impl LeaderElector {
                     "holderIdentity": self.identity, "leaseDurationSeconds": LEASE_DURATION.as_secs(), "leaseTransitions": 0,
                     "acquireTime": time, "renewTime": time,
                 },
-            }));
+            })));
         };
-        let version = lease.get("metadata").and_then(|metadata| metadata["resourceVersion"].as_str());
-        let version = version.unwrap_or_default().to_owned();
+        let Lease { metadata, spec } = lease.read()?;
+        let version = metadata.resource_version;
         let since = match &self.seen {
             Some((seen, since)) if *seen == version => *since,
             _ => now,
         };
         self.seen = Some((version, since));
-        let holder = holder(&lease);
-        if holder != self.identity {
-            let number = |field: &str| spec(&lease, field).and_then(Value::as_u64);
-            let lease_duration = number("leaseDurationSeconds").map_or(LEASE_DURATION, Duration::from_secs);
-            if !holder.is_empty() && now.duration_since(since) < lease_duration {
-                return Step::Wait;
+        if *spec.holder_identity != *self.identity {
+            let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            let lease_duration = seconds.map_or(LEASE_DURATION, Duration::from_secs);
+            if !spec.holder_identity.is_empty() && now.duration_since(since) < lease_duration {
+                return Ok(Step::Wait);
             }
-            let transitions = number("leaseTransitions").unwrap_or_default() + 1;
-            set(&mut lease, "leaseTransitions", transitions.into());
+            set(&mut lease, "leaseTransitions", (spec.lease_transitions + 1).into());
             set(&mut lease, "holderIdentity", self.identity.as_str().into());
             set(&mut lease, "leaseDurationSeconds", LEASE_DURATION.as_secs().into());
             set(&mut lease, "acquireTime", time.as_str().into());
         }
         set(&mut lease, "renewTime", time.into());
-        Step::Update(lease)
+        Ok(Step::Update(lease))
     }
 }
 
@@ -222,14 +232,6 @@ impl LeaderElector {
 async fn wait_for_stop(stopped: &mut watch::Receiver<bool>) {
     // A closed channel counts as a shutdown request.
     let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-fn spec<'a>(lease: &'a Json, field: &str) -> Option<&'a Value> {
-    lease.get("spec")?.get(field)
-}
-
-fn holder(lease: &Json) -> String {
-    spec(lease, "holderIdentity").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn set(lease: &mut Json, field: &str, value: Value) {

@@ -22,6 +22,8 @@ pub struct LeaseSpec {
     pub holder_identity: Box<str>,
     /// How long the lease holds after a renewal.
     pub lease_duration_seconds: Option<i64>,
+    /// How often the holder has changed.
+    pub lease_transitions: i64,
     /// Last renewal, by the clock of the holder.
     #[serde(deserialize_with = "time")]
     pub renew_time: Option<Timestamp>,

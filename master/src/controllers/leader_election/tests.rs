@@ -18,32 +18,44 @@ fn lease(own: &str) -> LeaderElector {
     LeaderElector::new(Client::in_process(axum::Router::new()), "lease", own)
 }
 
+fn plan(elector: &mut LeaderElector, found: Option<Json>, time: Timestamp, now: Instant) -> Step {
+    elector.plan(found, time, now).unwrap()
+}
+
+fn holder(lease: &Json) -> String {
+    lease.read::<Lease>().unwrap().spec.holder_identity.into()
+}
+
 #[tokio::test]
-async fn a_lease_goes_on_when_its_holder_does_not_renew_it() {
+async fn a_lease_is_taken_when_its_holder_does_not_renew_it() {
     let (mut one, mut two, now) = (lease("one"), lease("two"), Instant::now());
     let time = "2026-01-01T00:00:00Z".parse().unwrap();
-    let Step::Create(Value::Object(mut made)) = one.plan(None, time, now) else { panic!("not made") };
+    let Step::Create(Value::Object(mut made)) = plan(&mut one, None, time, now) else { panic!("not made") };
     assert_eq!(
-        (holder(&made), spec(&made, "renewTime")),
-        ("one".into(), Some(&json!("2026-01-01T00:00:00.000000Z")))
+        (holder(&made), &made["spec"]["renewTime"]),
+        ("one".into(), &json!("2026-01-01T00:00:00.000000Z"))
     );
     let written = |lease: &mut Json, version: &str| {
         lease.get_mut("metadata").unwrap()["resourceVersion"] = version.into();
         lease.clone()
     };
     let first = written(&mut made, "1");
-    assert_eq!(two.plan(Some(first.clone()), time, now), Step::Wait);
-    assert!(matches!(one.plan(Some(first.clone()), time, now), Step::Update(_)));
-    assert_eq!(two.plan(Some(first), time, now + LEASE_DURATION - RETRY_PERIOD), Step::Wait);
+    assert_eq!(plan(&mut two, Some(first.clone()), time, now), Step::Wait);
+    assert!(matches!(plan(&mut one, Some(first.clone()), time, now), Step::Update(_)));
+    assert_eq!(plan(&mut two, Some(first), time, now + LEASE_DURATION - RETRY_PERIOD), Step::Wait);
     let second = written(&mut made, "2");
-    assert_eq!(two.plan(Some(second.clone()), time, now + LEASE_DURATION), Step::Wait, "it was renewed");
-    let Step::Update(mut taken) = two.plan(Some(second), time, now + LEASE_DURATION * 2) else {
+    assert_eq!(
+        plan(&mut two, Some(second.clone()), time, now + LEASE_DURATION),
+        Step::Wait,
+        "it was renewed"
+    );
+    let Step::Update(mut taken) = plan(&mut two, Some(second), time, now + LEASE_DURATION * 2) else {
         panic!("not taken")
     };
-    assert_eq!((holder(&taken), spec(&taken, "leaseTransitions")), ("two".into(), Some(&json!(1))));
-    assert_eq!(one.plan(Some(written(&mut taken, "3")), time, now), Step::Wait);
+    assert_eq!((holder(&taken), &taken["spec"]["leaseTransitions"]), ("two".into(), &json!(1)));
+    assert_eq!(plan(&mut one, Some(written(&mut taken, "3")), time, now), Step::Wait);
     set(&mut taken, "holderIdentity", "".into());
-    assert!(matches!(one.plan(Some(taken), time, now), Step::Update(_)), "it was given back");
+    assert!(matches!(plan(&mut one, Some(taken), time, now), Step::Update(_)), "it was given back");
 }
 
 /// Behaviour of the server.
