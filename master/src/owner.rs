@@ -46,9 +46,9 @@ pub enum Kept {
 pub enum Error {
     /// The store belongs to masters with other keys.
     #[error(
-        "the objects in this etcd belong to masters with another {what}; nothing was changed there: copy `pki` of one of them \
-         over {pki} and start again. If it is lost, `etcdctl del {KEY}` gives the etcd to this master, and every certificate, \
-         kubeconfig, join string and token of before is void"
+        "the objects in this etcd belong to masters with another {what}; nothing was changed there: copy `pki` of \
+         one of these masters to {pki} and start again. If it is lost, `etcdctl del {KEY}` assigns the etcd to \
+         this master; all earlier certificates, kubeconfigs, join strings and tokens then become invalid"
     )]
     Foreign {
         /// What differs.
@@ -89,9 +89,9 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
         Verdict::Note => {}
         Verdict::NoteAndWarn(what) => tracing::warn!(
             pki = %pki.display(),
-            "the store was served with another {what}: every certificate, kubeconfig, join string or token of before that \
-             goes with it is void; if the authority was made anew with `master rotate-ca` since this was noted (a backup that is older says so), \
-             that is as it should be; else stop the master and put the `pki` of before back, or hand out new ones"
+            "the store was last served with another {what}: certificates, kubeconfigs, join strings and tokens \
+             that depend on it are invalid. This is correct after `master rotate-ca`, or after the restore of an \
+             older backup; otherwise stop the master and restore the previous `pki`, or distribute new credentials"
         ),
     }
     let expected = found.map_or(Expected::Absent, |entry| Expected::Modified(entry.modified));

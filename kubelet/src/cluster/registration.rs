@@ -192,12 +192,12 @@ impl NodeRegistration {
         }
         let remedy = match error {
             ApiError::Rejected { code: 403, .. } if !error.has_remedy() => {
-                "; allow the node there (docs/joining.md, \"Registered, ready, trusted\"), the kubelet retries by itself"
+                "; allow the node there (docs/joining.md, \"Registered, ready, trusted\"); the kubelet retries"
             }
             _ => "",
         };
         let node = &self.node;
-        let text = format!("cannot register node {node}: {error}{remedy}; its static pods run on");
+        let text = format!("cannot register node {node}: {error}{remedy}; its static pods keep running");
         self.reporter.warn("NodeNotRegistered", text, Timestamp::now());
     }
 }

@@ -111,8 +111,8 @@ impl Sum<'_> {
                 let uid = desired.uid.clone();
                 if let Some(other) = self.now.pods.get(&uid) {
                     let other = other.pod.metadata.name.clone().unwrap_or_default();
-                    let what = format!("the pod {other} has the UID {uid} already");
-                    let remedy = "leave metadata.uid out of one of them".to_owned();
+                    let what = format!("the pod {other} already has the UID {uid}");
+                    let remedy = "remove metadata.uid from one of them".to_owned();
                     return self.refuse(found, "metadata.uid", what, remedy);
                 }
                 self.now.order.push(uid.clone());

@@ -109,7 +109,7 @@ fn of_two_with_one_uid_the_first_wins() {
     let (objects, problems) = shown(&now);
     assert_eq!(objects, "web-n@a.yaml");
     let expected =
-        "b.yaml: metadata.uid: the pod web-n has the UID 1 already; leave metadata.uid out of one of them";
+        "b.yaml: metadata.uid: the pod web-n already has the UID 1; remove metadata.uid from one of them";
     assert_eq!(problems, [expected]);
 }
 

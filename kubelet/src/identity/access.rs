@@ -131,16 +131,16 @@ impl Credentials {
                 "; or put another token into the kubeconfig of --bootstrap-kubeconfig".to_owned()
             }
             (401, Self::Token(token)) if !is_bootstrap_token(token) => {
-                "; the token has not the form of a bootstrap token (six characters of a-z and 0-9, a dot, sixteen more): \
-                 check the kubeconfig of --bootstrap-kubeconfig"
+                "; the token is not a bootstrap token (six characters of a-z and 0-9, a dot, sixteen more): check \
+                 the kubeconfig of --bootstrap-kubeconfig"
                     .to_owned()
             }
             (401, Self::Token(token)) => {
                 let id = token.split('.').next().unwrap_or_default();
                 format!(
-                    "; let the token live longer: kubectl -n kube-system patch secret bootstrap-token-{id} -p \
-                     \"{{\\\"stringData\\\":{{\\\"expiration\\\":\\\"$(date -u -d +1day +%FT%TZ)\\\"}}}}\", or put a new one into \
-                     the kubeconfig of --bootstrap-kubeconfig"
+                    "; extend the token: kubectl -n kube-system patch secret bootstrap-token-{id} -p \
+                     \"{{\\\"stringData\\\":{{\\\"expiration\\\":\\\"$(date -u -d +1day +%FT%TZ)\\\"}}}}\", or put \
+                     a new one into the kubeconfig of --bootstrap-kubeconfig"
                 )
             }
             (401, Self::Certificate(_)) => {

@@ -64,9 +64,9 @@ impl Certificate {
     pub fn of(chain: &[u8], key: &[u8], since: Timestamp) -> Result<Self, String> {
         let chain = certificates(chain)?;
         let facts = chain.first().map(|first| Facts::of(first)).transpose()?.unwrap_or_default();
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "holds no private key".to_owned())?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "contains no private key".to_owned())?;
         let certified = CertifiedKey::from_der(chain, key, &ring::default_provider())
-            .map_err(|error| format!("holds a certificate and a key that do not go together: {error}"))?;
+            .map_err(|error| format!("contains a certificate and a key that do not match: {error}"))?;
         Ok(Self { certified: Arc::new(certified), facts, since })
     }
 
@@ -78,7 +78,7 @@ impl Certificate {
 
 impl Facts {
     fn of(der: &[u8]) -> Result<Self, String> {
-        let invalid = |error: &dyn std::fmt::Display| format!("holds a damaged certificate: {error}");
+        let invalid = |error: &dyn std::fmt::Display| format!("contains a damaged certificate: {error}");
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| invalid(&error))?;
         let mut facts = Self {
             common_name: certificate
@@ -118,9 +118,9 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect();
     let all = all.map_err(|error| format!("is damaged: {error}"))?;
     match all.len() {
-        0 => Err("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned()),
+        0 => Err("contains no certificate (-----BEGIN CERTIFICATE-----)".to_owned()),
         1..=MAX_CERTIFICATES => Ok(all),
-        _ => Err(format!("holds more than {MAX_CERTIFICATES} certificates")),
+        _ => Err(format!("contains more than {MAX_CERTIFICATES} certificates")),
     }
 }
 

@@ -148,9 +148,10 @@ impl CertificateManager {
                 }
                 Err(ApiError::KubeconfigMissing { path }) => {
                     let text = format!(
-                        "this node joins by {}, which is not there yet: a master that runs on this machine writes it when it starts, \
-                         but under --csr-approval-policy always-reject: start that with another policy, or give this node a \
-                         kubeconfig with a certificate of its own by --kubeconfig (docs/static.md); the node's own pods run meanwhile",
+                        "this node joins with {}, which does not exist yet. A master on this machine writes it \
+                         when it starts, except with --csr-approval-policy always-reject: use another policy, or \
+                         start the kubelet with --kubeconfig and a certificate for this node (docs/static.md). \
+                         Static pods run meanwhile",
                         path.display()
                     );
                     self.reporter.info_once("WaitingForBootstrap", text, now);
@@ -374,8 +375,8 @@ fn request_message(
         CsrStatus::Approved => {
             let signer = wanted.kind.signer();
             let text = format!(
-                "the request {name} for the {words} of {user} is approved and not signed yet; if this lasts, check at \
-                 {server} whether the signer {signer} runs"
+                "the request {name} for the {words} of {user} is approved and not signed yet; if this lasts, check \
+                 on {server} whether the signer {signer} runs"
             );
             (text, false)
         }

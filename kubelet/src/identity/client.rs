@@ -220,9 +220,10 @@ impl CertificateManager {
         let (node, kubeconfig) = (&self.settings.node, self.files.kubeconfig.display());
         let minutes = timing::CLUSTER_INFO_RETRY.as_secs() / 60;
         let remedy = format!(
-            "; {kubeconfig} has {who}, and a kubelet needs one of {PREFIX}{node} or {STOCK_PREFIX}{node}. Join by --bootstrap \
-             with the line of `master join-string`, or by --bootstrap-kubeconfig, and let --kubeconfig name a missing \
-             file: the kubelet writes it. The kubelet retries after {minutes} minutes, or when it is restarted"
+            "; {kubeconfig} has {who}, but a kubelet needs a certificate of {PREFIX}{node} or \
+             {STOCK_PREFIX}{node}. Join with --bootstrap and the output of `master join-string`, or with \
+             --bootstrap-kubeconfig; --kubeconfig must name a missing file, which the kubelet writes. The kubelet \
+             retries after {minutes} minutes, or when it is restarted"
         );
         error.with_remedy(remedy).with_retry_after(timing::CLUSTER_INFO_RETRY)
     }

@@ -38,7 +38,7 @@ impl ClusterInfo {
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document[field].as_str().unwrap_or_default();
         if (text("apiVersion"), text("kind")) != ("bootstrap/v1", "ClusterInfo") {
-            return Err("is no ClusterInfo of bootstrap/v1".to_owned());
+            return Err("is not a ClusterInfo of bootstrap/v1".to_owned());
         }
         let servers = document["servers"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let servers: Vec<String> =
@@ -57,7 +57,7 @@ impl ClusterInfo {
         let prefix = text("nodeUserPrefix").to_owned();
         let known = [PREFIX, STOCK_PREFIX];
         if !known.contains(&prefix.as_str()) {
-            return Err(format!("has the node user prefix {prefix:?}, which is none of {known:?}"));
+            return Err(format!("has the node user prefix {prefix:?}, which is not one of {known:?}"));
         }
         Ok(Self { servers, authority, retiring, prefix, server_time: text("serverTime").parse().ok() })
     }

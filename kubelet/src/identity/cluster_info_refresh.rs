@@ -94,9 +94,9 @@ impl CertificateManager {
                         (self.files.kubeconfig.display(), self.files.current(Kind::Client));
                     let own = own.display();
                     let text = format!(
-                        "ignoring cluster info with other CAs or servers, which cannot be confirmed: {error}. The known CAs \
-                         and servers stay in use. If a former CA was restored (with a backup of `pki`), remove \
-                         {kubeconfig} and {own}, and join with the line of `master join-string`"
+                        "ignoring cluster info with other CAs or servers, which cannot be confirmed: {error}. The \
+                         known CAs and servers stay in use. If a former CA was restored (with a backup of `pki`), \
+                         remove {kubeconfig} and {own}, and join with the output of `master join-string`"
                     );
                     self.reporter.warn("ClusterInfoUnconfirmed", text, Timestamp::now());
                     return Ok(Adoption::Unconfirmed(known));
@@ -155,8 +155,8 @@ impl CertificateManager {
                 }
                 Adoption::Confirmed(..) | Adoption::Unconfirmed(_) => {
                     let path = self.settings.cluster.kubeconfig.display().to_string();
-                    let why = "may belong to another cluster than --bootstrap: the cluster info says that it is the same one, \
-                         but it cannot be confirmed";
+                    let why = "may belong to another cluster than --bootstrap: the cluster info claims that it is \
+                         the same cluster, but this cannot be confirmed";
                     Err(ApiError::invalid(path, why))
                 }
             },
@@ -166,7 +166,8 @@ impl CertificateManager {
                 let own = self.files.current(Kind::Client);
                 let own = own.display();
                 let why = format!(
-                    "is of another cluster than --bootstrap: to leave that one and join this, remove it and {own}"
+                    "belongs to another cluster than --bootstrap: to join the cluster of --bootstrap, remove this \
+                     file and {own}"
                 );
                 Err(ApiError::invalid(path, why))
             }

@@ -126,7 +126,7 @@ impl CertificateRequest {
         }
         params.subject_alt_names.extend(self.addresses.iter().copied().map(SanType::IpAddress));
         let request = params.serialize_request(key).and_then(|request| request.pem());
-        let request = request.map_err(|error| format!("no CSR can be built: {error}"))?;
+        let request = request.map_err(|error| format!("cannot create a CSR: {error}"))?;
         Ok(json!({
             "apiVersion": "certificates.k8s.io/v1",
             "kind": "CertificateSigningRequest",

@@ -26,8 +26,8 @@ pub enum ApiError {
     /// The CA does not match the pin of the join string.
     #[error(
         "{server} has a different cluster CA than the join string, nothing was sent to it: its CA has the hash \
-         sha256:{found}, the join string pins sha256:{wanted}. Another cluster or a middleman answers there, or the CA \
-         was created again: get a new join string (`master join-string`)"
+         sha256:{found}, the join string pins sha256:{wanted}. Another cluster or an attacker answers there, or \
+         the CA was created again: get a new join string (`master join-string`)"
     )]
     PinMismatch {
         /// URL of the server.
@@ -39,9 +39,9 @@ pub enum ApiError {
     },
     /// No trusted CA has signed the server's certificate.
     #[error(
-        "{server} shows a certificate of a different cluster CA, nothing was sent to it: another cluster or a middleman \
-         answers there, or the cluster was installed again. In that case, join it with its new join string (`master \
-         join-string`), after {forget}"
+        "{server} presents a certificate of a different cluster CA, nothing was sent to it: another cluster or an \
+         attacker answers there, or the cluster was installed again. In that case, join it with its new join \
+         string (`master join-string`), after {forget}"
     )]
     OtherCluster {
         /// URL of the server.

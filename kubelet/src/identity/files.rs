@@ -68,7 +68,7 @@ impl Files {
             return Ok(key);
         }
         let key = KeyPair::generate().map_err(|error| {
-            ApiError::invalid("the system", format!("has no randomness to generate a key: {error}"))
+            ApiError::invalid("the system", format!("cannot provide randomness for a key: {error}"))
         })?;
         write(&path, key.serialize_pem().as_bytes())?;
         Ok(key)

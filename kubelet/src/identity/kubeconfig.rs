@@ -48,7 +48,7 @@ impl Kubeconfig {
     /// # Errors
     /// The reason. Messages show it after the name of the file.
     pub fn read(text: &[u8], directory: &Path) -> Result<Self, String> {
-        let file = api::decode::value(text).map_err(|problem| format!("does not read: {problem}"))?;
+        let file = api::decode::value(text).map_err(|problem| format!("cannot be parsed: {problem}"))?;
         let file = file.ok_or("is empty")?;
         let named = |list: &str, name: &Value| {
             let found = file[list].as_array().into_iter().flatten().find(|entry| entry["name"] == *name);
@@ -70,7 +70,7 @@ impl Kubeconfig {
             |cluster: &Value| cluster["server"].as_str().map(|text| text.trim_end_matches('/').to_owned());
         let first = server(chosen).ok_or("names no server")?;
         if !super::cluster_info::is_server(&first) {
-            return Err(format!("names the server {first:?}, which is no https://HOST:PORT"));
+            return Err(format!("names the server {first:?}, which is not https://HOST:PORT"));
         }
         let mut servers = vec![first];
         for entry in file["clusters"].as_array().into_iter().flatten() {

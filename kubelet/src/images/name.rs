@@ -78,7 +78,7 @@ fn read(name: &str) -> Result<ImageName, String> {
         return Err("it is empty; write the name of an image, for example busybox:1".to_owned());
     }
     if let Some(wrong) = name.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("there is {wrong:?} in it; write it without"));
+        return Err(format!("it contains {wrong:?}; remove it"));
     }
     if let Some((scheme, rest)) = name.split_once("://") {
         return Err(format!("a name has no \"{scheme}://\"; write {rest}"));
@@ -115,7 +115,7 @@ fn is_registry(first: &str) -> bool {
 fn check_registry(registry: &str) -> Result<&str, String> {
     let (host, port) = match registry.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((ip, port)) if ip.parse::<std::net::Ipv6Addr>().is_ok() => ("ip", port.strip_prefix(':')),
-        Some(_) => return Err(format!("\"{registry}\" is no address of a registry")),
+        Some(_) => return Err(format!("\"{registry}\" is not the address of a registry")),
         None => registry.split_once(':').map_or((registry, None), |(host, port)| (host, Some(port))),
     };
     let is_label = |label: &str| {
@@ -125,7 +125,7 @@ fn check_registry(registry: &str) -> Result<&str, String> {
             && !label.ends_with('-')
     };
     if !host.split('.').all(is_label) {
-        return Err(format!("\"{registry}\" is no host name of a registry"));
+        return Err(format!("\"{registry}\" is not the host name of a registry"));
     }
     if port.is_some_and(|port| port.is_empty() || !port.bytes().all(|b| b.is_ascii_digit())) {
         return Err(format!("\"{registry}\" has no port number after its colon"));
@@ -136,7 +136,7 @@ fn check_registry(registry: &str) -> Result<&str, String> {
 fn check_repository(path: &str) -> Result<(), String> {
     if let Some(upper) = path.chars().find(char::is_ascii_uppercase) {
         let lower = path.to_ascii_lowercase();
-        return Err(format!("repository names are lower case and '{upper}' is not; write {lower}"));
+        return Err(format!("repository names are lower case, but '{upper}' is not; write {lower}"));
     }
     if path.len() == 64 && path.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err("it looks like an id; write the name of an image".to_owned());
@@ -146,8 +146,8 @@ fn check_repository(path: &str) -> Result<(), String> {
             return Err(match part {
                 "" => "there is nothing between two slashes or at an end".to_owned(),
                 _ => format!(
-                    "\"{part}\" is no part of a name: lower case letters and digits, with single '.', one or two '_' \
-                     or any '-' between them"
+                    "\"{part}\" is not a valid part of a name: lower case letters and digits, with single '.', one \
+                     or two '_' or any '-' between them"
                 ),
             });
         }
@@ -172,7 +172,8 @@ fn check_tag(tag: &str) -> Result<String, String> {
     match fits && tag.len() <= MAX_TAG {
         true => Ok(tag.to_owned()),
         false => Err(format!(
-            "\"{tag}\" is no tag: at most {MAX_TAG} letters, digits, '_', '.' and '-', the first of them no '.' or '-'"
+            "\"{tag}\" is not a tag: at most {MAX_TAG} letters, digits, '_', '.' and '-', and the first is not '.' \
+             or '-'"
         )),
     }
 }
@@ -184,7 +185,7 @@ fn check_digest(digest: &str) -> Result<String, String> {
         _ => false,
     };
     fits.then(|| digest.to_owned())
-        .ok_or_else(|| format!("\"{digest}\" is no digest; write sha256: and 64 digits from 0 to f"))
+        .ok_or_else(|| format!("\"{digest}\" is not a digest; write sha256: and 64 digits from 0 to f"))
 }
 
 fn is_lower_hex(text: &str) -> bool {

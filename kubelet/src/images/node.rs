@@ -91,7 +91,7 @@ fn is_server(server: &str, image: &ImageName) -> bool {
 /// Runs `docker-credential-<name> get`. `None` if the helper has no credentials for the registry.
 async fn run_helper(name: &str, image: &ImageName) -> Result<Option<Credentials>, String> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
-        return Err("its name is not one of a program".to_owned());
+        return Err("its name is not the name of a program".to_owned());
     }
     let server = if image.is_in_default_registry() { DEFAULT_SERVER } else { &image.registry };
     let mut helper = Command::new(format!("docker-credential-{name}"));

@@ -18,8 +18,8 @@ const MAX_TRIES: usize = 16;
 /// The error for a name that another kubelet uses.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "another kubelet is the node {node} on {endpoint}: {holder}; stop it, or give this one another --hostname-override, \
-     because the name of a node decides which containers are its own"
+    "another kubelet uses the node name {node} on {endpoint}: {holder}; stop it, or give this one another \
+     --hostname-override, because a kubelet finds its containers by the node name"
 )]
 pub struct NodeNameInUse {
     node: String,
@@ -80,7 +80,7 @@ impl NodeLock {
             write!(lock, "{}\n{}\n", std::process::id(), root_dir.display())?;
             return Ok(Ok(Self { path, _lock: lock }));
         }
-        Err(io::Error::other(format!("{} is created and removed all the time", path.display())))
+        Err(io::Error::other(format!("another program repeatedly creates and removes {}", path.display())))
     }
 }
 

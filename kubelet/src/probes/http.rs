@@ -187,7 +187,7 @@ impl Headers {
             let (name, value) = (&header.name, &header.value);
             name.parse::<HeaderName>().map_err(|_| format!("{name:?} is not the name of an HTTP header"))?;
             HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
-                format!("the value of the HTTP header {name:?} holds characters that HTTP does not allow")
+                format!("the value of the HTTP header {name:?} contains characters that HTTP does not allow")
             })?;
             if name.eq_ignore_ascii_case("host") {
                 headers.host.get_or_insert_with(|| value.clone());

@@ -57,7 +57,7 @@ pub enum Error {
         fault: String,
     },
     /// A self-signed certificate cannot be created.
-    #[error("cannot make a certificate for this node: {0}")]
+    #[error("cannot create a certificate for this node: {0}")]
     SelfSigned(rcgen::Error),
     /// Certificate and key do not match.
     #[error(transparent)]

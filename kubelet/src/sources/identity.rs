@@ -42,7 +42,7 @@ pub fn place(
         return Err(Box::new(Problem {
             path: "metadata.name".to_owned(),
             what: format!("the full name of the pod is {name}, {} characters long", name.len()),
-            remedy: format!("shorten it by {over}: {NAME_LIMIT} is the most"),
+            remedy: format!("shorten it by {over}: the limit is {NAME_LIMIT}"),
             ..problem()
         }));
     }
@@ -53,7 +53,7 @@ pub fn place(
             return Err(Box::new(Problem {
                 path: "metadata.uid".to_owned(),
                 what: format!("{uid:?} is not a valid UID"),
-                remedy: "use letters, digits, dots and dashes, or leave it out and the node will make one"
+                remedy: "use letters, digits, dots and dashes, or remove it: the node then creates one"
                     .to_owned(),
                 ..problem()
             }));

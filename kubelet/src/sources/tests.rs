@@ -98,7 +98,7 @@ fn a_name_that_gets_too_long_with_the_node_is_refused() {
     let refused =
         place(decoded(&pod(&"x".repeat(250), "a")), "node", SourceKind::File, None, NOW).unwrap_err();
     assert_eq!(refused.path, "metadata.name");
-    assert_eq!(refused.remedy, "shorten it by 2: 253 is the most");
+    assert_eq!(refused.remedy, "shorten it by 2: the limit is 253");
     assert!(place(decoded(&pod(&"x".repeat(248), "a")), "node", SourceKind::File, None, NOW).is_ok());
 }
 

@@ -159,7 +159,8 @@ async fn serve_nodes_api(
         if joined.exists() {
             let joined = joined.display();
             tracing::warn!(
-                "this node has joined a cluster; give --kubeconfig {joined} to belong to it, or remove that file"
+                "this node has joined a cluster; start the kubelet with --kubeconfig {joined} to remain its node, \
+                 or remove this file"
             );
         }
     }

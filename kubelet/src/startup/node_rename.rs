@@ -49,9 +49,10 @@ pub(super) async fn check_name(options: &Options, settings: &docker::Settings) -
         };
         let root_dir = root_dir.display();
         anyhow::bail!(
-            "{root_dir} belongs to node {name}, but this kubelet is node {node_name}: {left}, and under another name they would \
-             lose their volumes and addresses; start it with --hostname-override {name}, or remove those pods first (docker ps -a \
-             --filter label=io.kubernetes.node.name={name}), or give node {node_name} another --root-dir"
+            "{root_dir} belongs to node {name}, but this kubelet is node {node_name}: {left}, and with another \
+             node name they would lose their volumes and addresses; start it with --hostname-override {name}, or \
+             remove those pods first (docker ps -a --filter label=io.kubernetes.node.name={name}), or give node \
+             {node_name} another --root-dir"
         );
     }
     keep(root_dir, node_name, kept.as_deref())

@@ -113,7 +113,7 @@ pub(super) async fn connect(
         }
         // Without the network, these pods could neither be reached nor be removed properly.
         Err(why) if is_in_use => {
-            return Err(why).context("pods of this node use the native pod network, and it cannot be opened");
+            return Err(why).context("pods of this node use the native pod network, but it cannot be opened");
         }
         // A stop while waiting for the native network must not switch to the engine's network.
         Err(why) if is_stopping() => return Err(why.into()),
@@ -128,7 +128,8 @@ pub(super) async fn connect(
             let standing = match members {
                 None => Ok(()),
                 Some(_) => Err(format!(
-                    "{text}; pods of other nodes cannot reach them: fix that, or confirm it with --pod-network docker"
+                    "{text}; pods of other nodes cannot reach them: fix this, or confirm it with --pod-network \
+                     docker"
                 )),
             };
             return Ok(of_engine(engine, standing));

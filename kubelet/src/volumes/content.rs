@@ -91,7 +91,8 @@ impl<'a> Content<'a> {
         let bytes: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
         if bytes > MAX_OBJECT_BYTES {
             return Err(format!(
-                "{kind} {name:?} holds {bytes} bytes, {MAX_OBJECT_BYTES} are allowed: split it or use a hostPath"
+                "{kind} {name:?} has {bytes} bytes, but at most {MAX_OBJECT_BYTES} are allowed: split it or use a \
+                 hostPath"
             ));
         }
         let items = items.unwrap_or_default();
@@ -181,7 +182,7 @@ impl<'a> Content<'a> {
             for (at, _) in path.match_indices('/') {
                 if self.files.contains_key(&path[..at]) {
                     return Err(format!(
-                        "{} would be a file and the directory of {path}: give one of them another path",
+                        "{} would be both a file and the directory of {path}: give one of them another path",
                         &path[..at]
                     ));
                 }

@@ -55,7 +55,7 @@ fn one(
     let wrong = |message: String| Error::container(&mount.name, &container.name, message);
     let volume = types::volumes(wanted.pod)
         .find(|volume| volume.name == mount.name)
-        .ok_or_else(|| wrong("the pod has no volume of that name".to_owned()))?;
+        .ok_or_else(|| wrong("the pod has no volume with this name".to_owned()))?;
     check_name("volume", &volume.name)?;
     let location =
         types::location(volume).ok_or_else(|| wrong("this kind of volume is not supported".to_owned()))?;

@@ -295,7 +295,7 @@ async fn parts_of_volumes() {
 #[tokio::test]
 async fn mounts_that_cannot_be_are_named() {
     for (mount, words) in [
-        (json!({"name": "x", "mountPath": "/x"}), "no volume of that name"),
+        (json!({"name": "x", "mountPath": "/x"}), "no volume with this name"),
         (json!({"name": "v", "mountPath": "/x", "subPath": "/x"}), "must be relative"),
         (json!({"name": "v", "mountPath": "/x", "subPath": "a/../../b"}), "must not contain"),
         (json!({"name": "v", "mountPath": "/x", "subPathExpr": "$(NONE)"}), "no variable NONE"),

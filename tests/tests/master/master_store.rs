@@ -32,7 +32,7 @@ async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
     assert_eq!(stranger.ended().await.code(), Some(1));
     let (told, pki) = (stranger.log(), stranger.data_dir().join("pki"));
     assert!(told.contains("another root authority and key of service accounts"), "{told}");
-    assert!(told.contains(&format!("copy `pki` of one of them over {}", pki.display())), "{told}");
+    assert!(told.contains(&format!("copy `pki` of one of these masters to {}", pki.display())), "{told}");
     let admin = first.data_dir().join("admin.kubeconfig");
     let token = async || match first.kubectl(&admin, &["create", "token", "default"]).await {
         made if made.code == 0 => Ok(made.stdout),
@@ -124,7 +124,7 @@ async fn a_store_that_has_vanished_is_not_replaced_by_an_empty_one() {
 #[tokio::test]
 async fn a_store_without_its_keys_is_reported() {
     let mut master = Master::running().await;
-    let told = "the store was served with another key of service accounts";
+    let told = "the store was last served with another key of service accounts";
     master.kill();
     master.start().await;
     assert!(!master.log().contains(told), "{}", master.log());

@@ -208,7 +208,7 @@ impl StatusManager {
             return;
         }
         let text = format!(
-            "cannot send pod statuses to the API server: {error}; pods run on, and the kubelet retries"
+            "cannot send pod statuses to the API server: {error}; pods keep running, and the kubelet retries"
         );
         self.reporter.warn("PodStatusesNotSent", text, Timestamp::now());
     }

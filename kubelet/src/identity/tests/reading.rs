@@ -61,11 +61,11 @@ fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
     assert_eq!((read.servers.len(), read.prefix.as_str()), (1, "kubelet:"));
     assert_eq!(read.server_time.unwrap().to_string(), "2026-11-22T00:00:00Z");
     for (field, value, expected) in [
-        ("kind", json!("Pod"), "is no ClusterInfo"),
+        ("kind", json!("Pod"), "is not a ClusterInfo"),
         ("servers", json!(["http://10.0.0.1", "x", 1]), "names no servers"),
         ("certificateAuthority", json!("-----BEGIN CERTIFICATE-----\nAA"), "certificateAuthority"),
-        ("certificateAuthority", json!(null), "holds no certificate"),
-        ("retiringAuthority", json!("x"), "has a retiringAuthority that holds no"),
+        ("certificateAuthority", json!(null), "contains no certificate"),
+        ("retiringAuthority", json!("x"), "has a retiringAuthority that contains no"),
         ("nodeUserPrefix", json!("system:masters"), "has the node user prefix"),
     ] {
         let mut invalid = document(&root);
@@ -142,12 +142,12 @@ fn a_kubeconfig_of_others_is_read_as_kubectl_reads_it() {
     assert_eq!(found.certificate, Some((Data::Here(b"a".to_vec()), Data::File("/k".into()))));
     for (text, expected) in [
         (file("server: 'https://s'", ""), "names no certificate-authority"),
-        (file("server: 'http://s', certificate-authority: c", ""), "which is no https"),
+        (file("server: 'http://s', certificate-authority: c", ""), "which is not https"),
         (file("certificate-authority: c", ""), "names no server"),
         (file("server: 'https://s', certificate-authority-data: '?'", ""), "not base64"),
         (file(ca, "").replace("user: u}", "user: v}"), "among its users"),
         (String::new(), "is empty"),
-        ("a: [".to_owned(), "does not read"),
+        ("a: [".to_owned(), "cannot be parsed"),
         ("[]".to_owned(), "among its contexts"),
     ] {
         let why = read(&text).unwrap_err();
@@ -163,9 +163,9 @@ fn a_certificate_goes_with_its_own_key_alone() {
     assert_eq!(read.facts.common_name, "kubelet:n1");
     assert_eq!((read.facts.dns, read.facts.addresses.len()), (names(&["n1"]), 1));
     for (text, expected) in [
-        (format!("{chain}{other}"), "do not go together"),
-        (chain.clone(), "holds no private key"),
-        (key, "holds no certificate"),
+        (format!("{chain}{other}"), "do not match"),
+        (chain.clone(), "contains no private key"),
+        (key, "contains no certificate"),
         (chain.repeat(17), "more than 16"),
     ] {
         let why = Certificate::read(text.as_bytes(), jiff::Timestamp::now()).unwrap_err();

@@ -146,7 +146,7 @@ async fn what_cannot_be_asked_decides_nothing() {
         ),
         (
             json!({"port": 1, "httpHeaders": [{"name": "a", "value": "x\r\nHost: y"}]}),
-            "the value of the HTTP header \"a\" holds characters that HTTP does not allow",
+            "the value of the HTTP header \"a\" contains characters that HTTP does not allow",
         ),
     ] {
         assert_eq!(get(action).await, Outcome::Unknown(expected.to_owned()));

@@ -77,8 +77,8 @@ impl Restrictions {
     async fn test_scores(&self, docker: &Docker) -> Result<(), Error> {
         if self.refuses_scores(docker).await? {
             tracing::warn!(
-                "the engine refuses a negative oom_score_adj, because it runs without root or without CAP_SYS_RESOURCE; \
-                 sandboxes run without it"
+                "the engine rejects a negative oom_score_adj, because it runs without root or without \
+                 CAP_SYS_RESOURCE; sandboxes run without it"
             );
             self.learn(Part::OomScore);
         }

@@ -121,7 +121,7 @@ fn too_long(bytes: u64) -> Problem {
 /// The problem for a file or directory that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> Problem {
     let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => "let the user that runs the kubelet read it",
+        io::ErrorKind::PermissionDenied => "give the user of the kubelet read permission",
         _ => "check the file and the disk it is on",
     };
     Problem { what: format!("it cannot be read: {error}"), remedy: remedy.to_owned(), ..problem() }

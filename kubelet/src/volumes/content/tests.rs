@@ -166,7 +166,7 @@ fn what_cannot_be_is_named() {
         (items(json!([{"key": "a", "path": "x", "mode": 512}])), "between 0 and 0777"),
         (
             items(json!([{"key": "a", "path": "x"}, {"key": "b", "path": "x/y"}])),
-            "x would be a file and the directory of x/y",
+            "x would be both a file and the directory of x/y",
         ),
         (
             items(json!([{"key": "a", "path": "x"}, {"key": "b", "path": "x"}])),

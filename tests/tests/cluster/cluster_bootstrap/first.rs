@@ -47,7 +47,7 @@ async fn the_first_node_brings_its_master_which_survives_kills_a_new_version_and
     a.found(&[]).await;
     a.node.wait_ready("own").await;
     let log = fs::read_to_string(a.node.log_path()).unwrap();
-    assert_eq!(log.matches("bootstrap.kubeconfig, which is not there yet").count(), 1, "{log}");
+    assert_eq!(log.matches("bootstrap.kubeconfig, which does not exist yet").count(), 1, "{log}");
     a.node.write("master.yaml", &a.own_manifest(&manifest("master.yaml"), TAG));
     node_ready(&a, &a).await;
 

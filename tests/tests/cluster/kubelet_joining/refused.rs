@@ -62,7 +62,7 @@ async fn the_kubeconfig_of_a_user_is_reported_and_sends_no_request() {
     for expected in [
         format!("{} has the certificate", kubeconfig.display()),
         format!("needs one of kubelet:{name} or system:node:{name}"),
-        "--bootstrap with the line of `master join-string`".to_owned(),
+        "--bootstrap and the output of `master join-string`".to_owned(),
     ] {
         assert!(said.contains("WARN") && said.contains(&expected), "{expected}: {said}");
     }

@@ -119,7 +119,7 @@ async fn a_node_that_was_off_takes_the_new_line_of_its_cluster_and_no_line_of_an
     let new = master.file("pki/root.crt");
     let line = line(&master).await;
     let other = format!("https://127.0.0.1:{}#sha256:{}", master.port, "0".repeat(64));
-    begins(&mut node, &other, "is of another cluster than --bootstrap").await;
+    begins(&mut node, &other, "belongs to another cluster than --bootstrap").await;
     node.kill();
     believes(&node, &[&old]).await;
     begins(&mut node, &line, "the cluster info changed").await;
