@@ -184,8 +184,8 @@ async fn an_unreadable_file_is_reported_and_read_once_permissions_allow() {
     }
     bed.next().await;
     assert_eq!(bed.last(), "a=1");
-    let expected = "manifests/a.yaml: it cannot be read: Permission denied (os error 13); let the user that runs the \
-                    kubelet read it (the last good version stays in use)";
+    let expected = "manifests/a.yaml: it cannot be read: Permission denied (os error 13); give the user of the \
+                    kubelet read permission (the last good version stays in use)";
     assert_eq!(bed.problems(), [expected]);
     mode(0o644);
     bed.next().await;
