@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::process::Process;
 use crate::{DEADLINE, Master, Port, free_port, installed, wait_until};
@@ -43,7 +45,8 @@ impl Etcd {
         format!("http://127.0.0.1:{}", self.client)
     }
 
-    /// Starts etcd and waits until it accepts connections.
+    /// Starts etcd and waits until it has a leader. It accepts connections earlier, but if it is killed before its log has its
+    /// own membership, it can never elect a leader again.
     pub async fn start(&mut self) {
         assert!(self.process.is_none(), "this etcd already runs");
         let (url, peer) = (self.url(), format!("http://127.0.0.1:{}", self.peer));
@@ -54,7 +57,16 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("default={peer}")]);
         self.process = Some(Process::start(&mut command, &self.log_path()));
         let address = self.url().replace("http://", "");
-        let look = async || tokio::net::TcpStream::connect(&address).await.map_err(|error| error.to_string());
+        let health = async || {
+            let mut stream = TcpStream::connect(&address).await?;
+            stream.write_all(b"GET /health HTTP/1.0\r\n\r\n").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        let look = async || match health().await {
+            Ok(answer) if answer.contains("\"health\":\"true\"") => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
         let ready = wait_until(DEADLINE, look).await;
         ready.unwrap_or_else(|seen| panic!("etcd is not there: {seen}\n{}", self.log()));
     }
