@@ -38,6 +38,13 @@ impl Kind {
     pub const ENDPOINTS: Self = Self::core("Endpoints", "endpoints", true);
     /// The kind `ResourceQuota`.
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
+    /// The kind `ReplicationController`.
+    pub const REPLICATION_CONTROLLER: Self =
+        Self::core("ReplicationController", "replicationcontrollers", true);
+    /// The kind `ReplicaSet`.
+    pub const REPLICA_SET: Self = Self::of("apps", "ReplicaSet", "replicasets", true);
+    /// The kind `Deployment`.
+    pub const DEPLOYMENT: Self = Self::of("apps", "Deployment", "deployments", true);
     /// The kind `Job`.
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
     /// The kind `Lease`.

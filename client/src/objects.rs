@@ -282,6 +282,21 @@ impl Client {
         self.request(Method::PATCH, &kind.path(namespace, name), body).await
     }
 
+    /// Patches an object with a strategic merge patch, which merges lists by key.
+    ///
+    /// # Errors
+    /// [`Error::is_conflict`] if the patch names a UID or resource version and the object changed meanwhile.
+    pub async fn patch_strategic(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+    ) -> Result<Json, Error> {
+        let body = Some(Content::of(STRATEGIC_MERGE_PATCH, &patch));
+        self.request(Method::PATCH, &kind.path(namespace, name), body).await
+    }
+
     /// Patches a subresource with a strategic merge patch, which merges lists by key.
     ///
     /// # Errors

@@ -234,6 +234,7 @@ async fn open_api(
         service_ranges: options.service_ranges.clone(),
         pod_ranges: options.pods.given(),
         nodes: options.nodes.clone(),
+        controllers: options.controllers.clone(),
     };
     let served = api::open(store, catalog, &prepared.service_account_key, issuer, admission).await?;
     let outside = admission::services_outside_ranges(served.objects.cache(), &options.service_ranges);

@@ -43,6 +43,14 @@ impl Master {
         master
     }
 
+    /// Starts a master without controllers of workloads. The test plays them.
+    pub async fn without_workloads() -> Self {
+        let controllers = "*,-deployment-controller,-replicaset-controller,-replicationcontroller-controller";
+        let mut master = Self::new().with_flags(["--controllers", controllers]);
+        master.start().await;
+        master
+    }
+
     /// Adds flags, effective from the next start.
     pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.flags = flags.into_iter().map(Into::into).collect();

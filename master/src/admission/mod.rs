@@ -40,7 +40,7 @@ pub use self::lister::Lister;
 pub use self::priority::system_classes;
 pub use self::service_ips::services_outside_ranges;
 pub use self::unenforced_warnings::ENFORCE;
-use crate::options::{AdmissionPlugins, NodeAdmission, ServiceRange};
+use crate::options::{AdmissionPlugins, Controllers, NodeAdmission, ServiceRange};
 use crate::pod_cidrs::ClusterCidr;
 
 /// Configuration of the admission plugins, from the master's flags.
@@ -56,6 +56,8 @@ pub struct AdmissionConfig {
     pub pod_ranges: Vec<ClusterCidr>,
     /// How nodes register.
     pub nodes: NodeAdmission,
+    /// The controllers of the master.
+    pub controllers: Controllers,
 }
 
 /// When a plugin is active.
@@ -133,7 +135,10 @@ const PLUGINS: &[Plugin] = &[
     }),
     default("PodSecurity", |_| Arc::new(pod_security::PodSecurity)),
     always("UnenforcedWarnings", |_| Arc::new(unenforced_warnings::UnenforcedWarnings)),
-    always("WorkloadWarnings", |with| Arc::new(workload_warnings::WorkloadWarnings::new(with.lister()))),
+    always("WorkloadWarnings", |with| {
+        let controllers = with.config.controllers.clone();
+        Arc::new(workload_warnings::WorkloadWarnings::new(with.lister(), controllers))
+    }),
     always("PolicyValidation", |with| {
         Arc::new(policies::PolicyValidation::new(with.registry.clone(), with.auth.clone()))
     }),

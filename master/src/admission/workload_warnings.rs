@@ -1,5 +1,5 @@
-//! Warns if no controller acts on a new workload object: this master has no workload controllers, and no stock
-//! controller manager leads.
+//! Warns if no controller acts on a new workload object: this master does not run one, and no stock controller manager
+//! leads.
 
 use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
 use super::lister::Lister;
-use crate::controllers::{CONTROLLER_MANAGER, is_master_identity};
+use crate::controllers::{CONTROLLER_MANAGER, EXTERNAL_LEASE, is_master_identity, workload_controller};
 use crate::objects::Lease;
+use crate::options::Controllers;
 
 const LEASES: &str = "leases.coordination.k8s.io";
 const NAMESPACE: &str = "kube-system";
@@ -30,12 +31,26 @@ const RENEWED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct WorkloadWarnings {
     lister: Lister,
+    /// The controllers of this master.
+    controllers: Controllers,
 }
 
 impl WorkloadWarnings {
-    /// Creates the plugin, which reads the controller manager's lease from a lister.
-    pub fn new(lister: Lister) -> Self {
-        Self { lister }
+    /// Reads leader-election leases from this lister.
+    pub fn new(lister: Lister, controllers: Controllers) -> Self {
+        Self { lister, controllers }
+    }
+
+    /// Whether a controller reconciles this resource.
+    fn is_reconciled(&self, resource: &str) -> bool {
+        let is_held = |name: &str, is_right: &dyn Fn(&Lease, Timestamp) -> bool| {
+            let lease: Option<Lease> = self.lister.get(LEASES, NAMESPACE, name);
+            lease.is_some_and(|lease| is_right(&lease, Timestamp::now()))
+        };
+        is_held(CONTROLLER_MANAGER, &is_led)
+            || workload_controller(resource).is_some_and(|controller| {
+                self.controllers.has(controller) || is_held(EXTERNAL_LEASE, &is_renewed)
+            })
     }
 }
 
@@ -43,13 +58,10 @@ impl WorkloadWarnings {
 impl Admission for WorkloadWarnings {
     async fn validate(&self, attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         let is_new = attempt.operation == Operation::Create && attempt.subresource.is_none();
-        if !is_new || !WORKLOADS.iter().any(|kind| attempt.is_of(kind)) {
-            return Ok(());
-        }
-        let lease: Option<Lease> = self.lister.get(LEASES, NAMESPACE, CONTROLLER_MANAGER);
-        if !lease.is_some_and(|lease| is_led(&lease, Timestamp::now())) {
+        let workload = WORKLOADS.iter().find(|kind| is_new && attempt.is_of(kind));
+        if workload.is_some_and(|kind| !self.is_reconciled(kind)) {
             attempt.warnings.push(format!(
-                "no controller acts on this {}: this master has no workload controllers, and no stock kube-controller-manager \
+                "no controller acts on this {}: this master does not run one, and no stock kube-controller-manager \
                  holds its lease (docs/stock-components.md)",
                 attempt.resource.kind
             ));
@@ -61,9 +73,12 @@ impl Admission for WorkloadWarnings {
 /// Whether a stock controller manager holds its lease. The holder must renew the lease and must not be a master of
 /// this project.
 fn is_led(lease: &Lease, now: Timestamp) -> bool {
-    let holder = &lease.spec.holder_identity;
-    !holder.is_empty()
-        && !is_master_identity(holder)
+    is_renewed(lease, now) && !is_master_identity(&lease.spec.holder_identity)
+}
+
+/// Whether a lease has a holder that renews it.
+fn is_renewed(lease: &Lease, now: Timestamp) -> bool {
+    !lease.spec.holder_identity.is_empty()
         && lease.spec.renew_time.is_some_and(|renewed| now.duration_since(renewed) <= RENEWED_WITHIN)
 }
 

@@ -10,7 +10,7 @@ use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::workload::PodSelectingSpec;
-use crate::objects::{Condition, LabelSelector, List, Spec, StringMap, time};
+use crate::objects::{Condition, Deployment, LabelSelector, List, ReplicaSet, Spec, StringMap, time};
 
 /// The cached fields of a kind. Large ones are boxed, because most objects have none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +39,9 @@ pub enum Fields {
     },
     ResourceQuota(Box<QuotaFields>),
     Job(JobFields),
+    Deployment(Box<DeploymentFields>),
+    /// A ReplicaSet or a ReplicationController.
+    ReplicaSet(Box<ReplicaSet>),
 }
 
 /// Fields of a pod.
@@ -49,6 +52,12 @@ pub struct PodFields {
     pub phase: Box<str>,
     /// Whether the condition `Ready` is true.
     pub is_ready: bool,
+    /// Time of the last change of the condition `Ready`.
+    pub ready_changed: Option<Timestamp>,
+    /// `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or no number.
+    pub deletion_cost: i32,
+    /// Most restarts of an app container, and of a sidecar.
+    pub restarts: (i64, i64),
 }
 
 impl PodFields {
@@ -97,6 +106,15 @@ pub struct QuotaFields {
     pub status: ResourceQuotaStatus,
 }
 
+/// Fields of a Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeploymentFields {
+    /// Selects ReplicaSets and pods.
+    pub selector: LabelSelector,
+    /// Whether old pods end before new ones are created.
+    pub is_recreated: bool,
+}
+
 /// Fields of a Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFields {
@@ -113,7 +131,7 @@ impl Fields {
     /// If a field has another type.
     pub(super) fn decode(resource: &str, object: &(impl Source + ?Sized)) -> Result<Self, serde_json::Error> {
         Ok(match resource {
-            "pods" => Self::Pod(object.read::<Body<PodSpec, PodStatus>>()?.into()),
+            "pods" => Self::Pod(object.read::<Pod>()?.into()),
             "nodes" => Self::Node(object.read()?),
             "secrets" => Self::Secret { r#type: object.read::<Secret>()?.r#type },
             "services" => Self::Service { selector: selector(object)? },
@@ -123,6 +141,11 @@ impl Fields {
             }
             "events" => Self::Event { last_occurrence: object.read::<EventTimes>()?.last() },
             "resourcequotas" => Self::ResourceQuota(object.read()?),
+            "deployments.apps" => Self::Deployment(Box::new(object.read::<Deployment>()?.into())),
+            "replicasets.apps" => Self::ReplicaSet(object.read()?),
+            "replicationcontrollers" => {
+                Self::ReplicaSet(Box::new(object.read::<ReplicaSet<StringMap>>()?.into()))
+            }
             "jobs.batch" => Self::Job(object.read::<Body<JobSpec, JobStatus>>()?.into()),
             _ => Self::None,
         })
@@ -152,30 +175,92 @@ struct Body<S, T> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    node_name: Box<str>,
+#[serde(default)]
+struct Pod {
+    metadata: PodMetadata,
+    spec: PodSpec,
+    status: PodStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+struct PodMetadata {
+    annotations: PodAnnotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodAnnotations {
+    #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
+    deletion_cost: Option<Box<str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Box<str>,
+    init_containers: List<InitContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct InitContainer {
+    name: Box<str>,
+    restart_policy: Box<str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct PodStatus {
     phase: Box<str>,
-    conditions: List<ConditionStatus>,
+    conditions: List<PodCondition>,
+    container_statuses: List<ContainerStatus>,
+    init_container_statuses: List<ContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus {
+    name: Box<str>,
+    restart_count: i64,
 }
 
 /// A condition without its texts.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct ConditionStatus {
+#[serde(default, rename_all = "camelCase")]
+struct PodCondition {
     r#type: Box<str>,
     status: Box<str>,
+    #[serde(deserialize_with = "time")]
+    last_transition_time: Option<Timestamp>,
 }
 
-impl From<Body<PodSpec, PodStatus>> for PodFields {
-    fn from(Body { spec, status }: Body<PodSpec, PodStatus>) -> Self {
-        let is_ready = |one: &ConditionStatus| &*one.r#type == "Ready" && &*one.status == "True";
-        Self { node: spec.node_name, is_ready: status.conditions.iter().any(is_ready), phase: status.phase }
+impl From<Pod> for PodFields {
+    fn from(Pod { metadata, spec, status }: Pod) -> Self {
+        let ready = status.conditions.iter().find(|condition| &*condition.r#type == "Ready");
+        let is_sidecar = |status: &&ContainerStatus| {
+            let is_it = |one: &InitContainer| one.name == status.name && &*one.restart_policy == "Always";
+            spec.init_containers.iter().any(is_it)
+        };
+        let app = status.container_statuses.iter().map(|status| status.restart_count).max();
+        let sidecars = status.init_container_statuses.iter().filter(is_sidecar);
+        let sidecar = sidecars.map(|status| status.restart_count).max();
+        let cost = metadata.annotations.deletion_cost;
+        Self {
+            is_ready: ready.is_some_and(|ready| &*ready.status == "True"),
+            ready_changed: ready.and_then(|ready| ready.last_transition_time),
+            deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),
+            restarts: (app.unwrap_or(0), sidecar.unwrap_or(0)),
+            node: spec.node_name,
+            phase: status.phase,
+        }
+    }
+}
+
+impl From<Deployment> for DeploymentFields {
+    fn from(deployment: Deployment) -> Self {
+        let is_recreated = &*deployment.spec.strategy.r#type == "Recreate";
+        Self { selector: deployment.spec.selector, is_recreated }
     }
 }
 

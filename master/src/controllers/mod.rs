@@ -5,6 +5,7 @@
 
 mod act_as;
 mod certificates;
+mod deployment;
 mod discovery;
 mod disruption;
 mod endpoints;
@@ -25,6 +26,7 @@ mod problems;
 mod rate_limited_queue;
 mod reflector;
 mod remote;
+mod replica_set;
 mod resource_quota;
 mod root_ca_publisher;
 mod service_account_tokens;
@@ -33,6 +35,7 @@ mod suspend;
 mod taint_eviction;
 mod ttl_after_finished;
 mod work_queue;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -51,6 +54,7 @@ pub use self::problems::ProblemReporter;
 use self::reflector::InformerStore;
 pub use self::reflector::{Store, run_reflector};
 pub use self::remote::{Address, Remote, connect};
+use self::replica_set::{REPLICA_SET, REPLICATION_CONTROLLER, ReplicaSetController};
 use self::work_queue::{Controller, Registered, WorkQueue};
 use crate::options::{Approval, Controllers, NodeAdmission, NodeLifecycle};
 use crate::pki::{Names, Pki};
@@ -214,7 +218,31 @@ const CONTROLLERS: &[Row] = &[
         let account = of.account("disruption-controller");
         Some(Arc::new(disruption::DisruptionController::new(account, of.informers())))
     }),
+    row(REPLICA_SET.name, |of| {
+        let account = of.account(REPLICA_SET.account);
+        Some(Arc::new(ReplicaSetController::new(&REPLICA_SET, account, of.informers())))
+    }),
+    row(REPLICATION_CONTROLLER.name, |of| {
+        let account = of.account(REPLICATION_CONTROLLER.account);
+        Some(Arc::new(ReplicaSetController::new(&REPLICATION_CONTROLLER, account, of.informers())))
+    }),
+    row(deployment::NAME, |of| {
+        let account = of.account(deployment::NAME);
+        Some(Arc::new(deployment::DeploymentController::new(account, of.informers())))
+    }),
 ];
+
+/// The resources of workloads that controllers here reconcile, with the names of these controllers.
+const WORKLOADS: &[(&str, &str)] = &[
+    ("deployments.apps", deployment::NAME),
+    ("replicasets.apps", REPLICA_SET.name),
+    ("replicationcontrollers", REPLICATION_CONTROLLER.name),
+];
+
+/// The controller that reconciles a workload resource (`deployments.apps`), if there is one here.
+pub fn workload_controller(resource: &str) -> Option<&'static str> {
+    WORKLOADS.iter().find(|(of, _)| *of == resource).map(|(_, controller)| *controller)
+}
 
 /// The names of all controllers, as `--controllers` takes them: the stock names where a stock controller exists.
 pub fn names() -> Vec<&'static str> {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::fields::{Fields, NodeFields, PodFields};
-use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, StringMap};
+use super::fields::{DeploymentFields, Fields, NodeFields, PodFields};
+use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
 /// A cached object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,6 +75,21 @@ impl Object {
     /// Whether the object has this finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|own| **own == *finalizer)
+    }
+
+    /// The owner that manages this object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners.iter().find(|owner| owner.controller)
+    }
+
+    /// A ReplicaSet or a ReplicationController.
+    pub fn replica_set(&self) -> Option<&ReplicaSet> {
+        if let Fields::ReplicaSet(set) = &self.fields { Some(set) } else { None }
+    }
+
+    /// The fields of a Deployment.
+    pub fn deployment(&self) -> Option<&DeploymentFields> {
+        if let Fields::Deployment(fields) = &self.fields { Some(fields) } else { None }
     }
 
     /// The fields of a pod; empty for other kinds.
@@ -164,9 +179,29 @@ mod tests {
         assert!(pod.is_terminating && pod.has_finalizer("x") && pod.owners[0].block_owner_deletion);
         assert_eq!((pod.owners[0].group(), pod.owners[0].controller), ("apps", false));
         assert_eq!((pod.label("example.com/app"), pod.label("tier")), ("web", ""));
-        let fields = PodFields { node: "here".into(), phase: "Failed".into(), is_ready: true };
+        let fields =
+            PodFields { node: "here".into(), phase: "Failed".into(), is_ready: true, ..PodFields::default() };
         assert_eq!(pod.fields, Fields::Pod(fields));
         assert_eq!(pod.node(), &NodeFields::default());
+    }
+
+    #[test]
+    fn the_cache_keeps_the_facts_by_which_pods_are_chosen_for_deletion() {
+        let pod = decoded(
+            "pods",
+            &json!({
+                "metadata": {"name": "a", "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}},
+                "spec": {"initContainers": [{"name": "side", "restartPolicy": "Always"}, {"name": "init"}]},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "containerStatuses": [{"name": "a", "restartCount": 2}, {"name": "b", "restartCount": 1}],
+                    "initContainerStatuses": [{"name": "init", "restartCount": 9}, {"name": "side", "restartCount": 3}],
+                },
+            }),
+        );
+        let fields = pod.pod();
+        assert_eq!((fields.deletion_cost, fields.restarts, fields.is_ready), (-5, (2, 3), false));
+        assert_eq!(fields.ready_changed, Some("2026-01-01T00:00:00Z".parse().unwrap()));
     }
 
     #[test]
@@ -174,11 +209,14 @@ mod tests {
         for resource in [
             "certificatesigningrequests.certificates.k8s.io",
             "configmaps",
+            "deployments.apps",
             "events",
             "jobs.batch",
             "nodes",
             "poddisruptionbudgets.policy",
             "pods",
+            "replicasets.apps",
+            "replicationcontrollers",
             "resourcequotas",
             "secrets",
             "services",

@@ -6,14 +6,17 @@
 
 pub mod certificates;
 pub mod coordination;
+pub mod deployment;
 pub mod meta;
 pub mod node;
 pub mod pod;
 pub mod quota;
 pub mod rbac;
+pub mod replica_set;
 pub mod resources;
 pub mod selector;
 pub mod service;
+pub mod template;
 pub mod values;
 pub mod volume;
 pub mod workload;
@@ -27,11 +30,13 @@ use serde_json::{Map, Value};
 
 pub use self::certificates::CertificateSigningRequest;
 pub use self::coordination::Lease;
+pub use self::deployment::Deployment;
 pub use self::meta::{
     AnnotatedObject, Condition, Conditioned, ObjectMeta, OwnerReference, PartialObject, Spec,
 };
 pub use self::node::{Node, Taint, Toleration};
 pub use self::pod::Pod;
+pub use self::replica_set::ReplicaSet;
 pub use self::selector::LabelSelector;
 pub use self::values::{IntOrString, List, StringMap, time};
 

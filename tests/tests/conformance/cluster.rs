@@ -56,6 +56,11 @@ impl Cluster {
         Self::of(Master::running().await)
     }
 
+    /// A new cluster whose workloads the test plays.
+    pub async fn without_workloads() -> Self {
+        Self::of(Master::without_workloads().await)
+    }
+
     /// The cluster of a running master.
     pub fn of(master: Master) -> Self {
         Self { client: master.client(), master }

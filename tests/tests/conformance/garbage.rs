@@ -19,7 +19,7 @@ fn owner(of: &Value, api_version: &str, kind: &str) -> Value {
 }
 
 async fn cluster() -> Cluster {
-    let cluster = Cluster::running().await;
+    let cluster = Cluster::without_workloads().await;
     cluster.namespace("own").await;
     cluster
 }

@@ -18,7 +18,7 @@ fn template() -> Value {
 
 #[tokio::test]
 async fn core() {
-    let cluster = Cluster::running().await;
+    let cluster = Cluster::without_workloads().await;
     cluster.namespace("life").await;
     let kinds = vec![
         Kind::new("", "configmaps", "ConfigMap", json!({"data": {"k": "v"}})).in_namespaces(),
@@ -119,7 +119,7 @@ async fn network() {
 
 #[tokio::test]
 async fn workloads() {
-    let cluster = Cluster::running().await;
+    let cluster = Cluster::without_workloads().await;
     cluster.namespace("life").await;
     let selector = json!({"matchLabels": {"app": "life"}});
     let replicated = json!({"spec": {"replicas": 1, "selector": selector, "template": template()}});

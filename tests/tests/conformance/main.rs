@@ -30,3 +30,5 @@ mod policies;
 mod quotas;
 mod services;
 mod watching;
+mod workload_plans;
+mod workloads;

@@ -155,7 +155,6 @@ async fn fields_that_stand_twice_are_refused_in_kinds_that_are_built_in() {
         assert!(refused.says(told), "{told}: {}", refused.text);
     }
     let warned = cluster.send("POST", &format!("{all}?fieldValidation=Warn"), &kind, json).await;
-    // Another warning says that no controller acts on the Deployment.
     let warnings = warned.headers.get_all("warning").iter().filter_map(|text| text.to_str().ok());
     assert_eq!(warnings.filter(|text| text.contains(" field ")).count(), 4, "{:?}", warned.headers);
     assert_eq!(warned.is(201)["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"], "Never");

@@ -6,7 +6,7 @@ use tests::{DEADLINE, Master, Python};
 
 #[tokio::test]
 async fn the_python_client_finds_what_it_expects() {
-    let master = Master::running().await;
+    let master = Master::without_workloads().await;
     let python = Python::new();
     let mut command = python.command("python");
     command.args(["-m", "unittest", "discover", "--verbose", "--start-directory"]);

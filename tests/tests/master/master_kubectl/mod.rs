@@ -34,7 +34,7 @@ fn lines(subject: &str) -> Vec<Line> {
 
 /// Runs the lines of a subject with all kubectls concurrently, and reports all failures.
 async fn plays(subject: &str) {
-    let master = Master::running().await;
+    let master = Master::without_workloads().await;
     let kubectls = kubectls();
     let worlds = kubectls.iter().map(async |kubectl| {
         let mut world = World::new(&master, subject, kubectl).await;

@@ -43,7 +43,7 @@ fn patch() -> String {
 
 #[tokio::test]
 async fn patches_that_compute_for_long_hold_up_no_others() {
-    let master = Master::running().await;
+    let master = Master::without_workloads().await;
     let admin = master.client();
     let (mallory, jane) = (user(&master, "mallory").await, user(&master, "jane").await);
     let made = admin.post(url(&master, DEPLOYMENTS)).json(&deployment()).send().await.unwrap();

@@ -1,0 +1,100 @@
+//! Scaling of a Deployment that is not rolling out, or in proportion while it is. Pure.
+
+use std::cmp::Reverse;
+
+use super::plan::Rollout;
+use super::revision::{self, DESIRED_REPLICAS, MAX_REPLICAS};
+use super::strategy::is_rolling;
+
+impl Rollout<'_> {
+    /// Whether the Deployment was scaled after it sized its ReplicaSets. A re-creation with several of them sizes them
+    /// anyway: it deletes the pods of all but one.
+    pub(super) fn was_scaled(&self) -> bool {
+        let active: Vec<_> = self.members.iter().filter(|member| member.replicas > 0).collect();
+        if !is_rolling(self.deployment) && active.len() > 1 {
+            return false;
+        }
+        let sizes = active.iter().map(|member| &member.set.metadata.annotations);
+        let mut sizes = sizes.filter_map(|annotations| revision::number(annotations, DESIRED_REPLICAS));
+        sizes.any(|desired| desired != self.deployment.replicas())
+    }
+
+    /// Brings the ReplicaSets to the size of the Deployment without advancing a rollout.
+    pub(super) fn scale(&mut self) {
+        let wanted = self.deployment.replicas();
+        let active: Vec<usize> = (0..self.members.len()).filter(|at| self.replicas_of(*at) > 0).collect();
+        match *active {
+            [] => {
+                if let Some(at) = self.new.or_else(|| self.old().pop()) {
+                    self.scale_to(at, wanted);
+                }
+            }
+            [only] => self.set_size(only, wanted),
+            _ if self.is_saturated() => {
+                for at in self.active_old() {
+                    self.scale_to(at, 0);
+                }
+            }
+            _ if is_rolling(self.deployment) => self.scale_in_proportion(active),
+            _ => {}
+        }
+    }
+
+    /// Whether the new ReplicaSet has all pods of the Deployment, and they are available.
+    fn is_saturated(&self) -> bool {
+        let wanted = self.deployment.replicas();
+        self.newest().is_some_and(|new| {
+            let desired = new.annotation(DESIRED_REPLICAS).and_then(|text| text.parse().ok());
+            new.replicas == wanted && desired == Some(wanted) && new.set.status.available_replicas == wanted
+        })
+    }
+
+    /// Distributes added or removed pods over the ReplicaSets by their sizes, so that a rollout with a faulty template
+    /// does not gain a larger share.
+    fn scale_in_proportion(&mut self, mut active: Vec<usize>) {
+        let wanted = self.deployment.replicas();
+        let allowed = if wanted > 0 { wanted + self.limits.surge } else { 0 };
+        let to_add = allowed - self.total_replicas();
+        // `active` is in the order of age. Of equal ones, the newer are scaled up first, and the older down.
+        if to_add > 0 {
+            active.reverse();
+        }
+        active.sort_by_key(|at| Reverse(self.replicas_of(*at)));
+        let mut left = to_add;
+        let mut sizes = Vec::with_capacity(active.len());
+        for at in &active {
+            let share = self.share(*at);
+            let share = if to_add > 0 { share.min(left) } else { share.max(left) };
+            let share = if left == 0 { 0 } else { share };
+            left -= share;
+            sizes.push(self.replicas_of(*at) + share);
+        }
+        // The largest one gets the rest.
+        if let Some(first) = sizes.first_mut() {
+            *first = (*first + left).max(0);
+        }
+        for (at, size) in active.into_iter().zip(sizes) {
+            self.set_size(at, size);
+        }
+    }
+
+    /// The change of a ReplicaSet that keeps its share of the Deployment.
+    fn share(&self, at: usize) -> i64 {
+        let (own, wanted) = (self.replicas_of(at), self.deployment.replicas());
+        if wanted == 0 {
+            return -own;
+        }
+        let annotated = self.members.get(at).and_then(|member| {
+            revision::number(&member.set.metadata.annotations, MAX_REPLICAS).filter(|max| *max > 0)
+        });
+        match annotated.unwrap_or(self.deployment.status.replicas) {
+            0 => 0,
+            before => rounded(own * (wanted + self.limits.surge), before) - own,
+        }
+    }
+}
+
+/// A quotient of positive numbers, rounded half up.
+fn rounded(dividend: i64, divisor: i64) -> i64 {
+    (2 * dividend + divisor) / (2 * divisor)
+}

@@ -1,0 +1,106 @@
+//! The next step of a ReplicaSet: how many pods to create, or which to delete. Pure.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use crate::controllers::workloads::replica::Replica;
+
+/// Pods that are created or deleted in one step at most; the stock limit.
+pub const BURST: usize = 500;
+
+/// What to do about the pods of a ReplicaSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    Nothing,
+    /// Create so many pods.
+    Create(usize),
+    /// Delete these pods.
+    Delete(Vec<Doomed<'a>>),
+}
+
+/// A pod to delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doomed<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+}
+
+/// The step towards `wanted` replicas. `active` are the active pods of the ReplicaSet, `related` the pods of all
+/// ReplicaSets with the same owner.
+pub fn plan<'a>(wanted: i64, active: &[Replica<'a>], related: &[Replica<'_>], now: Timestamp) -> Step<'a> {
+    let wanted = usize::try_from(wanted).unwrap_or(0);
+    if active.len() < wanted {
+        return Step::Create((wanted - active.len()).min(BURST));
+    }
+    let surplus = (active.len() - wanted).min(BURST);
+    if surplus == 0 {
+        return Step::Nothing;
+    }
+    let mut pods = active.to_vec();
+    let per_node = active_per_node(related);
+    pods.sort_by_cached_key(|pod| DeletionOrder::of(pod, &per_node, now));
+    Step::Delete(pods.iter().take(surplus).map(|pod| Doomed { name: pod.name, uid: pod.uid }).collect())
+}
+
+/// Batch sizes of creations: if the first pod is rejected, so are probably the others.
+pub fn slow_start(count: usize) -> Vec<usize> {
+    let (mut batches, mut left, mut size) = (Vec::new(), count, 1);
+    while left > 0 {
+        let batch = size.min(left);
+        batches.push(batch);
+        left -= batch;
+        size *= 2;
+    }
+    batches
+}
+
+fn active_per_node<'a>(pods: &[Replica<'a>]) -> HashMap<&'a str, usize> {
+    let mut count = HashMap::new();
+    for pod in pods.iter().filter(|pod| pod.is_active()) {
+        *count.entry(pod.node).or_default() += 1;
+    }
+    count
+}
+
+/// The order in which pods are deleted: the least useful first. It is the stock order, except that pods whose ages have
+/// the same magnitude are compared by restarts before the arbitrary choice by UID, so that the order is total.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct DeletionOrder<'a> {
+    is_scheduled: bool,
+    phase: crate::controllers::workloads::replica::Phase,
+    is_ready: bool,
+    cost: i32,
+    /// Fewer for a node that has more pods of the same owner.
+    spread: i64,
+    ready_age: i64,
+    restarts: (i64, i64),
+    age: i64,
+    /// An arbitrary but stable choice.
+    uid: &'a str,
+}
+
+impl<'a> DeletionOrder<'a> {
+    fn of(pod: &Replica<'a>, per_node: &HashMap<&str, usize>, now: Timestamp) -> Self {
+        let on_node = per_node.get(pod.node).copied().unwrap_or(0);
+        let (app, sidecar) = pod.restarts;
+        Self {
+            is_scheduled: !pod.node.is_empty(),
+            phase: pod.phase,
+            is_ready: pod.is_ready,
+            cost: pod.deletion_cost,
+            spread: -i64::try_from(on_node).unwrap_or(i64::MAX),
+            ready_age: if pod.is_ready { magnitude(pod.ready_changed, now) } else { 0 },
+            restarts: (-app, -sidecar),
+            age: magnitude(pod.created, now),
+            uid: pod.uid,
+        }
+    }
+}
+
+/// The binary logarithm of the time since `since`, in nanoseconds, so that pods of about the same age are chosen at
+/// random; -1 for a time that has not passed or is unknown.
+fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
+    let age = since.map_or(0, |since| now.duration_since(since).as_nanos());
+    u128::try_from(age).ok().and_then(u128::checked_ilog2).map_or(-1, i64::from)
+}

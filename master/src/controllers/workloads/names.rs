@@ -1,0 +1,41 @@
+//! Names of pods and template hashes. Pure.
+
+/// Letters of random and hashed names, the stock ones: without vowels, so that no words occur, and without digits that
+/// resemble them.
+const SAFE_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Length of the prefix of a generated name, as in the API server.
+const PREFIX_LENGTH: usize = 58;
+/// Length of the random end of a generated name.
+const SUFFIX_LENGTH: usize = 5;
+
+/// One safe letter for each byte.
+pub fn safe_letters(bytes: &[u8]) -> String {
+    let letter = |byte: &u8| SAFE_LETTERS.get(usize::from(*byte) % SAFE_LETTERS.len()).copied();
+    bytes.iter().filter_map(letter).map(char::from).collect()
+}
+
+/// The `generateName` of an owner's pods.
+pub fn prefix(owner: &str) -> String {
+    format!("{owner}-")
+}
+
+/// The name of a pod, in the form in which the API server generates it. The controller chooses the name, so that it can
+/// recognize the pod if the answer is lost.
+pub fn pod_name(owner: &str, random: &[u8; 16]) -> String {
+    let mut name = prefix(owner);
+    name.truncate(name.floor_char_boundary(PREFIX_LENGTH));
+    let random = random.get(..SUFFIX_LENGTH).unwrap_or_default();
+    name + &safe_letters(random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_form_of_generated_ones() {
+        assert_eq!(pod_name("web", &[0; 16]), "web-bbbbb");
+        let long = pod_name(&"w".repeat(80), &[26; 16]);
+        assert_eq!(long, "w".repeat(58) + "99999");
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests of workload controllers: adoption and release, and the meaning of answers.
+
+use client::{Client, Error, Kind};
+use serde_json::Value;
+
+use super::expectations::Seen;
+use crate::controllers::object::Object;
+use crate::objects::PartialObject;
+
+/// An object as its cache or the API server has it.
+pub fn seen(object: &Object) -> Seen<'_> {
+    Seen {
+        uid: &object.uid,
+        resource_version: &object.resource_version,
+        is_terminating: object.is_terminating,
+    }
+}
+
+/// Whether the API server rejected a write, so that it certainly did not happen.
+pub fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Refused { code, .. } if *code < 500)
+}
+
+/// The message for events and conditions: that of the API server, if it answered.
+pub fn message(error: &Error) -> String {
+    match error {
+        Error::Refused { message, .. } => message.clone(),
+        other => other.full_message(),
+    }
+}
+
+/// Whether an owner exists and is not being deleted. It is read after the objects that it adopts, because one that is
+/// being deleted may just have orphaned them.
+///
+/// # Errors
+/// If the server does not say whether it exists: retry.
+pub async fn may_adopt(
+    client: &Client,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Result<bool, Error> {
+    let found: Option<PartialObject> = client.find_as(kind, namespace, name).await?;
+    Ok(found.is_some_and(|found| *found.metadata.uid == *uid && !found.metadata.is_terminating()))
+}
+
+/// Changes the owner references of an object. Returns false if the object is gone or was replaced.
+///
+/// # Errors
+/// Retry.
+pub async fn patch_owners(
+    client: &Client,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    patch: Value,
+) -> Result<bool, Error> {
+    match client.patch_strategic(kind, namespace, name, patch).await {
+        Ok(_) => Ok(true),
+        // Another UID is a conflict, or invalid.
+        Err(error) if error.is_not_found() || error.is_conflict() || error.has_code(422) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,6 @@
+//! A Deployment, its ReplicaSets and pods in a model of a cluster.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod cluster;
+mod reconcile;
+mod simulation;
