@@ -5,18 +5,19 @@ use client::Client;
 
 use super::CONTROLLER_MANAGER;
 
-/// Clients with another identity. A remote server ignores it and uses the credentials of the connection.
+/// A client that can act as other identities. A remote server ignores these identities, and uses the credentials of
+/// the connection.
 pub trait ActAs {
-    /// A client that acts as a service account of `kube-system`.
+    /// Returns a client that acts as a service account of `kube-system`.
     fn as_service_account(&self, name: &str) -> Client;
 
-    /// A client that acts as the master itself, in `system:masters`.
+    /// Returns a client that acts as the master itself, in `system:masters`.
     fn as_master(&self) -> Client;
 
-    /// A client that acts as a user without groups.
+    /// Returns a client that acts as a user without groups.
     fn as_user(&self, user: &str, agent: &str) -> Client;
 
-    /// A client that acts as the controller manager's user, which may read everything.
+    /// Returns a client that acts as the controller manager's user, which may read everything.
     fn as_controller_manager(&self) -> Client {
         self.as_user(&format!("system:{CONTROLLER_MANAGER}"), CONTROLLER_MANAGER)
     }

@@ -20,13 +20,13 @@ pub struct Served {
 }
 
 impl Served {
-    /// Whether the resource supports all of these verbs.
+    /// Whether the resource supports all of the verbs.
     pub fn can(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.contains(*verb))
     }
 }
 
-/// Aggregated discovery of one path.
+/// The aggregated discovery document of one path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Discovery {
@@ -52,7 +52,7 @@ struct Version {
 struct Resource {
     resource: String,
     response_kind: ResponseKind,
-    /// `Namespaced` or `Cluster`.
+    /// Scope of the resource: `Namespaced` or `Cluster`.
     scope: String,
     verbs: BTreeSet<String>,
 }
@@ -97,7 +97,7 @@ fn take(document: Discovery, served: &mut Vec<Served>) {
 
 #[cfg(test)]
 mod tests {
-    //! Discovery documents of several servers.
+    //! Tests of discovery documents of several servers.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

@@ -29,7 +29,7 @@ pub struct NewEvent<'a> {
     pub component: &'a str,
 }
 
-/// Records an event. A failure is logged and otherwise ignored.
+/// Records an event. If that fails, the failure is only logged.
 pub async fn record_event(client: &Client, new: NewEvent<'_>) {
     let now = Timestamp::now();
     let namespace = if new.namespace.is_empty() { DEFAULT_NAMESPACE } else { new.namespace };

@@ -15,21 +15,23 @@ use super::work_queue::{Controller, WorkQueue};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "event-ttl-controller";
-/// How long an event is kept; the default of the stock `--event-ttl`.
+/// How long an event is kept, the default of the stock `--event-ttl`.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
-/// Minimum batch size, and the pause between batches: 50 deletions per second, so that a backlog of old events does
-/// not overload the store.
+/// Minimum batch size. With the pause between batches, this is 50 deletions per second, so that a backlog of old
+/// events does not overload the store.
 const MIN_BATCH: usize = 100;
+/// Pause between two batches.
 const BATCH_PAUSE: Duration = Duration::from_secs(2);
-/// A batch deletes at least one in this many due events, so that the backlog stays below about one minute of events.
+/// Divisor of the backlog. A batch deletes at least this part of the due events, so that the backlog stays below
+/// about one minute of events.
 const BATCH_FRACTION: usize = 30;
 /// Maximum batch size, so that a reconciliation ends.
 const MAX_BATCH: usize = 10_000;
-/// Concurrent deletions: enough for the store to write several in one commit.
+/// Number of concurrent deletions, so that the store can write several in one commit.
 const CONCURRENT_DELETES: usize = 8;
-/// Minimum interval while no event is due yet, so that events are deleted in batches.
+/// Minimum interval between batches while no event is due yet, so that events are deleted in batches.
 const MIN_INTERVAL: Duration = Duration::from_secs(30);
-/// The only key of the work queue: all events.
+/// The only key of the work queue. It stands for all events.
 const ALL: &str = "events";
 
 #[derive(Debug)]
@@ -39,13 +41,13 @@ pub struct EventTtlController {
 }
 
 impl EventTtlController {
-    /// Deletes expired events of these informers.
+    /// Creates the controller. It deletes expired events of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
 }
 
-/// The last occurrence of an event; its creation if it has no other time.
+/// Returns the time of the last occurrence of an event, or of its creation if it has no other time.
 fn last_occurrence(event: &Object) -> Option<Timestamp> {
     let own = match event.fields {
         Fields::Event { last_occurrence } => last_occurrence,
@@ -54,7 +56,7 @@ fn last_occurrence(event: &Object) -> Option<Timestamp> {
     own.or(event.creation_timestamp)
 }
 
-/// The expired events to delete now, oldest first, and the time until the next batch.
+/// Returns the expired events to delete now, oldest first, and the time until the next batch.
 fn plan<'a>(events: impl Iterator<Item = &'a Object>, now: Timestamp) -> (Vec<&'a Object>, Option<Duration>) {
     let kept = SignedDuration::try_from(EVENT_TTL).unwrap_or(SignedDuration::ZERO);
     let (mut due, mut next) = (Vec::new(), None::<Duration>);
@@ -125,7 +127,7 @@ impl Controller for EventTtlController {
 
 #[cfg(test)]
 mod tests {
-    //! Expiry of events.
+    //! Tests of expiry of events.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::workload::PodSelectingSpec;
 use crate::objects::{Condition, Deployment, LabelSelector, List, ReplicaSet, Spec, StringMap, time};
 
-/// The cached fields of a kind. Large ones are boxed, because most objects have none.
+/// The cached fields of a kind. Large fields are boxed, because most objects have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Fields {
     /// Controllers read only the metadata of this kind.
@@ -25,16 +25,16 @@ pub enum Fields {
         r#type: Box<str>,
     },
     Service {
-        /// Labels of its pods.
+        /// Labels of the pods that the object selects.
         selector: StringMap,
     },
     PodDisruptionBudget {
-        /// Selects pods; `None` selects none.
+        /// Selects pods. `None` selects no pods.
         selector: Option<Box<LabelSelector>>,
     },
     CertificateSigningRequest(RequestFields),
     Event {
-        /// The last occurrence; `None` if the event has no time of its own.
+        /// The last occurrence. `None` if the event has no time of its own.
         last_occurrence: Option<Timestamp>,
     },
     ResourceQuota(Box<QuotaFields>),
@@ -47,7 +47,7 @@ pub enum Fields {
 /// Fields of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFields {
-    /// The node of the pod; empty while it is not bound.
+    /// The node of the pod. Empty while the pod is not bound.
     pub node: Box<str>,
     pub phase: Box<str>,
     /// Whether the condition `Ready` is true.
@@ -118,7 +118,7 @@ pub struct DeploymentFields {
 /// Fields of a Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFields {
-    /// How long a finished Job is kept; `None` means for ever.
+    /// How long a finished Job is kept. `None` means forever.
     pub ttl_seconds: Option<i64>,
     /// When the Job finished, if it has.
     pub finished: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! The shared informer cache: one store per resource, with event handlers that are called on every change.
+//! The shared informer cache: it has one store per resource, and calls event handlers on every change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,9 +15,9 @@ use super::object::Object;
 pub struct Change {
     /// The kind of the object.
     pub kind: Arc<Kind>,
-    /// The object before the change; `None` if it was added.
+    /// The object before the change. `None` if it was added.
     pub before: Option<Arc<Object>>,
-    /// The object after the change; `None` if it was deleted.
+    /// The object after the change. `None` if it was deleted.
     pub now: Option<Arc<Object>>,
 }
 
@@ -28,7 +28,7 @@ impl Change {
     }
 }
 
-/// Receives every change, in order within a resource. A handler must not block: it adds keys to a work queue and
+/// Receives every change, in order within a resource. A handler must not block. It adds keys to a work queue and
 /// returns.
 pub trait EventHandler: Send + Sync {
     /// Handles one change.
@@ -42,10 +42,10 @@ type ObjectKey = (String, String);
 struct ResourceCache {
     kind: Arc<Kind>,
     objects: BTreeMap<ObjectKey, Arc<Object>>,
-    /// Index of pods by node name; a node has a few hundred pods.
+    /// Index of pods by node name. A node has a few hundred pods.
     by_node: HashMap<Box<str>, Vec<Arc<Object>>>,
     is_synced: bool,
-    /// Since when no change was missed; `None` while the reflector is disconnected.
+    /// The time since which no change was missed. `None` while the reflector is disconnected.
     synced_since: Option<Instant>,
 }
 
@@ -126,7 +126,7 @@ impl SharedInformers {
         self.lock().handlers.push(handler);
     }
 
-    /// Adds an empty cache for a resource; returns false if it exists.
+    /// Adds an empty cache for a resource. Returns false if the cache exists.
     pub fn register(&self, kind: &Arc<Kind>) -> bool {
         let mut inner = self.lock();
         let qualified = kind.qualified();
@@ -145,8 +145,8 @@ impl SharedInformers {
         true
     }
 
-    /// Removes the cache of a resource that is no longer served. Handlers are not notified: the objects may still
-    /// exist.
+    /// Removes the cache of a resource that is no longer served. Handlers are not notified, because the objects may
+    /// still exist.
     pub fn unregister(&self, kind: &Kind) {
         let mut inner = self.lock();
         inner.caches.remove(&kind.qualified());
@@ -192,7 +192,8 @@ impl SharedInformers {
         }
     }
 
-    /// Since when the watch of a resource has missed no change; `None` while it is disconnected.
+    /// Returns the time since which the watch of a resource has missed no change, or `None` while it is
+    /// disconnected.
     pub fn synced_since(&self, kind: &Kind) -> Option<Instant> {
         self.lock().caches.get(&kind.qualified())?.synced_since
     }
@@ -247,7 +248,7 @@ impl SharedInformers {
         self.lock().caches.values().map(|cache| cache.kind.clone()).collect()
     }
 
-    /// Resolves the kind of an owner reference, in the version that is served.
+    /// Resolves the kind of an owner reference to the version that is served.
     ///
     /// # Errors
     /// [`Error::NoKind`] if discovery has not found such a kind.
@@ -277,7 +278,7 @@ impl SharedInformers {
     }
 }
 
-/// Releases the lock, then calls all handlers with the changes.
+/// Releases the lock, and then calls all handlers with the changes.
 fn notify(inner: MutexGuard<'_, Inner>, changes: &[Change]) {
     let handlers = inner.handlers.clone();
     drop(inner);
@@ -288,7 +289,7 @@ fn notify(inner: MutexGuard<'_, Inner>, changes: &[Change]) {
     }
 }
 
-/// One change, or a deletion and an addition if the UID differs.
+/// Returns one change, or a deletion and an addition if the UID differs.
 fn changes_between(kind: &Arc<Kind>, before: Option<Arc<Object>>, now: Option<Arc<Object>>) -> Vec<Change> {
     let change = |before, now| Change { kind: kind.clone(), before, now };
     match (&before, &now) {

@@ -1,9 +1,9 @@
-//! Leader election: one of several processes holds a Lease and works; another takes over when the holder stops
-//! renewing it.
+//! Leader election: one of several processes holds a Lease and works. Another process takes over when the holder
+//! stops renewing the Lease.
 //!
 //! A lease expires when its holder has not renewed it for its duration, measured by the observer's clock. Clocks of
-//! other machines are not compared. If two processes held it for a moment, the API server would still accept one write
-//! per object version.
+//! other machines are not compared. If two processes held the lease for a moment, the API server would still accept
+//! one write per object version.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use crate::objects::Lease;
 
 /// The namespace of the stock leader-election leases.
 const NAMESPACE: &str = "kube-system";
-/// Lease duration; the stock default.
+/// Lease duration, the stock default.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// Renewal interval: one failed renewal leaves time for another.
+/// Renewal interval. After a failed renewal there is time for another one.
 const RENEW_INTERVAL: Duration = Duration::from_secs(5);
-/// The holder stops working if it cannot renew for this long; the stock default.
+/// How long the holder keeps working without a renewal, the stock default.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often candidates check the lease and failed renewals are retried; the stock default.
+/// How often candidates check the lease, and failed renewals are retried. This is the stock default.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// Timeout of one attempt, which leaves time for one more renewal.
+/// How long one attempt may take. There is then time for one more renewal.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after a write conflict: with several API servers, a read may lag behind a write for a moment.
+/// Pause after a write conflict. With several API servers, a read may briefly return older data than a write.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
-/// Time without a response after which the API server is reported as unreachable.
+/// How long the API server may not respond before it is reported as unreachable.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(30);
 /// Timeout for releasing leases at shutdown.
 pub const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -57,13 +57,13 @@ enum Step {
 }
 
 impl LeaderElector {
-    /// A candidate for the lease of this name. The identity must be unique among running processes. A process that
-    /// restarts with the same identity keeps its lease.
+    /// Creates a candidate for the lease with the given name. The identity must be unique among running processes.
+    /// A process that restarts with the same identity keeps its lease.
     pub fn new(client: Client, name: &'static str, identity: &str) -> Self {
         Self { client, name, identity: identity.to_owned(), problems: ProblemReporter::default(), seen: None }
     }
 
-    /// Runs `work` whenever the lease is held, until `stopped` becomes true.
+    /// Runs `work` whenever this process holds the lease, until `stopped` becomes true.
     pub async fn run<W: Future<Output = ()>>(
         mut self,
         work: impl Fn() -> W,
@@ -88,7 +88,8 @@ impl LeaderElector {
         }
     }
 
-    /// Waits until the lease is held. Returns a time no later than the renewal that the API server stored.
+    /// Waits until this process holds the lease. Returns a time no later than the renewal that the API server
+    /// stored.
     async fn acquire(&mut self) -> Instant {
         let mut last_response = Instant::now();
         loop {
@@ -136,7 +137,7 @@ impl LeaderElector {
         }
     }
 
-    /// Releases the lease, so that the next candidate need not wait until it expires.
+    /// Releases the lease, so that the next candidate does not wait until the lease expires.
     async fn release(&mut self) {
         match timeout(RELEASE_TIMEOUT, self.clear_holder()).await {
             Ok(Ok(())) => {}
@@ -168,8 +169,10 @@ impl LeaderElector {
         }
     }
 
-    /// Acquires or renews the lease; false if another process holds it. After a conflict the lease is read again: the
-    /// other write may have been an own one whose response was lost.
+    /// Acquires or renews the lease. Returns false if another process holds it.
+    ///
+    /// After a conflict the lease is read again, because the other write may have come from this process, and only
+    /// its response was lost.
     async fn try_acquire_or_renew(&mut self) -> Result<bool, Error> {
         loop {
             let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;

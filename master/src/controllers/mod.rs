@@ -59,30 +59,30 @@ use self::work_queue::{Controller, Registered, WorkQueue};
 use crate::options::{Approval, Controllers, NodeAdmission, NodeLifecycle};
 use crate::pki::{Names, Pki};
 
-/// The user that lists and watches all resources, and the name of the stock leader-election lease. Each controller
-/// writes as its own service account.
+/// The user that lists and watches all resources. It is also the name of the stock leader-election lease. Each
+/// controller writes as its own service account.
 pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The leader-election lease of masters that run only [`complementary_names`], beside a stock controller
 /// manager.
 pub const COMPLEMENTARY_LEASE: &str = "coracle-master-controllers";
-/// The leader-election lease of controllers that run outside a master. They cannot sign certificates, so they do not
-/// replace the controllers inside a master.
+/// The leader-election lease of controllers that run outside a master. They cannot sign certificates, so they do
+/// not replace the controllers inside a master.
 pub const EXTERNAL_LEASE: &str = "coracle-controllers";
 const MASTER_PREFIX: &str = "master-";
 /// Resources that are not watched: `events.events.k8s.io` is another name of `events`.
 const IGNORED: &[&str] = &["events.events.k8s.io"];
-/// Resources whose objects define other resources; a change to one triggers discovery.
+/// Resources whose objects define other resources. A change of such an object starts discovery.
 const DEFINITIONS: &[&str] =
     &["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
-/// Time after a change of a definition until its resource is served at the latest; discovery runs once more then.
+/// How long a new resource may take to be served after its definition changed. Discovery then runs once more.
 const REDISCOVER_DELAY: Duration = Duration::from_secs(2);
-/// Maximum wait for the initial lists before the workers start. One unreadable resource does not block the others.
-/// Controllers confirm with the API server before they delete.
+/// How long the workers wait for the initial lists before they start. One unreadable resource does not block the
+/// others. Controllers confirm with the API server before they delete.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two failed discovery requests.
 const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
 
-/// What controllers are built from.
+/// The parts from which controllers are built.
 struct Parts<'a> {
     client: &'a Client,
     informers: &'a SharedInformers,
@@ -104,15 +104,17 @@ impl Parts<'_> {
     }
 }
 
-/// `None` for a controller that this process cannot run, because it has no certificate authority or allocates no pod
-/// CIDRs.
+/// Builds a controller. Returns `None` if this process cannot run it, because it has no certificate authority or
+/// allocates no pod CIDRs.
 type Build = fn(&Parts<'_>) -> Option<Arc<dyn Controller>>;
 
 /// A row of the registry.
 struct Row {
     name: &'static str,
-    /// May run beside a stock controller manager. It lacks this controller, or leaves its objects alone while it has no
-    /// signing key and does not allocate pod CIDRs. All other controllers would duplicate its work.
+    /// Whether the controller may run beside a stock controller manager.
+    ///
+    /// The stock controller manager either lacks this controller, or ignores its objects while it has no signing
+    /// key and does not allocate pod CIDRs. All other controllers would duplicate its work.
     is_complementary: bool,
     build: Build,
 }
@@ -249,7 +251,7 @@ pub fn names() -> Vec<&'static str> {
     CONTROLLERS.iter().map(|row| row.name).collect()
 }
 
-/// The controllers that may run beside a stock controller manager.
+/// Returns the controllers that may run beside a stock controller manager.
 pub fn complementary_names() -> Vec<&'static str> {
     CONTROLLERS.iter().filter(|row| row.is_complementary).map(|row| row.name).collect()
 }
@@ -259,7 +261,7 @@ pub fn complementary_names() -> Vec<&'static str> {
 pub struct ControllerContext {
     /// The cluster's trust bundle, PEM.
     pub root_ca: String,
-    /// What approves and signs certificate requests; `None` outside a master.
+    /// The CAs and policies for certificate requests. `None` outside a master.
     pub authority: Option<Authority>,
     /// Whether this master allocates pod CIDRs to nodes.
     pub allocates_pod_cidrs: bool,
@@ -267,7 +269,7 @@ pub struct ControllerContext {
     pub lifecycle: NodeLifecycle,
 }
 
-/// What the certificate controllers sign with, and which requests they approve.
+/// The CAs with which the certificate controllers sign, and the policies by which they approve.
 #[derive(Clone, Debug)]
 pub struct Authority {
     /// The certificate authorities of the cluster.
@@ -282,7 +284,7 @@ pub struct Authority {
     pub nodes: NodeAdmission,
 }
 
-/// The leader elector for these controllers and this identity; one holder at a time runs them.
+/// Creates the leader elector for the controllers and the identity. One holder at a time runs the controllers.
 pub fn leader_elector(
     client: &Client,
     identity: &str,
@@ -296,7 +298,7 @@ pub fn leader_elector(
     )
 }
 
-/// The name of the lease, for controllers inside a master or outside.
+/// Returns the name of the lease, for controllers inside or outside a master.
 fn lease_name(which: &Controllers, is_inside: bool) -> &'static str {
     let is_complementary =
         || CONTROLLERS.iter().filter(|row| which.has(row.name)).all(|row| row.is_complementary);
@@ -309,7 +311,7 @@ fn lease_name(which: &Controllers, is_inside: bool) -> &'static str {
     }
 }
 
-/// The lease holder identity of a master: its advertised address and the ID of its data directory.
+/// Returns the lease holder identity of a master: its advertised address and the ID of its data directory.
 pub fn master_identity(advertised: SocketAddr, id: &str) -> String {
     format!("{MASTER_PREFIX}{advertised}_{id}")
 }

@@ -12,9 +12,9 @@ use super::object::Object;
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 
-/// The stock name in `--controllers`.
+/// The controller's stock name in `--controllers`.
 pub const NAME: &str = "node-ipam-controller";
-/// Retry interval after the CIDRs are exhausted, unless a Node is deleted before.
+/// Retry interval after the CIDRs are exhausted. A deleted Node causes an earlier retry.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// The namespace of events about Nodes.
 const EVENT_NAMESPACE: &str = "default";
@@ -26,12 +26,12 @@ pub struct NodeIpamController {
 }
 
 impl NodeIpamController {
-    /// Manages the Nodes of these informers.
+    /// Creates the controller. It manages the Nodes of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
 
-    /// Records that no pod CIDR is left; the same event for the whole outage.
+    /// Records that no pod CIDR is left. Writes the same event as long as this lasts.
     async fn record_exhausted(&self, node: &str) {
         let event = cidr_not_available_event(node, Timestamp::now());
         match self.client.create(&Kind::EVENT, EVENT_NAMESPACE, event).await {
@@ -94,7 +94,7 @@ impl Controller for NodeIpamController {
     }
 }
 
-/// The stock event, with a deterministic name.
+/// Returns the stock event, with a deterministic name.
 fn cidr_not_available_event(name: &str, now: Timestamp) -> Value {
     let now = api::time::seconds(now);
     json!({

@@ -22,7 +22,7 @@ pub struct NodeTrustController {
 }
 
 impl NodeTrustController {
-    /// Judges Nodes by this registration mode.
+    /// Creates the controller, with the registration mode that decides which Nodes are trusted.
     pub fn new(client: Client, admission: NodeAdmission) -> Self {
         Self { client, admission }
     }

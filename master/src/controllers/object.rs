@@ -11,7 +11,7 @@ use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet
 /// A cached object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    /// The namespace; empty for cluster-scoped objects.
+    /// The namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -25,7 +25,7 @@ pub struct Object {
     pub finalizers: List<Box<str>>,
     /// `metadata.ownerReferences`.
     pub owners: List<OwnerReference>,
-    /// The fields of its kind.
+    /// The fields of the object's kind.
     pub fields: Fields,
 }
 
@@ -39,10 +39,10 @@ impl Object {
         Ok(Self { fields: Fields::decode(resource, object)?, ..Self::from(metadata) })
     }
 
-    /// Gets the live object; `None` if it does not exist.
+    /// Gets the live object. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// If the server does not say whether it exists, or the object cannot be decoded: retry.
+    /// If it is unknown whether the object exists, or the object cannot be decoded. The caller retries.
     pub async fn find(
         client: &Client,
         kind: &Kind,
@@ -67,12 +67,12 @@ impl Object {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// A label; empty if it is not set.
+    /// Returns a label, or an empty text if it is not set.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).unwrap_or_default()
     }
 
-    /// Whether the object has this finalizer.
+    /// Whether the object has the finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|own| **own == *finalizer)
     }
@@ -97,7 +97,7 @@ impl Object {
         self.fields.pod()
     }
 
-    /// The fields of a Node; empty for other kinds.
+    /// Returns the fields of a Node, which are empty for other kinds.
     pub fn node(&self) -> &NodeFields {
         self.fields.node()
     }
@@ -120,14 +120,14 @@ impl From<ObjectMeta> for Object {
     }
 }
 
-/// The error of an object that cannot be decoded.
+/// Returns the error for an object that cannot be decoded.
 pub fn unreadable(client: &Client, source: serde_json::Error) -> Error {
     Error::Unreadable { server: client.server().into(), source }
 }
 
-/// Where an object is decoded from: the text of a list or watch, or a JSON object.
+/// The source from which an object is decoded: the text of a list or watch, or a JSON object.
 pub trait Source {
-    /// Decodes the fields of `T` and skips all others.
+    /// Decodes the fields of `T` and skips all other fields.
     ///
     /// # Errors
     /// If a field has another type.
@@ -148,7 +148,7 @@ impl Source for Json {
 
 #[cfg(test)]
 mod tests {
-    //! Fields that are kept and skipped.
+    //! Tests of fields that are kept and skipped.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use proptest::prelude::*;
     use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Reports a resource that controllers cannot list for a while: in the log, and by an Event that `master check` shows.
+//! Reports a resource that controllers cannot list for a while, both in the log and by an Event that `master check`
+//! shows.
 
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use tokio::time::Instant;
 
 use super::event_recorder::{NewEvent, record_event};
 
-/// How long a resource may be unreadable without a report; restarts of the server take less.
+/// How long a resource may be unreadable without a report. Restarts of the server take less time.
 const GRACE: Duration = Duration::from_secs(60);
-/// Time between two reports of one outage.
+/// Interval between two reports of one outage.
 const AGAIN: Duration = Duration::from_secs(10 * 60);
-/// What the Events are about: the namespace of the control plane.
+/// The namespace that the Events are about: that of the control plane.
 const NAMESPACE: &str = "kube-system";
 static KIND: Kind = Kind::NAMESPACE;
 
@@ -38,7 +39,7 @@ impl Outage {
         record_event(client, about("FailedList", true, &message)).await;
     }
 
-    /// Ends the outage; reports that only if the outage was reported.
+    /// Ends the outage. Reports the end only if the outage was reported.
     pub(super) async fn ended(&mut self, client: &Client, kind: &Kind) {
         let Self { reported, .. } = std::mem::take(self);
         if reported.is_some() {
@@ -48,7 +49,7 @@ impl Outage {
         }
     }
 
-    /// Notes a failure; true if it is to be reported now.
+    /// Records a failure. Returns true if it is to be reported now.
     fn is_due(&mut self, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let is_due = now.duration_since(since) >= GRACE

@@ -1,4 +1,5 @@
-//! Logs problems that need an administrator, such as missing permissions, at most once a minute.
+//! Logs problems that need an administrator, at most once a minute. Examples are missing permissions and objects
+//! that cannot be decoded.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use client::Error;
 use tokio::time::Instant;
 
-/// Minimum interval between two reports: dozens of resources are retried at once, and one line is enough.
+/// Minimum interval between two reports. Dozens of resources are retried at once, and one line is enough.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A rate-limited reporter. Clones share the limit.
@@ -39,7 +40,7 @@ impl ProblemReporter {
     }
 }
 
-/// What an administrator can do; `None` if the error is transient.
+/// Returns what an administrator can do, or `None` if the error is transient.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error {
         Error::Refused { code: 401, .. } => Some(

@@ -1,4 +1,5 @@
-//! A delaying, rate-limited queue of keys: each key is queued once and never processed twice at the same time. Pure.
+//! A queue of keys with delays and rate limits. Each key is queued once, and never processed twice at the same
+//! time. Pure.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -6,10 +7,11 @@ use std::time::Duration;
 use client::backoff::{NO_JITTER, exponential_delay};
 use tokio::time::Instant;
 
-/// Backoff after the first failure of a key; it doubles with each further one. The stock controllers start at 5 ms,
-/// which is less than a durable write takes.
+/// Backoff after the first failure of a key. It doubles with each further failure.
+///
+/// The stock controllers start at 5 ms, which is less than a durable write takes.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
-/// Maximum backoff of a failing key, so that an external repair is noticed.
+/// Maximum backoff of a failing key, so that a repair of the cause is noticed.
 const MAX_BACKOFF: Duration = Duration::from_secs(120);
 
 /// What happens to a key after its reconciliation.
@@ -52,7 +54,7 @@ impl RateLimitedQueue {
     /// Takes the next due key and marks it as in process.
     ///
     /// # Errors
-    /// The time at which the next key is due, if any key is queued.
+    /// If no key is due. The error is the time at which the next key is due, if any key is queued.
     pub fn take(&mut self, now: Instant) -> Result<String, Option<Instant>> {
         let first = self.order.first().ok_or(None)?;
         if first.0 > now {
@@ -64,7 +66,7 @@ impl RateLimitedQueue {
         Ok(key)
     }
 
-    /// Ends the processing of a key and schedules it according to `next`.
+    /// Ends the processing of a key, and schedules the key according to `next`.
     pub fn done(&mut self, key: &str, next: Action, now: Instant) {
         self.processing.remove(key);
         if let Some(at) = self.due.get(key) {
@@ -88,7 +90,7 @@ impl RateLimitedQueue {
 
 #[cfg(test)]
 mod tests {
-    //! Keys and backoff on a paused clock.
+    //! Tests of keys and backoff on a paused clock.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

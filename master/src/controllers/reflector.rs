@@ -20,15 +20,15 @@ const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 /// Maximum backoff, so that a server that recovers is noticed.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Where a reflector writes the objects of one resource.
+/// A store to which a reflector writes the objects of one resource.
 pub trait Store: Send + Sync + 'static {
-    /// What the store keeps of an object.
+    /// The part of an object that the store keeps.
     type Object: Send;
 
     /// Decodes an object from its JSON. Fields that the store does not keep are skipped.
     ///
     /// # Errors
-    /// If a field has another type. The object is logged and left out.
+    /// If a field has another type. The object is logged and omitted.
     fn decode(&self, json: &RawValue) -> Result<Self::Object, serde_json::Error>;
 
     /// Replaces all objects with those of a list.
@@ -40,10 +40,10 @@ pub trait Store: Send + Sync + 'static {
     /// Removes an object, given its last state.
     fn remove(&self, object: Self::Object);
 
-    /// The watch is open: no change is missed from now on.
+    /// Records that the watch is open, so that no change is missed from now on.
     fn connected(&self) {}
 
-    /// The watch failed: changes are missed until it is open again.
+    /// Records that the watch failed, so that changes are missed until it is open again.
     fn disconnected(&self) {}
 }
 
@@ -55,7 +55,7 @@ pub(super) struct InformerStore {
 }
 
 impl InformerStore {
-    /// The store for one kind.
+    /// Creates the store for one kind.
     pub(super) fn new(informers: SharedInformers, kind: Arc<Kind>) -> Self {
         Self { informers, qualified: kind.qualified(), kind }
     }
@@ -131,7 +131,7 @@ pub async fn run_reflector(client: Client, kind: Arc<Kind>, store: impl Store, p
 /// A decoded object with its resource version.
 struct Decoded<T> {
     resource_version: String,
-    /// `None` if the object could not be decoded.
+    /// The object, or `None` if it could not be decoded.
     object: Option<T>,
 }
 
@@ -141,8 +141,8 @@ impl<T> Versioned for Decoded<T> {
     }
 }
 
-/// Decodes one object after the other for a store. One that cannot be decoded is logged, and the others are kept. A store
-/// keeps the last version that could be decoded until the next list.
+/// Decodes the objects of a list one by one for a store. An object that cannot be decoded is logged, and the others
+/// are kept.
 struct Decoder<'a, S> {
     store: &'a S,
     /// The kind of the objects.

@@ -1,4 +1,4 @@
-//! Address and TLS configuration of a remote server, from a kubeconfig.
+//! The address and TLS configuration of a remote server, from a kubeconfig.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use tower::BoxError;
 
 use crate::kubeconfig::Kubeconfig;
 
-/// Idle connections that stay open to a server without HTTP/2.
+/// Maximum number of idle connections to a server without HTTP/2.
 const IDLE_CONNECTIONS: usize = 4;
 
 /// The address of a server, and PEM credentials for mutual TLS.
 #[derive(Clone, Debug)]
 pub struct Remote<'a> {
-    /// `https://HOST:PORT`.
+    /// The URL of the server, `https://HOST:PORT`.
     pub server: &'a str,
-    /// The CA bundle that the server's certificate is verified with.
+    /// The CA bundle that verifies the server's certificate.
     pub authority: &'a str,
     /// The client certificate chain.
     pub certificates: &'a str,
@@ -40,7 +40,7 @@ impl<'a> From<&'a Kubeconfig> for Remote<'a> {
 pub struct Address {
     /// A DNS name or an IP address, without brackets.
     pub host: String,
-    /// The port; 443 if the URL names none.
+    /// The port. It is 443 if the URL has none.
     pub port: u16,
     /// Host and port as in the URL.
     pub authority: Authority,
@@ -52,7 +52,7 @@ impl Remote<'_> {
     /// Parses the server URL.
     ///
     /// # Errors
-    /// If it is not a URL or has no host.
+    /// If the text is not a URL, or has no host.
     pub fn address(&self) -> Result<Address, BoxError> {
         let uri: Uri = self.server.parse()?;
         let authority = uri.authority().cloned().ok_or("the server's URL names no host")?;
@@ -61,7 +61,7 @@ impl Remote<'_> {
         Ok(Address { port: authority.port_u16().unwrap_or(443), authority, name, host })
     }
 
-    /// The TLS client configuration for these TLS versions and ALPN protocols (`h2`, `http/1.1`).
+    /// Returns the TLS client configuration for the given TLS versions and ALPN protocols (`h2`, `http/1.1`).
     ///
     /// # Errors
     /// If the CA bundle, certificate or key is invalid, or certificate and key do not match.
@@ -86,7 +86,7 @@ impl Remote<'_> {
     }
 }
 
-/// A client of the server. It always authenticates with the same client certificate.
+/// Creates a client of the server. It always authenticates with the same client certificate.
 ///
 /// # Errors
 /// If the URL, a certificate or the key is invalid.

@@ -19,11 +19,11 @@ use crate::quota::{self, Amounts, Quota};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "resourcequota-controller";
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 5;
-/// Batch period: deletions come in bursts.
+/// Batch period. Many deletions happen at once.
 const BATCH_PERIOD: Duration = Duration::from_millis(200);
-/// Interval of full recounts, which release unused reservations; the stock default.
+/// Interval of full recounts, which release unused reservations. This is the stock default.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct ResourceQuotaController {
 }
 
 impl ResourceQuotaController {
-    /// Counts objects of these informers' resources.
+    /// Creates the controller. It counts objects of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
@@ -77,7 +77,7 @@ fn needs_recount(quota: &Object) -> bool {
     *hard != quota.status.hard || !hard.iter().map(|(name, _)| name).eq(used.iter().map(|(name, _)| name))
 }
 
-/// The status that the quota should have; `None` if it already has it.
+/// Returns the status that the quota should have, or `None` if it already has this status.
 fn status(quota: &Json, used: &Amounts) -> Option<Value> {
     let hard = quota.get("spec").and_then(|spec| spec.get("hard")).cloned().unwrap_or_default();
     let wanted = json!({"hard": hard, "used": quota::texts(used)});
@@ -125,7 +125,7 @@ impl Controller for ResourceQuotaController {
 
 #[cfg(test)]
 mod tests {
-    //! When usage is counted, and which status is written.
+    //! Tests of when usage is counted, and which status is written.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -12,8 +12,9 @@ use super::work_queue::{Controller, WorkQueue};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "root-ca-certificate-publisher-controller";
-/// The ConfigMap and its key.
+/// The name of the ConfigMap.
 const CONFIG_MAP: &str = "kube-root-ca.crt";
+/// The key of the trust bundle in the ConfigMap.
 const CA_KEY: &str = "ca.crt";
 /// The annotation with the stock description.
 const DESCRIPTION_ANNOTATION: &str = "kubernetes.io/description";
@@ -24,7 +25,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 #[derive(Debug)]
 pub struct RootCaPublisher {
     client: Client,
-    /// Reads with another user: the stock role may write but not read.
+    /// Client of another user, which reads: the stock role may write but not read.
     reader: Client,
     informers: SharedInformers,
     certificate: String,
@@ -39,7 +40,7 @@ enum Plan {
 }
 
 impl RootCaPublisher {
-    /// Publishes this trust bundle (PEM).
+    /// Creates the controller. It publishes the given trust bundle (PEM).
     pub fn new(client: Client, reader: Client, informers: SharedInformers, certificate: String) -> Self {
         Self { client, reader, informers, certificate }
     }
@@ -100,7 +101,7 @@ impl Controller for RootCaPublisher {
 
 #[cfg(test)]
 mod tests {
-    //! ConfigMaps that are created, repaired and kept.
+    //! Tests of ConfigMaps that are created, repaired and kept.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

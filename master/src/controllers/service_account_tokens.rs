@@ -22,8 +22,9 @@ use crate::objects::{ObjectMeta, PartialObject, StringMap};
 pub const NAME: &str = "serviceaccount-token-controller";
 /// The type of token Secrets.
 const TYPE: &str = "kubernetes.io/service-account-token";
-/// The annotations with name and UID of the service account.
+/// The annotation with the name of the service account.
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
+/// The annotation with the UID of the service account.
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 /// Token lifetime in seconds, the maximum of the TokenRequest API: the token ends with its Secret.
 const TOKEN_SECONDS: i64 = 1 << 32;
@@ -43,7 +44,7 @@ struct Secret {
     metadata: ObjectMeta<StringMap>,
     r#type: Box<str>,
     immutable: bool,
-    /// Values in base64.
+    /// Values of the Secret, in base64.
     data: StringMap,
 }
 
@@ -57,7 +58,7 @@ impl Secret {
     }
 }
 
-/// The answer to a token request.
+/// The response to a token request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TokenRequest {
@@ -74,7 +75,7 @@ struct TokenRequestStatus {
 #[derive(Debug, PartialEq)]
 enum Plan {
     Nothing,
-    /// The service account does not exist.
+    /// Delete the Secret, because its service account does not exist.
     Delete,
     /// Write this object after a token was requested and added.
     Fill(Json),
@@ -83,12 +84,12 @@ enum Plan {
 }
 
 impl ServiceAccountTokenController {
-    /// Writes this trust bundle (PEM).
+    /// Creates the controller. It writes the given trust bundle (PEM).
     pub fn new(client: Client, informers: SharedInformers, certificate: &str) -> Self {
         Self { client, informers, certificate: STANDARD.encode(certificate) }
     }
 
-    /// Requests a token that is bound to the Secret; base64.
+    /// Requests a token that is bound to the Secret. Returns it in base64.
     async fn token(&self, secret: &Secret, account: &str) -> Result<String, Error> {
         let ObjectMeta { namespace, name, uid, .. } = &secret.metadata;
         let question = json!({
@@ -107,7 +108,7 @@ impl ServiceAccountTokenController {
     }
 }
 
-/// Decides about a Secret, with the JSON to write back. `account` is the UID of the account; `None` if it does not exist.
+/// Decides what to do with a Secret. `account` is the UID of the service account, or `None` if it does not exist.
 fn plan(secret: &Secret, json: &Json, account: Option<&str>, certificate: &str) -> Plan {
     if &*secret.r#type != TYPE || secret.metadata.is_terminating() {
         return Plan::Nothing;
@@ -134,7 +135,7 @@ fn plan(secret: &Secret, json: &Json, account: Option<&str>, certificate: &str) 
     if has_token { Plan::Update(filled) } else { Plan::Fill(filled) }
 }
 
-/// Sets a string in a map, which is created if it is missing.
+/// Sets a string in a map. Creates the map if it is missing.
 fn put(object: &mut Json, map: &str, name: &str, value: String) {
     let map = object.entry(map).or_insert_with(|| json!({}));
     if map.is_null() {
@@ -212,7 +213,7 @@ impl Controller for ServiceAccountTokenController {
 
 #[cfg(test)]
 mod tests {
-    //! Tokens of Secrets, and deletion of Secrets.
+    //! Tests of tokens of Secrets, and deletion of Secrets.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -10,7 +10,7 @@ use super::work_queue::{Controller, WorkQueue};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "serviceaccount-controller";
-/// The account of pods that name none.
+/// The service account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct ServiceAccountController {
 }
 
 impl ServiceAccountController {
-    /// Creates missing accounts in the namespaces of these informers.
+    /// Creates the controller. It creates missing service accounts in the namespaces of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
@@ -32,7 +32,8 @@ pub(super) fn is_missing(informers: &SharedInformers, namespace: &str, kind: &Ki
     stays && informers.get(kind, namespace, name).is_none()
 }
 
-/// Ignores the errors of a create that need no retry: the object exists, or its namespace is terminating or gone.
+/// Ignores the errors of a create that need no retry: the object exists, or its namespace is terminating or does
+/// not exist.
 pub(super) fn ignore_existing(result: Result<client::Json, Error>) -> Result<Action, Error> {
     match result {
         Ok(_) => Ok(Action::AwaitChange),

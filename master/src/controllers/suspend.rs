@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often the detector must be called; the interval of the stock node monitor.
+/// How often the detector must be called, as the interval of the stock node monitor.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Missed checks after which the process counts as suspended. Fewer would mistake a busy machine for a suspended one.
+/// Number of missed checks after which the process counts as suspended. With fewer, a busy machine would count as
+/// suspended.
 const MISSED_CHECKS: u32 = 4;
 
 /// The time since which the process has run without a gap.
@@ -18,7 +19,7 @@ pub struct SuspendDetector {
 }
 
 impl SuspendDetector {
-    /// A detector that is called at this interval.
+    /// Creates a detector that is called at the given interval.
     pub fn new(interval: Duration) -> Self {
         Self { interval, last: None, since: None }
     }
@@ -28,7 +29,7 @@ impl SuspendDetector {
         self.interval
     }
 
-    /// Records a check; a gap since the last one restarts the observation.
+    /// Records a check. If there is a gap since the last check, the observation restarts.
     pub fn tick(&mut self, now: Instant) {
         if self.last.is_none_or(|last| now.saturating_duration_since(last) > self.interval * MISSED_CHECKS) {
             self.since = Some(now);
@@ -36,12 +37,12 @@ impl SuspendDetector {
         self.last = Some(now);
     }
 
-    /// Restarts the observation: the API server could not be reached.
+    /// Restarts the observation, because the API server could not be reached.
     pub fn reset(&mut self, now: Instant) {
         self.since = Some(now);
     }
 
-    /// The start of the uninterrupted observation, or `at` if that is later.
+    /// Returns the start of the uninterrupted observation, or `at` if `at` is later.
     pub fn observed_since(&self, at: Instant) -> Instant {
         self.since.map_or(at, |since| since.max(at))
     }
@@ -49,7 +50,7 @@ impl SuspendDetector {
 
 #[cfg(test)]
 mod tests {
-    //! Detected gaps.
+    //! Tests of detected gaps.
     use super::*;
 
     #[test]

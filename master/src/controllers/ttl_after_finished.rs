@@ -89,7 +89,7 @@ impl Controller for TtlAfterFinishedController {
 
 #[cfg(test)]
 mod tests {
-    //! Expiry of finished Jobs.
+    //! Tests of expiry of finished Jobs.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::json;
 

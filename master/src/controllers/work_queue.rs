@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::informers::{Change, EventHandler};
 use super::rate_limited_queue::{Action, RateLimitedQueue};
 
-/// A controller: reconciles one key of its work queue at a time.
+/// A controller. It reconciles one key of its work queue at a time.
 #[async_trait]
 pub trait Controller: Send + Sync + 'static {
     /// The name in `--controllers` and in the log.
@@ -28,7 +28,7 @@ pub trait Controller: Send + Sync + 'static {
     /// Reconciles one key.
     ///
     /// # Errors
-    /// The key is retried with backoff.
+    /// If the reconciliation fails. The key is then retried with backoff.
     async fn reconcile(&self, key: &str, queue: &WorkQueue) -> Result<Action, Error>;
 }
 

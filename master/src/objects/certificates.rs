@@ -22,7 +22,7 @@ pub struct CertificateSigningRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequestSpec {
-    /// PEM in base64.
+    /// The request, PEM in base64.
     pub request: Box<str>,
     pub signer_name: Box<str>,
     /// Key usages, such as `client auth`.
@@ -31,11 +31,11 @@ pub struct CertificateSigningRequestSpec {
     pub expiration_seconds: Option<i64>,
     /// User who created the request.
     pub username: Box<str>,
-    /// UID of that user.
+    /// UID of the user.
     pub uid: Box<str>,
-    /// Groups of that user.
+    /// Groups of the user.
     pub groups: List<Box<str>>,
-    /// Further attributes of that user.
+    /// Further attributes of the user.
     pub extra: BTreeMap<Box<str>, List<Box<str>>>,
 }
 
@@ -44,12 +44,12 @@ pub struct CertificateSigningRequestSpec {
 #[serde(default)]
 pub struct CertificateSigningRequestStatus {
     pub conditions: List<Condition>,
-    /// PEM in base64; empty until the request is signed.
+    /// The certificate chain, PEM in base64. Empty until the request is signed.
     pub certificate: Box<str>,
 }
 
 impl CertificateSigningRequest {
-    /// Whether the request has a condition of that type; its status is always `True`.
+    /// Whether the request has a condition of the given type. The status of such a condition is always `True`.
     pub fn has(&self, kind: &str) -> bool {
         self.status.conditions.of_type(kind).is_some()
     }
@@ -64,15 +64,15 @@ impl CertificateSigningRequest {
         !self.status.certificate.is_empty()
     }
 
-    /// The request as PEM.
+    /// Returns the request as PEM.
     ///
     /// # Errors
-    /// If it is not base64.
+    /// If the field is not base64.
     pub fn request(&self) -> Result<Vec<u8>, base64::DecodeError> {
         STANDARD.decode(&*self.spec.request)
     }
 
-    /// The certificate chain as PEM; empty if there is none.
+    /// Returns the certificate chain as PEM, or nothing if there is none.
     pub fn certificate(&self) -> Vec<u8> {
         STANDARD.decode(&*self.status.certificate).unwrap_or_default()
     }
@@ -82,7 +82,7 @@ impl CertificateSigningRequest {
         self.spec.usages.iter().map(|usage| &**usage).collect()
     }
 
-    /// The first value of a further attribute of the user; empty without one.
+    /// Returns the first value of a further attribute of the user, or an empty text if it is missing.
     pub fn extra(&self, name: &str) -> &str {
         self.spec.extra.get(name).and_then(|values| values.first()).map_or("", |value| &**value)
     }

@@ -18,9 +18,9 @@ pub struct Lease {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LeaseSpec {
-    /// Identity of the holder; empty without one.
+    /// Identity of the holder. Empty if there is none.
     pub holder_identity: Box<str>,
-    /// How long the lease holds after a renewal.
+    /// How long the lease is valid after a renewal.
     pub lease_duration_seconds: Option<i64>,
     /// How often the holder has changed.
     pub lease_transitions: i64,

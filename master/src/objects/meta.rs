@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{List, StringMap, time};
 
-/// Object metadata. `Annotations` is [`StringMap`], or a struct with some of them; by default they are skipped, because
-/// clients store large texts in annotations.
+/// Object metadata.
+///
+/// `Annotations` is [`StringMap`], or a struct with some annotations. By default annotations are skipped, because
+/// clients store large texts in them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "Annotations: Default + Deserialize<'de>"))]
 pub struct ObjectMeta<Annotations = IgnoredAny> {
@@ -17,12 +19,12 @@ pub struct ObjectMeta<Annotations = IgnoredAny> {
     pub uid: Box<str>,
     /// Opaque version for conflict detection and watches.
     pub resource_version: Box<str>,
-    /// Number of the specification; each change of it counts.
+    /// Generation of the specification. Each change of the specification increments it.
     pub generation: i64,
     /// Time of creation.
     #[serde(deserialize_with = "time")]
     pub creation_timestamp: Option<Timestamp>,
-    /// Set while the object is being deleted; includes the grace period of a pod.
+    /// Set while the object is being deleted. The time includes the grace period of a pod.
     #[serde(deserialize_with = "time")]
     pub deletion_timestamp: Option<Timestamp>,
     /// Grace period of a pod that is being deleted.
@@ -35,17 +37,17 @@ pub struct ObjectMeta<Annotations = IgnoredAny> {
 }
 
 impl<Annotations> ObjectMeta<Annotations> {
-    /// True while the object is being deleted.
+    /// Whether the object is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// A label; empty if it is not set.
+    /// Returns a label, or an empty text if it is not set.
     pub fn label(&self, key: &str) -> &str {
         self.labels.get(key).unwrap_or_default()
     }
 
-    /// The owner that manages this object.
+    /// Returns the owner that manages this object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
@@ -98,14 +100,14 @@ pub struct OwnerReference {
     pub name: Box<str>,
     /// UID of the owner.
     pub uid: Box<str>,
-    /// The owner manages this object.
+    /// Whether the owner manages this object.
     pub controller: bool,
-    /// Foreground deletion of the owner waits for this object.
+    /// Whether the foreground deletion of the owner waits for this object.
     pub block_owner_deletion: bool,
 }
 
 impl OwnerReference {
-    /// The API group of the owner; empty for the core group.
+    /// Returns the API group of the owner, which is empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
@@ -116,11 +118,11 @@ impl OwnerReference {
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     pub r#type: Box<str>,
-    /// `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: Box<str>,
-    /// Reason in one word.
+    /// Reason of the status, in one word.
     pub reason: Box<str>,
-    /// Message for people.
+    /// Message for users.
     pub message: Box<str>,
     /// Time of the last change of the status.
     #[serde(deserialize_with = "time")]
@@ -134,7 +136,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// True if the status is `True`.
+    /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
         &*self.status == "True"
     }

@@ -20,7 +20,7 @@ pub struct Node {
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSpec {
     pub taints: List<Taint>,
-    /// No new pods, except those that tolerate it.
+    /// Whether the node is cordoned: it accepts only new pods that tolerate this.
     pub unschedulable: bool,
     /// The first pod CIDR.
     #[serde(rename = "podCIDR")]
@@ -34,7 +34,7 @@ pub struct NodeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
-    /// Quantities that pods may use.
+    /// Resource amounts that pods may use.
     pub allocatable: StringMap,
     /// Images on the node.
     pub images: List<ContainerImage>,
@@ -58,9 +58,9 @@ pub struct ContainerImage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeAddress {
-    /// `InternalIP`, `ExternalIP`, `Hostname`, `InternalDNS` or `ExternalDNS`.
+    /// Type of the address: `InternalIP`, `ExternalIP`, `Hostname`, `InternalDNS` or `ExternalDNS`.
     pub r#type: Box<str>,
-    /// IP address or name.
+    /// The IP address or name.
     pub address: Box<str>,
 }
 
@@ -96,9 +96,9 @@ pub struct Taint {
     pub key: Box<str>,
     /// Taint value.
     pub value: Box<str>,
-    /// `NoSchedule`, `NoExecute` or `PreferNoSchedule`.
+    /// Effect of the taint: `NoSchedule`, `NoExecute` or `PreferNoSchedule`.
     pub effect: Box<str>,
-    /// When the taint was added; `None` for most taints that are not `NoExecute`.
+    /// When the taint was added. `None` for most taints other than `NoExecute`.
     #[serde(deserialize_with = "time")]
     pub time_added: Option<Timestamp>,
 }
@@ -107,20 +107,20 @@ pub struct Taint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
-    /// Taint key; empty for all keys.
+    /// Taint key. Empty for all keys.
     pub key: Box<str>,
-    /// `Equal` or `Exists`; empty is `Equal`.
+    /// Operator: `Equal` or `Exists`. Empty means `Equal`.
     pub operator: Box<str>,
     /// Taint value.
     pub value: Box<str>,
-    /// Taint effect; empty for all effects.
+    /// Taint effect. Empty for all effects.
     pub effect: Box<str>,
-    /// How long a `NoExecute` taint is tolerated; `None` is forever.
+    /// How long a `NoExecute` taint is tolerated. `None` means forever.
     pub toleration_seconds: Option<i64>,
 }
 
 impl Toleration {
-    /// True if a pod with this toleration tolerates the taint.
+    /// Whether a pod with this toleration tolerates the taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let any_value = &*self.operator == "Exists";
         (self.effect.is_empty() || self.effect == taint.effect)
@@ -130,12 +130,12 @@ impl Toleration {
 }
 
 impl List<Toleration> {
-    /// True if one of the tolerations tolerates the taint.
+    /// Whether one of the tolerations tolerates the taint.
     pub fn tolerate(&self, taint: &Taint) -> bool {
         self.iter().any(|toleration| toleration.tolerates(taint))
     }
 
-    /// The first NoSchedule or NoExecute taint that is not tolerated.
+    /// Returns the first NoSchedule or NoExecute taint that is not tolerated.
     pub fn first_untolerated<'a>(&self, taints: &'a [Taint]) -> Option<&'a Taint> {
         let repels = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute");
         taints.iter().filter(repels).find(|taint| !self.tolerate(taint))

@@ -30,18 +30,18 @@ pub struct PodAnnotations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
-    /// Node that runs the pod; empty for a pending pod.
+    /// Node that runs the pod. Empty for a pending pod.
     pub node_name: Box<str>,
-    /// Host name; empty for the name of the pod.
+    /// Host name. If it is empty, the host name is the name of the pod.
     pub hostname: Box<str>,
     /// Headless Service that publishes the host name.
     pub subdomain: Box<str>,
     /// Scheduler that is responsible for the pod.
     pub scheduler_name: Box<str>,
     pub priority_class_name: Box<str>,
-    /// Priority; a higher one is scheduled first.
+    /// Priority. The pod with the highest priority is scheduled first.
     pub priority: i64,
-    /// `Never` or `PreemptLowerPriority`.
+    /// Preemption policy: `Never` or `PreemptLowerPriority`.
     pub preemption_policy: Box<str>,
     /// Gates that keep the pod from being scheduled.
     pub scheduling_gates: List<SchedulingGate>,
@@ -52,7 +52,7 @@ pub struct PodSpec {
     pub topology_spread_constraints: List<TopologySpreadConstraint>,
     /// How long the pod may run.
     pub active_deadline_seconds: Option<i64>,
-    /// Quantities that the runtime class adds.
+    /// Resource amounts that the runtime class adds.
     pub overhead: StringMap,
     pub volumes: List<Volume>,
     /// Resources of the whole pod.
@@ -81,7 +81,7 @@ pub struct Affinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
-    /// Required; one of the terms must match.
+    /// Required terms. One of them must match.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
@@ -101,7 +101,7 @@ pub struct PreferredSchedulingTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct PodAffinity {
-    /// Required; all terms must match.
+    /// Required terms. All of them must match.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: List<PodAffinityTerm>,
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
@@ -117,19 +117,19 @@ pub struct WeightedPodAffinityTerm {
     pub pod_affinity_term: PodAffinityTerm,
 }
 
-/// Pods in the same topology.
+/// Selects pods that run in the same topology domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
-    /// Selects pods; `None` selects none.
+    /// Selects pods. `None` selects no pods.
     pub label_selector: Option<LabelSelector>,
-    /// Labels whose values are those of the pod itself.
+    /// Labels whose values must be those of the pod itself.
     pub match_label_keys: List<Box<str>>,
-    /// Labels whose values are not those of the pod itself.
+    /// Labels whose values must not be those of the pod itself.
     pub mismatch_label_keys: List<Box<str>>,
     /// Selects namespaces.
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces; without any, the pod's own if there is no selector.
+    /// Namespaces of the pods. If there are none and no selector, the pod's own namespace is used.
     pub namespaces: List<Box<str>>,
     /// Node label whose values are the topology values.
     pub topology_key: Box<str>,
@@ -138,21 +138,21 @@ pub struct PodAffinityTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// Largest difference of the counts.
+    /// Maximum difference of the counts.
     pub max_skew: Option<i64>,
-    /// With fewer topology values, the smallest count is taken as 0.
+    /// Minimum number of topology values. With fewer values, the smallest count is taken as 0.
     pub min_domains: Option<i64>,
     /// Node label whose values are the topology values.
     pub topology_key: Box<str>,
-    /// `DoNotSchedule` or `ScheduleAnyway`.
+    /// What the scheduler does if the constraint is violated: `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: Box<str>,
-    /// Selects pods; `None` selects none.
+    /// Selects pods. `None` selects no pods.
     pub label_selector: Option<LabelSelector>,
-    /// Labels whose values are those of the pod itself.
+    /// Labels whose values must be those of the pod itself.
     pub match_label_keys: List<Box<str>>,
-    /// `Honor` or `Ignore` the node affinity of the pod.
+    /// How the node affinity of the pod is handled: `Honor` or `Ignore`.
     pub node_affinity_policy: Box<str>,
-    /// `Honor` or `Ignore` the taints of nodes.
+    /// How the taints of nodes are handled: `Honor` or `Ignore`.
     pub node_taints_policy: Box<str>,
 }
 
@@ -182,14 +182,14 @@ pub struct EphemeralVolumeSource {}
 pub struct Container {
     pub name: Box<str>,
     pub image: Box<str>,
-    /// `Always` makes an init container a sidecar.
+    /// Restart policy. `Always` makes an init container a sidecar.
     pub restart_policy: Box<str>,
     pub ports: List<ContainerPort>,
     pub resources: ResourceRequirements,
 }
 
 impl Container {
-    /// True for a restartable init container.
+    /// Whether the container is a restartable init container.
     pub fn is_sidecar(&self) -> bool {
         &*self.restart_policy == "Always"
     }
@@ -200,12 +200,12 @@ impl Container {
 pub struct ContainerPort {
     pub name: Box<str>,
     pub container_port: i64,
-    /// Port on the node; 0 for none.
+    /// Port on the node, or 0 if there is none.
     pub host_port: i64,
-    /// Address on the node; empty for all.
+    /// Address on the node. Empty for all addresses.
     #[serde(rename = "hostIP")]
     pub host_ip: Box<str>,
-    /// `TCP`, `UDP` or `SCTP`; empty is `TCP`.
+    /// Protocol: `TCP`, `UDP` or `SCTP`. Empty means `TCP`.
     pub protocol: Box<str>,
 }
 
@@ -213,12 +213,12 @@ pub struct ContainerPort {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
-    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    /// Phase: `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     pub phase: Box<str>,
     pub conditions: List<Condition>,
     /// Node on which preemption makes room for the pod.
     pub nominated_node_name: Box<str>,
-    /// Primary IP address; empty without one.
+    /// Primary IP address. Empty if there is none.
     #[serde(rename = "podIP")]
     pub pod_ip: Box<str>,
     /// All IP addresses.
@@ -233,7 +233,7 @@ pub struct PodStatus {
 }
 
 impl PodStatus {
-    /// True for a pod that runs no more.
+    /// Whether the pod has terminated.
     pub fn is_terminal(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
@@ -253,8 +253,8 @@ pub struct PodIp {
 pub struct ContainerStatus {
     /// Name of the container.
     pub name: Box<str>,
-    /// Resources in effect; `None` if the kubelet does not report them.
+    /// Resources in effect. `None` if the kubelet does not report them.
     pub resources: Option<ResourceRequirements>,
-    /// Resources that the kubelet has set aside.
+    /// Resources that the kubelet has allocated.
     pub allocated_resources: StringMap,
 }

@@ -12,7 +12,7 @@ pub struct RoleBinding {
     pub metadata: ObjectMeta,
     /// The role that is granted.
     pub role_ref: RoleRef,
-    /// Who gets it.
+    /// The users, groups and service accounts that get the role.
     pub subjects: List<Subject>,
 }
 
@@ -20,7 +20,7 @@ pub struct RoleBinding {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RoleRef {
-    /// `Role` or `ClusterRole`.
+    /// Kind of the role: `Role` or `ClusterRole`.
     pub kind: Box<str>,
     pub name: Box<str>,
 }
@@ -29,7 +29,7 @@ pub struct RoleRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Subject {
-    /// `User`, `Group` or `ServiceAccount`.
+    /// Kind of the subject: `User`, `Group` or `ServiceAccount`.
     pub kind: Box<str>,
     pub name: Box<str>,
     /// Namespace of a service account.

@@ -19,7 +19,7 @@ pub struct ResourceRequirements {
 }
 
 impl ResourceRequirements {
-    /// `None` without requests and limits.
+    /// Converts to the stock type. Returns `None` without requests and limits.
     fn to_stock(&self) -> Option<core::ResourceRequirements> {
         (*self != Self::default()).then(|| core::ResourceRequirements {
             requests: texts(&self.requests),
@@ -49,7 +49,7 @@ impl PodSpec {
     }
 }
 
-/// Parses quantities by resource name. Invalid ones are left out.
+/// Parses quantities by resource name. Omits invalid ones.
 pub fn quantities(texts: &StringMap) -> ResourceList {
     texts.iter().filter_map(|(name, text)| Some((name.to_owned(), text.parse().ok()?))).collect()
 }

@@ -17,16 +17,16 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Requirement {
-    /// Label or field.
+    /// The label or field.
     pub key: Box<str>,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    /// Operator: `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub operator: Box<str>,
     /// Values for the operator.
     pub values: List<Box<str>>,
 }
 
 impl LabelSelector {
-    /// True if all requirements match. An empty selector matches everything.
+    /// Whether all requirements match. An empty selector matches everything.
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(labels))
@@ -34,8 +34,8 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// True if the labels fulfil the requirement. An unknown operator matches nothing, and so do `Gt` and `Lt`, which
-    /// only node selectors have.
+    /// Whether the labels fulfil the requirement. An unknown operator matches nothing, and so do `Gt` and `Lt`,
+    /// which only node selectors have.
     pub fn matches(&self, labels: &StringMap) -> bool {
         let value = labels.get(&self.key);
         let is_listed = |value: &str| self.values.iter().any(|one| **one == *value);

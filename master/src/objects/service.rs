@@ -17,40 +17,40 @@ pub struct Service {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceSpec {
-    /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
+    /// Type of the Service: `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     pub r#type: Box<str>,
-    /// Labels of its pods.
+    /// Labels of the Service's pods.
     pub selector: StringMap,
-    /// The first cluster IP; `None` for a headless service.
+    /// The first cluster IP. It is `None` for a headless service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Box<str>,
     /// All cluster IPs, one per IP family.
     #[serde(rename = "clusterIPs")]
     pub cluster_ips: List<Box<str>>,
     pub ports: List<ServicePort>,
-    /// IP families, primary first: `IPv4`, `IPv6`.
+    /// IP families, with the primary one first: `IPv4`, `IPv6`.
     pub ip_families: List<Box<str>>,
     /// Whether all pods count as ready.
     pub publish_not_ready_addresses: bool,
-    /// `PreferClose`, `PreferSameZone` or `PreferSameNode`; empty for no preference.
+    /// Traffic distribution: `PreferClose`, `PreferSameZone` or `PreferSameNode`. Empty for no preference.
     pub traffic_distribution: Box<str>,
-    /// Whether a load balancer gets node ports; by default it does.
+    /// Whether a load balancer gets node ports. By default it does.
     pub allocate_load_balancer_node_ports: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServicePort {
-    /// Name; empty for an only port.
+    /// Name of the port. Empty for an only port.
     pub name: Box<str>,
-    /// `TCP`, `UDP` or `SCTP`; empty is `TCP`.
+    /// Protocol: `TCP`, `UDP` or `SCTP`. Empty means `TCP`.
     pub protocol: Box<str>,
     pub app_protocol: Option<Box<str>>,
     /// Port number.
     pub port: i64,
     /// Port of the pods, as a number or a name.
     pub target_port: Option<IntOrString>,
-    /// Port on the nodes; 0 without one.
+    /// Port on the nodes, or 0 if there is none.
     pub node_port: i64,
 }
 
@@ -68,7 +68,7 @@ pub struct Endpoint {
     /// Addresses of the same pod.
     pub addresses: List<Box<str>>,
     pub conditions: EndpointConditions,
-    /// The pod.
+    /// The pod of the endpoint.
     pub target_ref: ObjectReference,
 }
 
@@ -83,7 +83,7 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct EndpointConditions {
-    /// Ready; `None` means ready.
+    /// Whether the endpoint is ready. `None` means ready.
     pub ready: Option<bool>,
 }
 
@@ -93,6 +93,6 @@ pub struct EndpointConditions {
 pub struct EndpointPort {
     /// Name of the service port.
     pub name: Box<str>,
-    /// Port number; `None` means all ports.
+    /// Port number. `None` means all ports.
     pub port: Option<i64>,
 }

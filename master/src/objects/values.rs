@@ -69,18 +69,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 pub struct StringMap(Box<[(Box<str>, Box<str>)]>);
 
 impl StringMap {
-    /// The value for a key.
+    /// Returns the value for a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         let at = self.0.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
         self.0.get(at).map(|(_, value)| &**value)
     }
 
-    /// True if there is a value for the key.
+    /// Whether there is a value for the key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// True without entries.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for StringMapVisitor {
     }
 }
 
-/// The text of a string or number. Clients may write a quantity as a number. `None` for other values.
+/// The text of a string or number, or `None` for other values. Clients may write a quantity as a number.
 struct Scalar(Option<Box<str>>);
 
 impl<'de> Deserialize<'de> for Scalar {
@@ -210,7 +210,7 @@ pub enum IntOrString {
     String(Box<str>),
 }
 
-/// Decodes a time (RFC 3339). A text that is no time is the same as none.
+/// Decodes a time (RFC 3339). A text that is not a time is treated as absent.
 pub fn time<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Timestamp>, D::Error> {
     struct Time;
 
@@ -235,7 +235,7 @@ pub fn time<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Timestamp>, D:
 
 #[cfg(test)]
 mod tests {
-    //! Values that are absent, null, or written in another way.
+    //! Tests of values that are absent, null, or written in another way.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde_json::{Value, json};
 

@@ -29,9 +29,9 @@ pub struct ClaimAnnotations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeClaimSpec {
-    /// The bound volume; empty without one.
+    /// The bound volume. Empty if there is none.
     pub volume_name: Box<str>,
-    /// Storage class; `None` means the default class, and an empty name none.
+    /// Storage class. `None` means the default class, and an empty name means no class.
     pub storage_class_name: Option<Box<str>>,
     /// Access modes, such as `ReadWriteOncePod`.
     pub access_modes: List<Box<str>>,
@@ -43,7 +43,7 @@ pub struct PersistentVolumeClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PersistentVolumeClaimStatus {
-    /// `Pending`, `Bound` or `Lost`.
+    /// Phase: `Pending`, `Bound` or `Lost`.
     pub phase: Box<str>,
 }
 
@@ -59,15 +59,15 @@ pub struct PersistentVolume {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeSpec {
-    /// Nodes that can reach the volume; `None` for all.
+    /// Nodes that can access the volume. `None` for all nodes.
     pub node_affinity: Option<VolumeNodeAffinity>,
 }
 
-/// Nodes that can reach a volume.
+/// Nodes that can access a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VolumeNodeAffinity {
-    /// One of the terms must match.
+    /// Required terms. One of them must match.
     pub required: Option<NodeSelector>,
 }
 
@@ -75,7 +75,7 @@ pub struct VolumeNodeAffinity {
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageClass {
     pub metadata: ObjectMeta,
-    /// `Immediate` or `WaitForFirstConsumer`.
+    /// Binding mode: `Immediate` or `WaitForFirstConsumer`.
     pub volume_binding_mode: Box<str>,
     /// Provisioner of new volumes.
     pub provisioner: Box<str>,

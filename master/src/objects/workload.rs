@@ -37,7 +37,7 @@ pub struct PodDisruptionBudget {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudgetSpec {
-    /// Selects pods; `None` selects none.
+    /// Selects pods. `None` selects no pods.
     pub selector: Option<LabelSelector>,
     /// How many pods must stay available, as a number or percentage.
     pub min_available: Option<IntOrString>,
@@ -51,9 +51,9 @@ pub struct PodDisruptionBudgetSpec {
 pub struct PodDisruptionBudgetStatus {
     /// Disruptions that are allowed now.
     pub disruptions_allowed: i64,
-    /// Pods whose disruption is counted already, and when it was allowed.
+    /// Pods whose disruption is already counted, and when it was allowed.
     pub disrupted_pods: StringMap,
-    /// Generation of the specification that this status was computed from.
+    /// Generation of the specification from which this status was computed.
     pub observed_generation: i64,
     /// Pods that the budget counts.
     pub expected_pods: i64,

@@ -16,11 +16,12 @@ use super::state::{Decision, Nomination, SCHEDULER_ERROR};
 use crate::controllers::{Client, DeleteOptions, Error, Kind};
 use crate::objects;
 
-/// Concurrent writes: enough for the store to batch them in one commit, few enough that a slow store delays few pods.
+/// Maximum number of concurrent writes. The store can batch so many in one commit, and a slow store delays only
+/// this many pods.
 const MAX_CONCURRENT_WRITES: usize = 128;
 
-/// Attempts to update the PodScheduled condition after write conflicts. The next scheduling attempt writes it
-/// otherwise.
+/// Maximum number of attempts to update the PodScheduled condition after write conflicts. After that, the next
+/// scheduling attempt writes it.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// Executes decisions: bindings, extender calls, status updates and preemption.
@@ -44,8 +45,8 @@ impl Binder {
         self.permits.clone().acquire_owned().await.ok()
     }
 
-    /// Executes a decision. While an extender handles the pod, no write slot is held; the state limits how many pods
-    /// extenders handle at once.
+    /// Executes a decision. While an extender handles the pod, no write slot is held. The state limits how many
+    /// pods extenders handle at once.
     pub async fn execute(self, decision: Decision, permit: Option<OwnedSemaphorePermit>) {
         match decision {
             Decision::AskExtenders { .. } | Decision::AskPreemption { .. } => {
@@ -281,15 +282,15 @@ impl Binder {
     }
 }
 
-/// The status patch that clears the nomination. Its uid and resourceVersion make it apply to this version of this pod
-/// only.
+/// Returns the status patch that clears the nomination. Its uid and resourceVersion limit it to this version of
+/// this pod.
 fn clear_nomination_patch(pod: &Pod) -> Value {
     json!({
         "metadata": {"uid": pod.uid, "resourceVersion": pod.resource_version}, "status": {"nominatedNodeName": null},
     })
 }
 
-/// True if the pod has been bound already or is gone.
+/// Whether the error means that the pod is already bound or no longer exists.
 fn is_superseded(error: &Error) -> bool {
     error.is_conflict() || error.is_not_found()
 }

@@ -15,12 +15,12 @@ use super::volumes::Volumes;
 pub struct PlacedPod {
     pod: Arc<Pod>,
     node: NodeId,
-    /// The scheduler chose the node, and no informer has confirmed the binding yet.
+    /// The scheduler chose the node, but no informer has confirmed the binding yet.
     is_assumed: bool,
 }
 
 impl PlacedPod {
-    /// True if the pod has this UID.
+    /// Whether the pod has the given UID.
     pub fn is(&self, uid: &str) -> bool {
         self.pod.uid == uid
     }
@@ -33,9 +33,9 @@ pub enum PodChange {
     Unchanged,
     /// The pod was added.
     Added,
-    /// The pod changed and uses the same resources, ports and claims as before.
+    /// The pod changed, but uses the same resources, ports and claims as before.
     Changed,
-    /// The pod freed resources: it uses others now, or moved to another node.
+    /// The pod released resources: it now uses others, or it moved to another node.
     Freed,
 }
 
@@ -44,18 +44,18 @@ pub enum PodChange {
 pub struct NodeChange {
     /// The node is new.
     pub is_new: bool,
-    /// Its allocatable resources or its pod limit changed.
+    /// The allocatable resources or the pod limit of the node changed.
     pub resources: bool,
-    /// Its labels changed.
+    /// The labels of the node changed.
     pub labels: bool,
-    /// Its taints or `spec.unschedulable` changed.
+    /// The taints or `spec.unschedulable` of the node changed.
     pub taints: bool,
 }
 
 /// The scheduler cache.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    /// Indexed by [`NodeId`]. The slot of a removed node is reused.
+    /// The nodes, by [`NodeId`]. The slot of a removed node is reused.
     node_infos: Vec<NodeInfo>,
     free: Vec<NodeId>,
     by_name: HashMap<String, NodeId>,
@@ -67,7 +67,7 @@ pub struct Cluster {
     images: HashMap<String, i64>,
     /// Number of Node objects.
     count: usize,
-    /// All nodes, interleaved by zone; `None` until it is recomputed.
+    /// All nodes, interleaved by zone. `None` until the order is recomputed.
     order: Option<Vec<NodeId>>,
     /// Number of pods on nodes, by priority.
     priorities: BTreeMap<i64, usize>,
@@ -80,7 +80,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An empty cache that does not check `ignored_resources`.
+    /// Creates an empty cache that does not check `ignored_resources`.
     pub fn without(ignored_resources: Vec<String>) -> Self {
         Self { ignored_resources, ..Self::default() }
     }
@@ -95,8 +95,8 @@ impl Cluster {
         self.count
     }
 
-    /// All nodes in search order, interleaved by zone as in the stock scheduler, so that a partial search covers every
-    /// zone. Empty before [`Self::update_node_order`].
+    /// Returns all nodes in search order, interleaved by zone as in the stock scheduler, so that a partial search
+    /// covers every zone. Empty before [`Self::update_node_order`].
     pub fn order(&self) -> &[NodeId] {
         self.order.as_deref().unwrap_or_default()
     }
@@ -119,13 +119,13 @@ impl Cluster {
         self.order = Some((0..longest).flat_map(round).collect());
     }
 
-    /// The node with this id, and its aggregates.
+    /// Returns the node with the given id, and its aggregates.
     pub fn node(&self, id: NodeId) -> Option<(&NodeInfo, &Node)> {
         let node_info = self.node_infos.get(id as usize)?;
         Some((node_info, node_info.node.as_ref()?))
     }
 
-    /// The node with this name, and its aggregates.
+    /// Returns the node with the given name, and its aggregates.
     pub fn node_named(&self, name: &str) -> Option<(NodeId, &NodeInfo, &Node)> {
         let id = *self.by_name.get(name)?;
         self.node(id).map(|(node_info, node)| (id, node_info, node))
@@ -141,7 +141,7 @@ impl Cluster {
         &self.nominated_pods
     }
 
-    /// Pods with a nominated node, for changes.
+    /// Pods with a nominated node, to be changed.
     pub fn nominated_pods_mut(&mut self) -> &mut NominatedPods {
         &mut self.nominated_pods
     }
@@ -151,12 +151,12 @@ impl Cluster {
         &self.volumes
     }
 
-    /// Claims, volumes and storage classes, for changes.
+    /// Claims, volumes and storage classes, to be changed.
     pub fn volumes_mut(&mut self) -> &mut Volumes {
         &mut self.volumes
     }
 
-    /// True if a pod on a node uses the claim.
+    /// Whether a pod on a node uses the claim.
     pub fn is_claimed(&self, namespace: &str, claim: &str) -> bool {
         self.claimed.contains_key(&(namespace.to_owned(), claim.to_owned()))
     }
@@ -182,7 +182,7 @@ impl Cluster {
         self.images.get(image).copied().unwrap_or_default()
     }
 
-    /// True if the pod is assigned to or assumed on a node.
+    /// Whether the pod is assigned to or assumed on a node.
     pub fn has(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
@@ -274,7 +274,7 @@ impl Cluster {
         put
     }
 
-    /// Puts back a pod that [`Self::take_pod`] removed.
+    /// Restores a pod that [`Self::take_pod`] removed.
     pub fn restore_pod(&mut self, placed: PlacedPod) {
         let Some(node_info) = self.node_infos.get_mut(placed.node as usize) else { return };
         node_info.add_pod(&placed.pod);
@@ -290,7 +290,7 @@ impl Cluster {
         self.pods.insert(placed.pod.uid.clone(), placed);
     }
 
-    /// Removes a pod for a preemption dry run. Its node keeps its id even if it has no pods left.
+    /// Removes a pod for a preemption dry run. The node keeps its id even if it has no pods left.
     pub fn take_pod(&mut self, uid: &str) -> Option<PlacedPod> {
         let placed = self.pods.remove(uid)?;
         let node_info = self.node_infos.get_mut(placed.node as usize)?;
@@ -349,7 +349,7 @@ impl Cluster {
         }
     }
 
-    /// Starts counting the terms of a pod: its affinity, anti-affinity and topology spread constraints.
+    /// Starts to count the terms of a pod: its affinity, anti-affinity and topology spread constraints.
     pub fn count_terms_of(&mut self, pod: &Pod) {
         let spec = &pod.spec;
         let weighted = spec.preferred_affinity.iter().chain(&spec.symmetric_terms).map(|(_, term)| term);
@@ -359,7 +359,7 @@ impl Cluster {
         self.count_terms(unknown);
     }
 
-    /// Starts counting those of the terms that are not counted yet.
+    /// Starts to count the terms that are not counted yet.
     pub fn count_terms<'a>(&mut self, topology_counts: impl Iterator<Item = &'a Arc<Term>>) {
         let unknown: Vec<Arc<Term>> =
             topology_counts.filter(|term| !self.topology_counts.touch(term)).cloned().collect();
@@ -371,7 +371,7 @@ impl Cluster {
         }
     }
 
-    /// Drops terms that no pod uses any more, once there are many.
+    /// Drops terms that no pod uses any more, if there are many terms.
     pub fn evict_unused_terms(&mut self) {
         self.topology_counts.evict_unused();
     }
@@ -389,7 +389,7 @@ impl Cluster {
         }
     }
 
-    /// Adds (`change` 1) or removes (-1) the counts of all pods of a node, for a node with these labels.
+    /// Adds (`change` 1) or removes (-1) the counts of all pods of a node, as if the node had the given labels.
     fn relabel(&mut self, id: NodeId, labels: &Labels, change: i64) {
         if self.node_infos.get(id as usize).is_none_or(|node_info| node_info.pod_count == 0) {
             return;
@@ -409,7 +409,7 @@ impl Cluster {
         }
     }
 
-    /// The id of the node, allocated if it has none.
+    /// Returns the id of the node. Allocates an id if the node has none.
     fn node_id_for(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.by_name.get(name) {
             return *id;

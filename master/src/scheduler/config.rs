@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::extender::Extender;
 use super::pod::DEFAULT_SCHEDULER;
 
-/// API version of the file.
+/// API version of the configuration file.
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 const KIND: &str = "KubeSchedulerConfiguration";
-/// The score plugin that profiles can configure.
+/// Name of the score plugin that profiles can configure.
 const FIT: &str = "NodeResourcesFit";
 
 /// The scoring strategy of NodeResourcesFit.
@@ -33,7 +33,7 @@ pub enum ScoringStrategy {
 /// A scheduler profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Matched against `spec.schedulerName` of pods.
+    /// Name of the profile. It applies to pods with this `spec.schedulerName`.
     pub name: String,
     /// How NodeResourcesFit scores nodes.
     pub strategy: ScoringStrategy,
@@ -42,7 +42,7 @@ pub struct Profile {
 /// The configuration of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// At least one; names are unique.
+    /// At least one profile. The names are unique.
     pub profiles: Vec<Profile>,
     /// Extenders, in calling order.
     pub extenders: Arc<[Extender]>,
@@ -71,10 +71,10 @@ impl Config {
         Self::read(&text).map_err(told)
     }
 
-    /// Parses a configuration, YAML or JSON.
+    /// Parses a configuration in YAML or JSON.
     ///
     /// # Errors
-    /// All errors, each with its field path.
+    /// If the configuration is invalid. The error has all problems, each with its field path.
     pub fn read(text: &[u8]) -> Result<Self, Vec<String>> {
         let object = match api::decode::value(text) {
             Ok(Some(Value::Object(object))) => object,
@@ -87,7 +87,7 @@ impl Config {
     }
 }
 
-/// Parses the configuration and collects errors.
+/// Parses the configuration, and collects all errors.
 #[derive(Default)]
 struct Reader {
     errors: Vec<String>,
@@ -170,7 +170,7 @@ impl Reader {
         }
     }
 
-    /// True if `plugins.score.disabled` names NodeResourcesFit. No other field of `plugins` is supported.
+    /// Whether `plugins.score.disabled` names NodeResourcesFit. No other field of `plugins` is supported.
     fn is_fit_disabled(&mut self, profile: &Map<String, Value>, path: &str) -> bool {
         let plugins = self.object(profile.get("plugins"), path);
         self.check_fields(&plugins, path, &["score"]);
@@ -210,7 +210,7 @@ impl Reader {
         }
     }
 
-    /// The objects of a list, each with its field path.
+    /// Returns the objects of a list, each with its field path.
     fn list(&mut self, value: Option<&Value>, path: &str) -> Vec<(String, Map<String, Value>)> {
         let items = match value {
             None | Some(Value::Null) => return Vec::new(),

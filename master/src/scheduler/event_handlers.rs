@@ -40,7 +40,7 @@ struct ResourceHandler<T> {
 /// Decodes an object into the compact type that the state keeps.
 type Decode<T> = Box<dyn Fn(&RawValue) -> Result<T, serde_json::Error> + Send + Sync>;
 
-/// What the initial list and later events do to the state.
+/// How the initial list and later events change the state.
 struct Handlers<T> {
     replace: Handler<Vec<T>>,
     put: Handler<T>,
@@ -60,7 +60,7 @@ impl<T: 'static> Handlers<T> {
 }
 
 impl<T: Keyed + 'static> Handlers<T> {
-    /// Keeps the objects in a store of the state.
+    /// Keeps the objects in a store of the scheduler's state.
     fn into(table: fn(&mut State, Instant) -> &mut store::Store<T>) -> Self {
         Self::of(
             move |state, all, now| table(state, now).replace(all),

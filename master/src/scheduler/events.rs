@@ -11,11 +11,11 @@ use tokio::sync::mpsc;
 use super::pod::Pod;
 use crate::controllers::{Client, Kind};
 
-/// Queued events; further ones are dropped. The stock recorder's limit.
+/// Maximum number of queued events, as in the stock recorder. Further events are dropped.
 const MAX_QUEUED: usize = 1000;
-/// Events whose count is remembered. A forgotten event is counted from 1 again.
+/// Maximum number of events whose count is remembered. A forgotten event is counted from 1 again.
 const MAX_COUNTED: usize = 10_000;
-/// Longest prefix of the pod name in an event name: the suffix takes 17 of the 253 characters.
+/// Maximum length of the pod name in an event name. The suffix takes 17 of the 253 characters.
 const MAX_NAME_PREFIX: usize = 236;
 
 /// The pod of an event.
@@ -43,7 +43,7 @@ impl PodRef {
 pub struct PodEvent {
     /// The involved pod.
     pub pod: PodRef,
-    /// Decides type, reason and action.
+    /// The kind of the event, which decides its type, reason and action.
     pub kind: EventKind,
     /// The event message.
     pub message: String,
@@ -61,7 +61,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Type, reason and action of the event; the stock scheduler's.
+    /// Returns the type, reason and action of the event, as in the stock scheduler.
     fn type_reason_action(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Scheduled => ("Normal", "Scheduled", "Binding"),
@@ -76,7 +76,7 @@ impl EventKind {
 pub struct EventRecorder(mpsc::Sender<PodEvent>);
 
 impl EventRecorder {
-    /// A recorder, and the receiver for [`write()`].
+    /// Creates a recorder, and the receiver for [`write()`].
     pub fn new() -> (Self, mpsc::Receiver<PodEvent>) {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         (Self(sender), receiver)
@@ -117,7 +117,7 @@ pub async fn write(client: Client, mut events: mpsc::Receiver<PodEvent>) {
     }
 }
 
-/// The same name for the same pod and message, so that repeated events are counted.
+/// Returns the name of an event. The same pod and message get the same name, so that repeated events are counted.
 fn event_name(event: &PodEvent) -> String {
     let mut hasher = DefaultHasher::new();
     (&event.pod.uid, &event.message).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Test fixtures: clusters, nodes and pods.
+//! Test fixtures: functions that create clusters, nodes and pods.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::pod::Pod;
 use super::preempt::{Budgets, PreemptionResult, find_candidates};
 use super::schedule_one::{FitError, Rotation};
 
-/// An object of the API.
+/// Decodes an object of the API.
 pub fn decoded<T: DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-/// A node with 4 cores, 8 GiB and these fields of `spec`, in a zone.
+/// Creates a node with 4 cores, 8 GiB and the given fields of `spec`, in a zone.
 pub fn node_with(name: &str, zone: &str, spec: Value) -> Node {
     let node = json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": zone}},
@@ -31,12 +31,12 @@ pub fn set_label(node: &mut Node, key: &str, value: &str) {
     node.labels = node.labels.iter().chain([(key, value)]).collect();
 }
 
-/// A node with 4 cores and 8 GiB in a zone.
+/// Creates a node with 4 cores and 8 GiB in a zone.
 pub fn node(name: &str, zone: &str) -> Node {
     node_with(name, zone, json!({}))
 }
 
-/// A cluster with nodes `a` and `b` in zone `x`, and `c` in zone `y`.
+/// Creates a cluster with nodes `a` and `b` in zone `x`, and `c` in zone `y`.
 pub fn three_nodes() -> Cluster {
     let mut cluster = Cluster::default();
     for (name, zone) in [("a", "x"), ("b", "x"), ("c", "y")] {
@@ -46,7 +46,7 @@ pub fn three_nodes() -> Cluster {
     cluster
 }
 
-/// A pod of one container with these requests, labels and fields of `spec`.
+/// Creates a pod of one container with the given requests, labels and fields of `spec`.
 pub fn pod_with(name: &str, requests: Value, labels: Value, mut spec: Value) -> Pod {
     if spec.get("containers").is_none() {
         spec["containers"] = json!([{"name": "c", "image": "i", "resources": {"requests": requests}}]);
@@ -55,7 +55,7 @@ pub fn pod_with(name: &str, requests: Value, labels: Value, mut spec: Value) -> 
     Pod::of(decoded(json!({"metadata": metadata, "spec": spec})))
 }
 
-/// A pod with these fields of `spec`.
+/// Creates a pod with the given fields of `spec`.
 pub fn pod(name: &str, spec: Value) -> Pod {
     pod_with(name, json!({}), json!({"app": "web"}), spec)
 }
@@ -65,13 +65,14 @@ pub fn put(cluster: &mut Cluster, pod: Pod, node: &str) {
     cluster.put_pod(Arc::new(pod), node, false);
 }
 
-/// A required affinity term (`side` is `podAffinity` or `podAntiAffinity`) for pods of an app, over a topology key.
+/// Creates a required affinity term for pods of an app, over a topology key. `side` is `podAffinity` or
+/// `podAntiAffinity`.
 pub fn required_affinity(side: &str, app: &str, key: &str) -> Value {
     let term = json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key});
     json!({"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
 }
 
-/// A topology spread constraint.
+/// Creates a topology spread constraint.
 pub fn spread(key: &str, max_skew: i64, when: &str) -> Value {
     json!({"topologySpreadConstraints": [{"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": when,
         "labelSelector": {"matchLabels": {"app": "web"}}}]})

@@ -8,17 +8,17 @@ pub type Labels = StringMap;
 /// A requirement of a label selector or a node selector term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
-    /// The value is one of these.
+    /// The value of the label is one of the list.
     In(String, Vec<String>),
-    /// The value is none of these, or the label is missing.
+    /// The value of the label is not in the list, or the label is missing.
     NotIn(String, Vec<String>),
     /// The label exists.
     Exists(String),
     /// The label does not exist.
     DoesNotExist(String),
-    /// The value is a number greater than this.
+    /// The value of the label is a number greater than the given one.
     Gt(String, i64),
-    /// The value is a number less than this.
+    /// The value of the label is a number less than the given one.
     Lt(String, i64),
     /// An unsupported operator, which matches nothing.
     Unknown,
@@ -41,12 +41,12 @@ impl Requirement {
         }
     }
 
-    /// True if the labels fulfil the requirement.
+    /// Whether the labels fulfil the requirement.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.matches_value(|key| labels.get(key))
     }
 
-    /// True if the requirement holds for the values that `value` returns by key.
+    /// Whether the values that `value` returns by key fulfil the requirement.
     pub fn matches_value<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         let number = |key: &str| value(key).and_then(|value| value.parse::<i64>().ok());
         let is_one = |values: &[String], value: &str| values.iter().any(|one| one == value);
@@ -75,18 +75,18 @@ impl Selector {
         Self(requirements)
     }
 
-    /// Requires all of these labels with their values.
+    /// Creates a selector that requires all of the labels with their values.
     pub fn equal(labels: &Labels) -> Self {
         let equal = |(key, value): (&str, &str)| Requirement::In(key.to_owned(), vec![value.to_owned()]);
         Self(labels.iter().map(equal).collect())
     }
 
-    /// True if the selector matches the labels.
+    /// Whether the selector matches the labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// A label (key and value) that every matching object has, if the selector requires one.
+    /// Returns a label (key and value) that every matching object has, if the selector requires one.
     pub fn exact_label(&self) -> Option<(&str, &str)> {
         self.0.iter().find_map(|requirement| match requirement {
             Requirement::In(key, values) if values.len() == 1 => Some((key.as_str(), values[0].as_str())),

@@ -1,8 +1,8 @@
 //! The scheduler: an API client that assigns each pending pod to a node.
 //!
-//! Informers feed the scheduler cache (`cluster`). The scheduler takes one pod at a time off the `queue`. `schedule_one` finds
-//! its node: it runs every `filter` plugin, then every `score` plugin. The pod is assumed on that node at once, and the
-//! `binder` writes the binding while the next pod is scheduled.
+//! Informers feed the scheduler cache (`cluster`). The scheduler takes one pod at a time from the `queue`.
+//! `schedule_one` finds its node: it runs every `filter` plugin, then every `score` plugin. The pod is assumed on
+//! that node at once, and the `binder` writes the binding while the next pod is scheduled.
 
 mod binder;
 mod cluster;
@@ -42,15 +42,15 @@ use self::extender::Extenders;
 use self::state::{Decision, State};
 use crate::controllers::{ActAs as _, Client, LeaderElector};
 
-/// User name of the scheduler; the stock one.
+/// User name of the scheduler, as in stock Kubernetes.
 const USER: &str = "system:kube-scheduler";
-/// User agent and name of the lease; the stock one.
+/// User agent of the scheduler and name of its lease, as in stock Kubernetes.
 const AGENT: &str = "kube-scheduler";
 
 /// Schedules pods while this instance holds the leader-election lease, until `stopped` changes.
 ///
-/// `own` is the lease holder identity. It must be unique among running instances; an instance that restarts with the same identity
-/// resumes its lease.
+/// `own` is the identity of the lease holder. It must be unique among running instances. An instance that restarts
+/// with the same identity resumes its lease.
 pub async fn run(client: Client, own: &str, config: Config, stopped: watch::Receiver<bool>) {
     let client = client.as_user(USER, AGENT);
     let lease = LeaderElector::new(client.clone(), AGENT, own);

@@ -26,7 +26,7 @@ pub struct Node {
     pub allocatable: Resource,
     /// `status.allocatable.pods`.
     pub allowed_pods: i64,
-    /// Size in bytes by image name.
+    /// Size of each image in bytes, by image name.
     pub images: BTreeMap<String, i64>,
 }
 
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Region and zone; empty strings if the node has no such labels.
+    /// Returns the region and zone. They are empty if the node has no such labels.
     pub fn zone(&self) -> [&str; 2] {
         let says = |newer: &str, older: &str| {
             self.labels.get(newer).or_else(|| self.labels.get(older)).unwrap_or_default()
@@ -107,7 +107,7 @@ impl NodeInfo {
         }
     }
 
-    /// Replaces a pod by its new version, which has the same requests.
+    /// Replaces a pod with its new version, which has the same requests.
     pub fn update_pod(&mut self, pod: &Arc<Pod>) {
         if let Some(known) = self.pods.iter_mut().find(|other| other.uid == pod.uid) {
             *known = pod.clone();

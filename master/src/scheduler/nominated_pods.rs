@@ -1,5 +1,5 @@
-//! Nominated pods: preemptors that wait for their node. Filters count them on that node for pods of the same or a lower
-//! priority.
+//! Nominated pods: preemptors that wait for their node. When filters check a pod of the same or a lower priority,
+//! they count nominated pods on the nominated node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,10 @@ struct NominatedPod {
 pub struct NominatedPods(HashMap<String, NominatedPod>);
 
 impl NominatedPods {
-    /// Updates a pending pod from the API server. A nomination made here holds until the API server reports another one
-    /// or has reported and cleared it. Returns true if the pod lost the node that was nominated before.
+    /// Updates a pending pod from the API server. Returns true if the pod lost the node that was nominated before.
+    ///
+    /// A nomination of this scheduler holds until the API server reports another one, or has reported and cleared
+    /// it.
     pub fn update(&mut self, pod: &Arc<Pod>) -> bool {
         let previous = self.node_for(&pod.uid).map(str::to_owned);
         match self.0.get_mut(&pod.uid) {

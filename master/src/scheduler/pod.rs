@@ -1,4 +1,4 @@
-//! The scheduler's view of a pod, parsed once.
+//! The scheduler's view of a pod, which is parsed once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,11 @@ use crate::objects::pod::{self, PodAffinityTerm, TopologySpreadConstraint};
 use crate::objects::resources::quantities;
 use crate::objects::{self, List, selector};
 
-/// Requests that scoring assumes for a container without any: 0.1 CPU and 200 MiB, as in the stock scheduler.
+/// CPU that scoring assumes for a container without requests: 0.1 CPU, as in the stock scheduler.
 const DEFAULT_CPU_MILLI: i64 = 100;
+/// Memory that scoring assumes for a container without requests: 200 MiB, as in the stock scheduler.
 const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
-/// Weight of an existing pod's required affinity in scores; the stock `hardPodAffinityWeight`.
+/// Weight of an existing pod's required affinity in scores, as the stock `hardPodAffinityWeight`.
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 /// Scheduler name of pods that do not set `spec.schedulerName`.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -44,21 +45,21 @@ pub struct Pod {
     pub node: String,
     /// `spec.schedulerName`, or the default.
     pub scheduler_name: String,
-    /// The phase is Succeeded or Failed, so the pod uses no resources.
+    /// Whether the phase is Succeeded or Failed, so that the pod uses no resources.
     pub is_terminal: bool,
     /// Reason and message of the PodScheduled condition, if its status is False.
     pub unschedulable_condition: Option<(String, String)>,
     /// `status.nominatedNodeName`.
     pub nominated_node: String,
-    /// `spec.preemptionPolicy` is Never.
+    /// Whether `spec.preemptionPolicy` is Never.
     pub never_preempts: bool,
-    /// The scheduler has preempted the pod.
+    /// Whether the scheduler has preempted the pod.
     pub is_preempted: bool,
-    /// A mirror pod of a static pod. Deleting it frees no resources.
+    /// Whether the pod is a mirror pod of a static pod. Its deletion frees no resources.
     pub is_mirror: bool,
     /// `status.startTime`.
     pub start_time: Option<Timestamp>,
-    /// UID of the controlling owner; empty without one.
+    /// UID of the controlling owner, or empty if there is none.
     pub owner: String,
     /// The part that decides where the pod may run.
     pub spec: Arc<SchedulingSpec>,
@@ -67,11 +68,11 @@ pub struct Pod {
 /// The part of a pod that decides where it may run. When it changes, a pending pod is scheduled again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulingSpec {
-    /// `metadata.deletionTimestamp` is set.
+    /// Whether `metadata.deletionTimestamp` is set.
     pub is_terminating: bool,
-    /// `spec.schedulingGates` is not empty.
+    /// Whether `spec.schedulingGates` is not empty.
     pub is_gated: bool,
-    /// `spec.priority`; the highest is scheduled first.
+    /// `spec.priority`. The pod with the highest priority is scheduled first.
     pub priority: i64,
     /// `metadata.labels`.
     pub labels: Labels,
@@ -89,17 +90,18 @@ pub struct SchedulingSpec {
     pub preferred_node_terms: Vec<(i64, NodeSelectorTerm)>,
     /// `spec.tolerations`.
     pub tolerations: List<Toleration>,
-    /// Required pod affinity: one term per topology key, for pods that match the selectors of all required terms.
+    /// Required pod affinity: one term per topology key. Each term is for pods that match the selectors of all
+    /// required terms.
     pub required_affinity: Vec<Arc<Term>>,
     /// Required pod anti-affinity.
     pub required_anti_affinity: Vec<Arc<Term>>,
-    /// Preferred pod affinity with weights; the weights of anti-affinity are negative.
+    /// Preferred pod affinity with weights. The weights of anti-affinity are negative.
     pub preferred_affinity: Vec<(i64, Arc<Term>)>,
-    /// Terms that add to the scores of other pods: the preferred ones, and the required affinity.
+    /// Terms that add to the scores of other pods: the preferred terms, and the required affinity.
     pub symmetric_terms: Vec<(i64, Arc<Term>)>,
     /// `spec.topologySpreadConstraints`.
     pub topology_spread: Vec<SpreadConstraint>,
-    /// Images of all containers, with a tag, as nodes report them.
+    /// Images of all containers, each with a tag, as nodes report them.
     pub images: Vec<String>,
     /// Claims that the volumes use.
     pub claims: Vec<ClaimRef>,
@@ -110,12 +112,12 @@ pub struct SchedulingSpec {
 pub struct ClaimRef {
     /// Name, in the namespace of the pod.
     pub name: String,
-    /// A generic ephemeral volume: the claim is created for the pod and owned by it.
+    /// Whether the volume is a generic ephemeral volume, whose claim is created for the pod and owned by it.
     pub is_ephemeral: bool,
 }
 
 impl ClaimRef {
-    /// The claim of a volume; `pod` is the name of the pod.
+    /// Returns the claim of a volume. `pod` is the name of the pod.
     fn of(volume: &pod::Volume, pod: &str) -> Option<Self> {
         if let Some(claim) = &volume.persistent_volume_claim {
             return Some(Self { name: claim.claim_name.to_string(), is_ephemeral: false });
@@ -129,7 +131,7 @@ impl ClaimRef {
 pub struct HostPort {
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
-    /// Host IP; `0.0.0.0` means all addresses.
+    /// Host IP. `0.0.0.0` means all addresses.
     pub address: String,
     /// Port number.
     pub number: i64,
@@ -157,7 +159,7 @@ impl NodeSelectorTerm {
         selector.node_selector_terms.iter().map(Self::of).collect()
     }
 
-    /// True if a node with this name and these labels matches.
+    /// Whether a node with the given name and labels matches.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let is_empty = self.labels.is_empty() && self.fields.is_empty();
         let field = |key: &str| (key == NODE_NAME).then_some(name);
@@ -166,7 +168,7 @@ impl NodeSelectorTerm {
             && self.labels.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// The node names that `matchFields` requires; `None` if it requires none.
+    /// Returns the node names that `matchFields` requires, or `None` if it requires none.
     fn names(&self) -> Option<BTreeSet<&str>> {
         let names = self.fields.iter().filter_map(|requirement| match requirement {
             Requirement::In(key, names) if key == NODE_NAME => {
@@ -183,17 +185,17 @@ impl NodeSelectorTerm {
 pub struct SpreadConstraint {
     /// The pods that count, and the topology key.
     pub term: Arc<Term>,
-    /// `maxSkew`: the largest difference to the topology value with the fewest pods.
+    /// `maxSkew`: the maximum difference to the topology value with the fewest pods.
     pub max_skew: i64,
-    /// `minDomains`: with fewer topology values, the smallest count is taken as 0.
+    /// `minDomains`: if there are fewer topology values, the smallest count is taken as 0.
     pub min_domains: i64,
-    /// `whenUnsatisfiable: DoNotSchedule`. Soft constraints only affect scores.
+    /// Whether the constraint is hard: `whenUnsatisfiable: DoNotSchedule`. Soft constraints only affect scores.
     pub is_hard: bool,
     /// `nodeAffinityPolicy: Honor`: only nodes that match the pod's node affinity count.
     pub honors_affinity: bool,
     /// `nodeTaintsPolicy: Honor`: only nodes whose taints the pod tolerates count.
     pub honors_taints: bool,
-    /// The pod matches the selector itself.
+    /// Whether the pod matches the selector itself.
     pub selects_itself: bool,
 }
 
@@ -234,12 +236,12 @@ impl Pod {
         }
     }
 
-    /// The start time; pods that have not started come last.
+    /// Returns the start time. Pods that have not started come last.
     pub fn start_time_or_max(&self) -> Timestamp {
         self.start_time.unwrap_or(Timestamp::MAX)
     }
 
-    /// Sort key, most important first: higher priority, then earlier start.
+    /// Returns the sort key of importance: higher priority first, then earlier start.
     pub fn importance(&self) -> (Reverse<i64>, Timestamp) {
         (Reverse(self.spec.priority), self.start_time_or_max())
     }
@@ -251,7 +253,7 @@ impl Pod {
 }
 
 impl SchedulingSpec {
-    /// The nodes that the required node affinity names by `metadata.name`, if all of its terms name some.
+    /// Returns the nodes that the required node affinity names by `metadata.name`, if each of its terms names some.
     pub fn named_nodes(&self) -> Option<BTreeSet<&str>> {
         let terms = self.required_node_terms.as_ref()?.iter();
         let names: Vec<_> = terms.map(NodeSelectorTerm::names).collect::<Option<_>>()?;
@@ -259,12 +261,12 @@ impl SchedulingSpec {
         (!names.is_empty()).then_some(names)
     }
 
-    /// True if both use the same resources, host ports and claims.
+    /// Whether both pods use the same resources, host ports and claims.
     pub fn has_same_usage(&self, other: &Self) -> bool {
         self.requests == other.requests && self.host_ports == other.host_ports && self.claims == other.claims
     }
 
-    /// A hash of all fields that [`Self::of`] reads. It is keyed, so users cannot provoke collisions.
+    /// Returns a hash of all fields that [`Self::of`] reads. The hash is keyed, so users cannot provoke collisions.
     pub fn fingerprint(object: &mut objects::Pod, hashes: &RandomState) -> u64 {
         let objects::Pod { metadata, spec, status } = object;
         let mut hasher = hashes.build_hasher();
@@ -347,7 +349,7 @@ impl SchedulingSpec {
 type PodMeta = objects::ObjectMeta<pod::PodAnnotations>;
 
 impl SpreadConstraint {
-    /// A soft constraint of a pod that matches its own selector.
+    /// Creates a soft constraint of a pod that matches its own selector.
     pub fn soft(term: Arc<Term>, max_skew: i64) -> Self {
         Self {
             term,
@@ -398,8 +400,8 @@ impl PodSelector {
     }
 }
 
-/// Adds the requirements of `matchLabelKeys`: only pods with the same values of these labels match. Changes nothing if
-/// the API server has merged them into the selector already.
+/// Adds the requirements of `matchLabelKeys`: only pods with the same values of these labels match. Changes nothing
+/// if the API server has already merged them into the selector.
 fn add_match_label_keys(selector: &mut Selector, keys: &[Box<str>], own: &Labels) {
     for key in keys {
         let Some(value) = own.get(key) else { continue };
@@ -421,7 +423,7 @@ impl HostPort {
         })
     }
 
-    /// True if both ports cannot be used on one node.
+    /// Whether both ports cannot be used on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.number == other.number
             && self.protocol == other.protocol
@@ -429,10 +431,10 @@ impl HostPort {
     }
 }
 
-/// All addresses of a node.
+/// The host IP that means all addresses of a node.
 const ANY_ADDRESS: &str = "0.0.0.0";
 
-/// The effective requests of a pod, and its requests for scoring.
+/// Returns the effective requests of a pod, and its requests for scoring.
 fn pod_resources(object: &objects::Pod) -> (Resource, Resource) {
     let mut slim = object.spec.resources_only();
     let is_resize_infeasible = is_resize_infeasible(&object.status);
@@ -461,7 +463,7 @@ fn pod_resources(object: &objects::Pod) -> (Resource, Resource) {
     (requests, Resource::of(&pod_requests(&slim)))
 }
 
-/// True if the kubelet has rejected the pending in-place resize as infeasible.
+/// Whether the kubelet has rejected the pending in-place resize as infeasible.
 fn is_resize_infeasible(status: &pod::PodStatus) -> bool {
     let resize = status.conditions.of_type("PodResizePending");
     resize.is_some_and(|found| &*found.reason == "Infeasible")
@@ -471,7 +473,8 @@ fn container_statuses(status: &pod::PodStatus) -> impl Iterator<Item = &pod::Con
     status.container_statuses.iter().chain(&status.init_container_statuses)
 }
 
-/// The larger of the actual and the allocated requests of a container; `None` if the kubelet does not report them.
+/// Returns the larger of the actual and the allocated requests of a container, or `None` if the kubelet does not
+/// report them.
 fn allocated(status: &pod::PodStatus, name: &str) -> Option<BTreeMap<String, Quantity>> {
     let status = container_statuses(status).find(|status| &*status.name == name)?;
     let requests = &status.resources.as_ref()?.requests;
@@ -482,7 +485,7 @@ fn allocated(status: &pod::PodStatus, name: &str) -> Option<BTreeMap<String, Qua
     Some(amounts)
 }
 
-/// The image name with a tag, as nodes report it.
+/// Returns the image name with a tag, as nodes report it.
 fn image_name(image: &str) -> String {
     let last = image.rsplit('/').next().unwrap_or_default();
     if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }

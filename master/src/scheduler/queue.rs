@@ -11,30 +11,30 @@ use super::filter::Plugin;
 use super::pod::Pod;
 use super::topology_counts::Namespaces;
 
-/// Backoff after the first failure; it doubles with each further one. The stock scheduler's.
+/// Backoff after the first failure, as in the stock scheduler. It doubles with each further failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-/// Upper limit of the backoff.
+/// Maximum backoff, as in the stock scheduler.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
-/// An unschedulable pod is retried after this time even without an event, in case an event was missed.
+/// How long an unschedulable pod waits for an event before it is retried anyway, in case an event was missed.
 const UNSCHEDULABLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// Order of active pods: higher priority first, then the longest wait (a clock value).
+/// Order of active pods: higher priority first, then the pod that waits longest (a clock value).
 type Rank = (Reverse<i64>, u64);
 
 /// Where a pod is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueState {
-    /// Ready to be scheduled.
+    /// The pod is ready to be scheduled.
     Active(Rank),
-    /// In backoff until this time.
+    /// The pod is in backoff until this time.
     Backoff(Instant),
-    /// Waiting for a cluster event since this time.
+    /// The pod has waited for a cluster event since this time.
     Unschedulable(Instant),
-    /// Waiting until all scheduling gates are removed.
+    /// The pod waits until all scheduling gates are removed.
     Gated,
-    /// Being scheduled. Holds the clock value when scheduling began.
+    /// The pod is being scheduled. The value is the clock value when scheduling began.
     InFlight(u64),
-    /// Waiting until extenders handle fewer pods. Keeps its rank.
+    /// The pod waits until extenders handle fewer pods. It keeps its rank.
     AwaitingExtender(Rank),
 }
 
@@ -47,11 +47,11 @@ struct Entry {
     failed: Option<Instant>,
     /// The plugins that rejected the pod.
     plugins: BTreeSet<Plugin>,
-    /// Its scheduling spec changed while it was being scheduled.
+    /// Whether the scheduling spec changed while the pod was being scheduled.
     is_edited: bool,
 }
 
-/// All pending pods, each in one state.
+/// All pending pods. Each is in one state.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<String, Entry>,
@@ -63,7 +63,7 @@ pub struct Queue {
     clock: u64,
     /// Clock value of the last event that concerns a plugin.
     last_event: HashMap<Plugin, u64>,
-    /// The pods of `unschedulable` by the plugins that rejected them.
+    /// Unschedulable pods, by the plugins that rejected them.
     by_plugin: HashMap<Plugin, BTreeSet<(Instant, String)>>,
 }
 
@@ -114,7 +114,7 @@ impl Queue {
     /// Takes the next active pod.
     ///
     /// # Errors
-    /// The time when the next pod becomes active without further events.
+    /// If no pod is active. The error is the time when the next pod becomes active without further events.
     pub fn take(&mut self, now: Instant) -> Result<Arc<Pod>, Option<Instant>> {
         self.flush(now);
         let Some((_, uid)) = self.active.first().cloned() else {
@@ -128,18 +128,18 @@ impl Queue {
         Ok(entry.pod.clone())
     }
 
-    /// The pod, if it is being scheduled.
+    /// Returns the pod, if it is being scheduled.
     pub fn in_flight(&self, uid: &str) -> Option<Arc<Pod>> {
         let entry = self.entries.get(uid)?;
         matches!(entry.state, QueueState::InFlight(_)).then(|| entry.pod.clone())
     }
 
-    /// True if the pod is in the queue.
+    /// Whether the pod is in the queue.
     pub fn has(&self, uid: &str) -> bool {
         self.entries.contains_key(uid)
     }
 
-    /// Requeues a pod at once: its nodes were taken while extenders handled it.
+    /// Requeues a pod at once, because other pods took its nodes while extenders handled it.
     pub fn requeue(&mut self, uid: &str) {
         self.activate(uid);
     }
@@ -158,7 +158,8 @@ impl Queue {
         }
     }
 
-    /// Records that the plugins rejected the pod on all nodes. Events that concern one of them requeue it.
+    /// Records that the plugins rejected the pod on all nodes. An event that concerns one of these plugins requeues
+    /// the pod.
     pub fn unschedulable(&mut self, uid: &str, plugins: BTreeSet<Plugin>, now: Instant) {
         let Some(entry) = self.entries.get_mut(uid) else { return };
         let QueueState::InFlight(since) = entry.state else { return };
@@ -177,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// Records a failure that is no filter result. The pod is retried after its backoff.
+    /// Records a failure that is not a filter result. The pod is retried after its backoff.
     pub fn failed_with_error(&mut self, uid: &str, now: Instant) {
         if !self.entries.contains_key(uid) {
             return;
@@ -190,12 +191,12 @@ impl Queue {
         }
     }
 
-    /// Handles a cluster event: requeues unschedulable pods that one of the plugins rejected.
+    /// Handles a cluster event: requeues the unschedulable pods that one of the given plugins rejected.
     pub fn event_happened(&mut self, plugins: &[Plugin], now: Instant) {
         self.requeue_matching(plugins, now, |_, _| true);
     }
 
-    /// Handles an event caused by a pod, which itself is not requeued.
+    /// Handles an event that a pod caused. This pod itself is not requeued.
     pub fn event_caused_by(&mut self, uid: &str, plugins: &[Plugin], now: Instant) {
         self.requeue_matching(plugins, now, |_, pod| pod.uid != uid);
     }
@@ -216,8 +217,8 @@ impl Queue {
         });
     }
 
-    /// Requeues the unschedulable pods for which `helps` returns true. Rejections by extenders match every event, as
-    /// their criteria are unknown.
+    /// Requeues the unschedulable pods for which `helps` returns true. A pod that an extender rejected matches
+    /// every event, because the criteria of the extender are unknown.
     fn requeue_matching(&mut self, plugins: &[Plugin], now: Instant, helps: impl Fn(Plugin, &Pod) -> bool) {
         if plugins.is_empty() {
             return;
@@ -329,14 +330,14 @@ fn is_gated(entries: &HashMap<String, Entry>, uid: &str) -> bool {
     entries.get(uid).is_some_and(|entry| entry.pod.spec.is_gated)
 }
 
-/// Backoff after this number of failures.
+/// Returns the backoff after the given number of failures.
 fn backoff_for(failures: u32) -> Duration {
     INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_BACKOFF)
 }
 
 #[cfg(test)]
 mod tests {
-    //! Tests with simulated time.
+    //! Tests of the queue with simulated time.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::super::pod::SchedulingSpec;
     use super::*;

@@ -8,7 +8,7 @@ use api::resources::ResourceList;
 use crate::objects::StringMap;
 use crate::objects::resources::quantities;
 
-/// Resource amounts, none negative.
+/// Resource amounts. None of them is negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// CPU in millicores.
@@ -17,7 +17,7 @@ pub struct Resource {
     pub memory: i64,
     /// Ephemeral storage in bytes.
     pub ephemeral_storage: i64,
-    /// All other resources: huge pages, extended resources.
+    /// All other resources, such as huge pages and extended resources.
     pub scalar: BTreeMap<String, i64>,
 }
 
@@ -68,7 +68,7 @@ impl Resource {
         }
     }
 
-    /// True if the amount of this resource is set.
+    /// Whether the amount of the resource is set.
     pub fn includes(&self, name: &str) -> bool {
         match name {
             "cpu" => self.cpu_milli > 0,
@@ -78,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// The amount in [`Self::scalar`] with this name, or 0.
+    /// Returns the amount in [`Self::scalar`] with the given name, or 0.
     pub fn scalar(&self, name: &str) -> i64 {
         self.scalar.get(name).copied().unwrap_or_default()
     }

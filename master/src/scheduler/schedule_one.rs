@@ -1,4 +1,4 @@
-//! Schedules one pod: finds feasible nodes, scores them and picks the best, or explains why none fits. Pure.
+//! Schedules one pod: finds feasible nodes, scores them and picks the best, or explains why no node fits. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::node::{Node, NodeId, NodeInfo};
 use super::pod::{Pod, SpreadConstraint};
 use super::score::scores;
 
-/// With fewer nodes, all feasible ones are scored; the stock scheduler's `minFeasibleNodesToFind`.
+/// Number of nodes below which all feasible nodes are scored, as the stock `minFeasibleNodesToFind`.
 const MIN_FEASIBLE_NODES: usize = 100;
 
 /// How feasible nodes are scored for a pod.
@@ -40,13 +40,13 @@ pub struct FitError {
     reasons: BTreeMap<Reason, usize>,
     /// Nodes on which preemption could help.
     resolvable: Vec<NodeId>,
-    /// Why a claim of the pod is unusable; the filters were not run.
+    /// The reason why a claim of the pod is unusable. The filters did not run then.
     claim_error: Option<String>,
-    /// Extenders rejected nodes, with or without a reason.
+    /// Whether extenders rejected nodes, with or without a reason.
     is_rejected_by_extenders: bool,
 }
 
-/// Where the next search starts, so that all nodes are used evenly, and the seed that breaks ties.
+/// The start of the next search, so that all nodes are used evenly, and the seed that breaks ties.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation {
     start: usize,
@@ -54,7 +54,7 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// The next pseudo-random number (splitmix64).
+    /// Returns the next pseudo-random number (splitmix64).
     fn next(&mut self) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -62,7 +62,7 @@ impl Rotation {
         mixed ^ (mixed >> 31)
     }
 
-    /// A random index below `count`.
+    /// Returns a random index below `count`.
     pub fn pick(&mut self, count: usize) -> usize {
         let count = u64::try_from(count).unwrap_or(1).max(1);
         usize::try_from(self.next() % count).unwrap_or_default()
@@ -72,13 +72,13 @@ impl Rotation {
 /// Which nodes a search covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SearchScope {
-    /// Only the nominated node of the pod.
+    /// The search covered only the nominated node of the pod.
     NominatedNode,
-    /// All nodes, until enough feasible ones were found.
+    /// The search covered all nodes, until it found enough feasible ones.
     All,
 }
 
-/// Feasible nodes that extenders have yet to filter and score.
+/// Feasible nodes that extenders must still filter and score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeasibleNodes {
     /// Names of the nodes.
@@ -90,27 +90,28 @@ pub struct FeasibleNodes {
 }
 
 impl FeasibleNodes {
-    /// The fit error, if no node is feasible.
+    /// Returns the fit error, if no node is feasible.
     ///
     /// # Errors
-    /// The feasible nodes, if there are any.
+    /// If there are feasible nodes. The error is these nodes.
     pub fn into_fit_error(self) -> Result<FitError, Self> {
         if self.nodes.is_empty() { Ok(self.fit_error) } else { Err(self) }
     }
 }
 
-/// The result after extenders were called.
+/// The result after the extenders were called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// The pod is scheduled or unschedulable.
     Done(ScheduleResult),
-    /// The remaining nodes do not fit any more.
+    /// The remaining nodes no longer fit.
     Stale,
-    /// Extenders rejected the nominated node. They have to be called for these nodes.
+    /// Extenders rejected the nominated node. They must be called for the given nodes.
     Retry(FeasibleNodes),
 }
 
-/// Schedules a pod without extenders. The cache must count the terms of the pod and of the default spread constraints.
+/// Schedules a pod without extenders. The cache must already count the terms of the pod and of the default spread
+/// constraints.
 pub fn schedule_pod(
     cluster: &mut Cluster,
     pod: &Pod,
@@ -207,7 +208,7 @@ fn with_names(cluster: &Cluster, Found { nodes, scope, fit_error }: Found) -> Fe
     FeasibleNodes { nodes: nodes.iter().filter_map(name).collect(), scope, fit_error }
 }
 
-/// Finds feasible nodes: the nominated node if it is one, else a sample of all nodes.
+/// Finds feasible nodes: the nominated node if it is feasible, otherwise a sample of all nodes.
 fn find_feasible(cluster: &mut Cluster, pod: &Pod, rotation: &mut Rotation) -> Found {
     let fit_error = FitError { nodes: cluster.count(), ..FitError::default() };
     if let Err(message) = cluster.volumes().requirements_of(pod) {
@@ -227,7 +228,7 @@ fn find_feasible(cluster: &mut Cluster, pod: &Pod, rotation: &mut Rotation) -> F
     search_all(cluster, pod, &nominated_conflicts, rotation)
 }
 
-/// Filters nodes until enough feasible ones were found, ignoring the nomination.
+/// Filters nodes until enough of them are feasible. Ignores the nomination.
 fn search_all(
     cluster: &Cluster,
     pod: &Pod,
@@ -266,8 +267,8 @@ fn search_all(
     found
 }
 
-/// Number of feasible nodes to find, by cluster size, as in the stock scheduler: 50 % in small clusters, less in larger
-/// ones.
+/// Returns the number of feasible nodes to find, as in the stock scheduler: 50 % of the nodes in small clusters,
+/// less in larger ones.
 fn feasible_nodes_wanted(nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES {
         return nodes.max(1);
@@ -276,7 +277,7 @@ fn feasible_nodes_wanted(nodes: usize) -> usize {
     (nodes * percent / 100).max(MIN_FEASIBLE_NODES)
 }
 
-/// One of the nodes with the highest score.
+/// Returns one of the nodes with the highest score.
 fn pick_best(scores: &[i64], nodes: &[NodeId], rotation: &mut Rotation) -> NodeId {
     let most = scores.iter().copied().max().unwrap_or_default();
     let highest: Vec<NodeId> =
@@ -318,7 +319,7 @@ impl FitError {
         &self.resolvable
     }
 
-    /// The message of the stock scheduler; `preemption` is the result of preemption.
+    /// Returns the message of the stock scheduler. `preemption` is the result of preemption.
     pub fn message(&self, preemption: Option<&str>) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
@@ -335,7 +336,7 @@ impl FitError {
     }
 }
 
-/// The stock message that no node is available, with the number of nodes per reason.
+/// Returns the stock message that no node is available, with the number of nodes per reason.
 pub fn none_available(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
     let mut parts: Vec<String> =
         reasons.iter().map(|(message, count)| format!("{count} {message}")).collect();

@@ -1,5 +1,5 @@
-//! Services and workload controllers whose selectors match pods. They give pods without topology spread constraints the
-//! default ones, as in the stock scheduler.
+//! Services and workload controllers whose selectors match pods. A pod that they select gets the default topology
+//! spread constraints if it has none, as in the stock scheduler.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -88,7 +88,8 @@ impl SelectorSources {
         }
     }
 
-    /// The default constraints for a pod. None if it has its own, or no object selects it.
+    /// Returns the default constraints for a pod. Returns none if the pod has constraints of its own, or no object
+    /// selects it.
     pub fn spread(&self, pod: &Pod) -> Vec<SpreadConstraint> {
         let selector = self.selector(pod);
         if !pod.spec.topology_spread.is_empty() || selector.0.is_empty() {
@@ -100,7 +101,7 @@ impl SelectorSources {
         DEFAULTS.map(|(key, max_skew)| SpreadConstraint::soft(term(key), max_skew)).into()
     }
 
-    /// The combined selector of the services that select the pod and of its owner.
+    /// Returns the combined selector of the services that select the pod, and of its owner.
     fn selector(&self, pod: &Pod) -> Selector {
         let own = &pod.spec.labels;
         let services = self.services.get(&pod.namespace).into_iter().flatten();

@@ -15,7 +15,7 @@ pub struct SpecCache {
 }
 
 impl SpecCache {
-    /// Parses a Pod, with the cached spec if its fingerprint is unchanged.
+    /// Parses a Pod. Uses the cached spec if its fingerprint is unchanged.
     pub fn pod(&self, mut object: objects::Pod) -> Pod {
         let fingerprint = SchedulingSpec::fingerprint(&mut object, &self.hasher);
         let uid = &*object.metadata.uid;
@@ -29,12 +29,12 @@ impl SpecCache {
         Pod::with(object, spec)
     }
 
-    /// Drops a pod.
+    /// Drops the spec of a pod.
     pub fn forget(&self, pod: &Pod) {
         self.all().remove(&pod.uid);
     }
 
-    /// Drops all pods but these, and terminated ones.
+    /// Drops the specs of all pods except the given ones. Also drops those of terminated pods.
     pub fn retain(&self, pods: &[Pod]) {
         let there: HashSet<&str> =
             pods.iter().filter(|pod| !pod.is_terminal).map(|pod| pod.uid.as_str()).collect();
@@ -48,7 +48,7 @@ impl SpecCache {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of cache hits and misses.
+    //! Tests of hits and misses of the cache.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use serde::Deserialize as _;
     use serde_json::{Value, json};

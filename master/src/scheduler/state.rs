@@ -1,4 +1,4 @@
-//! Scheduler state: cache, queue and pending decisions. Pure; the current time is an argument.
+//! Scheduler state: cache, queue and pending decisions. Pure: the current time is an argument.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::volumes::Volumes;
 /// A decision about one pod.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// Bind the pod. It is assumed on the node already.
+    /// Bind the pod. It is already assumed on the node.
     Bind {
         pod: Arc<Pod>,
         /// Name of the node.
@@ -33,7 +33,7 @@ pub enum Decision {
     /// Let extenders filter and score the nodes, then call [`State::extenders_answered`].
     AskExtenders {
         pod: Arc<Pod>,
-        /// The nodes that fit so far.
+        /// The nodes that passed the filters.
         feasible: FeasibleNodes,
     },
     /// Let extenders choose the victims, then call [`State::preemption_answered`].
@@ -79,7 +79,8 @@ const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason of the PodScheduled condition if an extender or a write failed.
 pub const SCHEDULER_ERROR: &str = "SchedulerError";
 
-/// Pods that extenders handle at once. It bounds the calls and the pods that a slow extender delays.
+/// Maximum number of pods that extenders handle at once. It limits the calls, and the pods that a slow extender
+/// delays.
 const MAX_AT_EXTENDERS: usize = 32;
 
 /// Plugins that may accept pods after a pod was added or relabelled.
@@ -93,7 +94,7 @@ const POD_REMOVED: &[Plugin] = &[
     Plugin::VolumeBinding,
 ];
 
-/// The informers. Scheduling starts when all of them have synced.
+/// The informers of the scheduler. Scheduling starts when all of them have synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InformerKind {
     Nodes,
@@ -142,13 +143,13 @@ pub struct State {
     selector_sources: SelectorSources,
     synced: HashSet<InformerKind>,
     extenders: Arc<[Extender]>,
-    /// Pods that extenders handle now. [`Self::extenders_answered`], [`Self::preemption_answered`] and
+    /// Number of pods that extenders handle now. [`Self::extenders_answered`], [`Self::preemption_answered`] and
     /// [`Self::extender_bind_finished`] decrement it.
     at_extenders: usize,
 }
 
 impl State {
-    /// The initial state, before any informer has synced.
+    /// Creates the initial state, before any informer has synced.
     pub fn of(config: &Config) -> Self {
         let named = config.profiles.iter().map(|profile| (profile.name.clone(), profile.strategy));
         let ignored_resources =
@@ -282,17 +283,17 @@ impl State {
         }
     }
 
-    /// The PodDisruptionBudgets, for changes. They requeue no pods.
+    /// The PodDisruptionBudgets, to be changed. Changes requeue no pods.
     pub fn budgets(&mut self) -> &mut Budgets {
         &mut self.budgets
     }
 
-    /// The objects with pod selectors, for changes. They requeue no pods.
+    /// The objects with pod selectors, to be changed. Changes requeue no pods.
     pub fn selector_sources(&mut self) -> &mut SelectorSources {
         &mut self.selector_sources
     }
 
-    /// Claims, volumes and storage classes, for changes. Requeues pods that VolumeBinding rejected.
+    /// Claims, volumes and storage classes, to be changed. Requeues the pods that VolumeBinding rejected.
     pub fn volumes(&mut self, now: Instant) -> &mut Volumes {
         self.queue.event_happened(&[Plugin::VolumeBinding], now);
         self.cluster.volumes_mut()
@@ -301,7 +302,8 @@ impl State {
     /// Makes the next decision.
     ///
     /// # Errors
-    /// The time of the next retry, if any. Until then, only events can cause a decision.
+    /// If there is nothing to decide. The error is the time of the next retry, if any. Until then, only events can
+    /// cause a decision.
     pub fn next(&mut self, now: Instant) -> Result<Decision, Option<Instant>> {
         if !InformerKind::ALL.iter().all(|informer| self.synced.contains(informer)) {
             return Err(None);
@@ -317,7 +319,7 @@ impl State {
         }
     }
 
-    /// Schedules a pod. Returns `None` if the pod has to wait for extenders; pods without extenders continue.
+    /// Schedules a pod. Returns `None` if extenders must handle the pod later.
     fn decide(&mut self, pod: Arc<Pod>, now: Instant) -> Option<Decision> {
         let is_asked = self.extenders.iter().any(|extender| extender.filters_or_prioritizes(&pod));
         let needs_slot = is_asked || self.extenders.iter().any(|extender| extender.is_binder(&pod));
@@ -390,7 +392,7 @@ impl State {
         }
     }
 
-    /// Records that extenders handle one pod less.
+    /// Records that extenders handle one pod fewer.
     fn release_extender_slot(&mut self) {
         self.at_extenders = self.at_extenders.saturating_sub(1);
     }
@@ -426,7 +428,7 @@ impl State {
         Some(Decision::Unschedulable { nomination, pod, words, reason: UNSCHEDULABLE })
     }
 
-    /// Starts counting the terms of the pod. Returns the default spread constraints.
+    /// Starts to count the terms of the pod. Returns the default spread constraints.
     fn prepare(&mut self, pod: &Pod) -> Vec<SpreadConstraint> {
         self.cluster.evict_unused_terms();
         self.cluster.count_terms_of(pod);
@@ -505,17 +507,17 @@ impl State {
         Nomination::Nominated { node, victims: found.victims, superseded }
     }
 
-    /// Deleting a victim failed: the pod is retried after its backoff.
+    /// Handles a failed deletion of a victim: retries the pod after its backoff.
     pub fn preemption_failed(&mut self, uid: &str, now: Instant) {
         self.queue.retry_unschedulable(uid, now);
     }
 
-    /// An extender has finished binding a pod, with or without success.
+    /// Records that an extender has finished to bind a pod, with or without success.
     pub fn extender_bind_finished(&mut self) {
         self.release_extender_slot();
     }
 
-    /// Binding failed: forgets the assumed pod and retries it after its backoff.
+    /// Handles a failed binding: removes the assumed pod and retries it after its backoff.
     pub fn bind_failed(&mut self, uid: &str, now: Instant) {
         if self.cluster.forget_assumed(uid) {
             self.queue.event_happened(POD_REMOVED, now);

@@ -1,4 +1,4 @@
-//! Keyed store of the objects of one kind.
+//! A keyed store of the objects of one kind.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,10 +7,10 @@ pub type NamespacedName = (String, String);
 
 /// An object with a unique key.
 pub trait Keyed {
-    /// A name, or a namespace and a name.
+    /// The key: a name, or a namespace and a name.
     type Key: Clone + Eq + Hash + std::fmt::Debug;
 
-    /// The key of this object.
+    /// Returns the key of this object.
     fn key(&self) -> &Self::Key;
 }
 
@@ -40,7 +40,7 @@ impl<T: Keyed> Store<T> {
         self.0.remove(one.key());
     }
 
-    /// The object with this key.
+    /// Returns the object with the given key.
     pub fn get(&self, key: &T::Key) -> Option<&T> {
         self.0.get(key)
     }

@@ -1,8 +1,8 @@
 //! Topology pair counts: for every affinity or spread term in use, the number of matching pods per node and per
 //! topology value.
 //!
-//! The counts are updated as pods come and go. An index by label finds the terms that match a pod, so no operation
-//! iterates over all pods, except that a new term is counted once.
+//! The counts are updated when pods are added and removed. An index by label finds the terms that match a pod. So
+//! only a new term iterates over all pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub struct PodSelector {
 /// Pods that match all selectors, grouped by a topology key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Term {
-    /// All must match.
+    /// A pod must match all of these selectors.
     pub pod_selectors: Vec<PodSelector>,
     /// The topology key.
     pub key: String,
-    /// Terminating pods do not count.
+    /// Whether terminating pods do not count.
     pub skips_terminating: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Term {
 pub type Namespaces = HashMap<String, Labels>;
 
 impl Term {
-    /// A term with one selector.
+    /// Creates a term with one selector.
     pub fn of(clause: PodSelector, key: &str) -> Self {
         Self { pod_selectors: vec![clause], key: key.to_owned(), skips_terminating: false }
     }
@@ -77,7 +77,7 @@ pub struct TermCounts {
     pub anti_affinity: HashMap<String, i64>,
     /// Sum of the weights of pods that have the term as affinity, per topology value.
     pub preference: HashMap<String, i64>,
-    /// The term was requested since the last sweep.
+    /// Whether the term was requested since the last sweep.
     is_used: bool,
 }
 
@@ -86,13 +86,13 @@ pub struct TermCounts {
 pub struct TopologyCounts {
     tallies: HashMap<Arc<Term>, TermCounts>,
     by_label: BTreeMap<String, BTreeMap<String, Vec<Arc<Term>>>>,
-    /// Terms that require no single label, which the index cannot hold.
+    /// Terms that require no specific label, so that the index cannot hold them.
     unindexed: Vec<Arc<Term>>,
-    /// Number of terms that triggers the next sweep.
+    /// Number of terms that starts the next sweep.
     sweep_at: usize,
 }
 
-/// Number of terms below which none is evicted.
+/// Maximum number of terms up to which none is evicted.
 const MIN_KEPT: usize = 1024;
 
 impl TopologyCounts {
@@ -100,20 +100,20 @@ impl TopologyCounts {
         self.tallies.get(term)
     }
 
-    /// Marks a term as used. Returns false if it is not counted yet.
+    /// Marks a term as used. Returns false if the term is not counted yet.
     pub fn touch(&mut self, term: &Term) -> bool {
         self.tallies.get_mut(term).map(|counts_of| counts_of.is_used = true).is_some()
     }
 
-    /// Evicts unused terms once there are many: those that no pod on a node has and that were not requested since the
-    /// last sweep.
+    /// Evicts unused terms if there are many terms. A term is unused if no pod on a node has it, and it was not
+    /// requested since the last sweep.
     pub fn evict_unused(&mut self) {
         if self.tallies.len() >= self.sweep_at.max(MIN_KEPT) {
             self.sweep();
         }
     }
 
-    /// Starts counting a term. The caller adds the existing pods with [`Self::count`].
+    /// Starts to count a term. The caller adds the existing pods with [`Self::count`].
     pub fn insert(&mut self, term: &Arc<Term>) {
         self.tallies.insert(term.clone(), TermCounts { is_used: true, ..TermCounts::default() });
         self.index(term);
@@ -135,7 +135,8 @@ impl TopologyCounts {
         labelled.chain(&self.unindexed).filter(|term| term.matches(pod, namespaces)).cloned().collect()
     }
 
-    /// Adds (`change` 1) or removes (-1) a pod on a node: in the terms that match it, and in its own terms.
+    /// Adds (`change` 1) or removes (-1) a pod on a node, both in the terms that match the pod and in its own
+    /// terms.
     pub fn count_pod(
         &mut self,
         pod: &Pod,
@@ -159,7 +160,7 @@ impl TopologyCounts {
         }
     }
 
-    /// Resets the counts of terms with a namespace selector, since namespace labels changed, and returns these terms.
+    /// Resets the counts of terms with a namespace selector, because namespace labels changed. Returns these terms.
     pub fn clear_namespace_selected(&mut self) -> Vec<Arc<Term>> {
         let concerned: Vec<Arc<Term>> =
             self.tallies.keys().filter(|term| term.has_namespace_selector()).cloned().collect();

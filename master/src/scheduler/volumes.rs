@@ -1,10 +1,10 @@
-//! PersistentVolumeClaims, the volumes they are bound to, and the binding mode of their storage classes.
+//! PersistentVolumeClaims, the volumes to which they are bound, and the binding modes of their storage classes.
 
 use super::pod::{NodeSelectorTerm, Pod};
 use super::store::{Keyed, NamespacedName, Store};
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
-/// Zone and region labels of volumes and nodes, GA labels first; the stock scheduler's.
+/// Zone and region labels of volumes and nodes, as in the stock scheduler. GA labels come first.
 pub const ZONES: &[&str] = &[
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -12,7 +12,7 @@ pub const ZONES: &[&str] = &[
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-/// The GA label that replaced a beta label.
+/// Returns the GA label that replaced a beta label.
 pub fn ga_label(key: &str) -> &str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
@@ -21,7 +21,7 @@ pub fn ga_label(key: &str) -> &str {
     }
 }
 
-/// Separator of several zones in a label value.
+/// Separator between several zones in a label value.
 const ZONE_DELIMITER: &str = "__";
 
 /// The fields of a PersistentVolumeClaim that scheduling reads.
@@ -33,7 +33,7 @@ pub struct Claim {
     is_bound: bool,
     is_lost: bool,
     is_terminating: bool,
-    /// The access mode is ReadWriteOncePod.
+    /// Whether the access mode is ReadWriteOncePod.
     is_read_write_once_pod: bool,
 }
 
@@ -41,9 +41,9 @@ pub struct Claim {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Volume {
     name: String,
-    /// Required node affinity; `None` if every node reaches the volume.
+    /// Required node affinity of the volume. `None` if every node can access the volume.
     terms: Option<Vec<NodeSelectorTerm>>,
-    /// Zones and regions from its labels, by label key.
+    /// Zones and regions from the labels of the volume, by label key.
     zones: Vec<(String, Vec<String>)>,
 }
 
@@ -51,7 +51,7 @@ pub struct Volume {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
     name: String,
-    /// `volumeBindingMode: WaitForFirstConsumer`.
+    /// Whether `volumeBindingMode` is WaitForFirstConsumer.
     waits_for_consumer: bool,
 }
 
@@ -138,9 +138,9 @@ pub struct VolumeRequirements<'a> {
     pub terms: Vec<&'a [NodeSelectorTerm]>,
     /// Zones and regions of each volume that has some.
     pub zones: Vec<&'a [(String, Vec<String>)]>,
-    /// A claim is bound to a volume that does not exist.
+    /// Whether a claim is bound to a volume that does not exist.
     pub is_volume_missing: bool,
-    /// A claim waits for its first consumer. No controller binds it, so the pod is unschedulable.
+    /// Whether a claim waits for its first consumer. No controller binds the claim, so the pod is unschedulable.
     pub is_unbound: bool,
     /// Names of ReadWriteOncePod claims.
     pub read_write_once_pod: Vec<&'a str>,
@@ -150,7 +150,7 @@ impl Volumes {
     /// Computes the requirements of a pod's claims.
     ///
     /// # Errors
-    /// Why the pod fits no node at all, in the words of the stock scheduler.
+    /// If the pod fits no node. The error is the message of the stock scheduler.
     pub fn requirements_of<'a>(&'a self, pod: &'a Pod) -> Result<VolumeRequirements<'a>, String> {
         let mut asked = VolumeRequirements::default();
         let mut is_immediate = false;
@@ -196,7 +196,7 @@ impl Volumes {
     }
 }
 
-/// A claim with immediate binding is not bound yet.
+/// The message if a claim with immediate binding is not bound yet.
 const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
 
 #[cfg(test)]

@@ -22,10 +22,11 @@ use crate::controllers::work_queue::{Controller, WorkQueue};
 use crate::objects::CertificateSigningRequest;
 use crate::pki::{Names, Request, node};
 
-/// Concurrent reconciliations: enough for the store to batch commits when a thousand nodes join.
+/// Number of concurrent reconciliations, so that the store can batch commits when a thousand nodes join.
 const WORKERS: usize = 4;
-/// Condition reasons for approval and denial, those of the stock approver and of kubectl.
+/// The condition reason of an approval, as in the stock approver.
 const APPROVED: &str = "AutoApproved";
+/// The condition reason of a denial, as in `kubectl certificate deny`.
 const DENIED: &str = "AutoDenied";
 /// The kind of authorization checks.
 const REVIEWS: Kind = Kind::of("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false);
@@ -39,7 +40,7 @@ pub struct CsrApprovingController {
 }
 
 impl CsrApprovingController {
-    /// Uses the approval policy of `authority`.
+    /// Creates the controller with the approval policy of `authority`.
     pub fn new(client: Client, informers: SharedInformers, authority: &Authority) -> Self {
         let Authority { approval, webhook, masters, .. } = authority;
         let policy = approval::policy(approval);
@@ -100,7 +101,7 @@ impl CsrApprovingController {
     }
 }
 
-/// The answer to an authorization check.
+/// The response to an authorization check.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AccessReview {
@@ -113,7 +114,7 @@ struct AccessReviewStatus {
     allowed: bool,
 }
 
-/// Parses a request for a node certificate; `None` for requests that no signer here would sign.
+/// Parses a request for a node certificate. Returns `None` for requests that no signer here would sign.
 fn join(request: &CertificateSigningRequest) -> Option<JoinRequest> {
     let spec = &request.spec;
     let groups: Vec<String> = spec.groups.iter().map(|group| group.to_string()).collect();
@@ -122,7 +123,7 @@ fn join(request: &CertificateSigningRequest) -> Option<JoinRequest> {
     JoinRequest::of(&spec.signer_name, &read, &request.usages(), user, request.extra(PEER).parse().ok())
 }
 
-/// The addresses in a Node's status.
+/// Returns the addresses in a Node's status.
 fn addresses(node: &Object) -> Names {
     let mut names = Names::default();
     for address in &node.node().status.addresses {

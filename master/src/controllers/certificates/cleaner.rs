@@ -13,7 +13,7 @@ use crate::controllers::work_queue::{Controller, WorkQueue};
 use crate::objects::CertificateSigningRequest;
 use crate::pki;
 
-/// How long decided requests are kept; that of the stock cleaner.
+/// How long decided requests are kept, as in the stock cleaner.
 const DECIDED_TTL: Duration = Duration::from_secs(60 * 60);
 /// How long undecided requests are kept.
 const PENDING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -24,13 +24,13 @@ pub struct CsrCleanerController {
 }
 
 impl CsrCleanerController {
-    /// Deletes requests with this client.
+    /// Creates the controller. It deletes requests with the given client.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 }
 
-/// When a request is to be deleted; `None` if it has no usable times.
+/// Returns the time to delete a request, or `None` if the request has no usable times.
 pub(super) fn due(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let created = request.metadata.creation_timestamp;
     let after = |from: Option<Timestamp>, kept: Duration| {

@@ -1,4 +1,4 @@
-//! The CertificateSigningRequest controllers: approving, signing and cleaning up.
+//! The CertificateSigningRequest controllers: they approve, sign and clean up requests.
 
 mod approver;
 mod cleaner;
@@ -31,7 +31,7 @@ pub const ACCOUNT: &str = "certificate-controller";
 const KIND: Kind =
     Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false);
 
-/// Gets a request, and the JSON to write it back; `None` if it does not exist.
+/// Gets a request, and the JSON to write it back. Returns `None` if it does not exist.
 async fn find(client: &Client, name: &str) -> Result<Option<(CertificateSigningRequest, Json)>, Error> {
     let Some(json) = client.find(&KIND, "", name).await? else { return Ok(None) };
     let read = json.read().map_err(|source| unreadable(client, source))?;

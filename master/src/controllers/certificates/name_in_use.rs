@@ -1,7 +1,7 @@
 //! Delays a certificate for a node name that another running machine uses. Pure.
 //!
-//! An administrator or a policy cannot know that a running machine uses the name. Two machines of one name would both
-//! run every pod of the node. The request waits, and is signed when the node is no longer Ready.
+//! An administrator or a policy cannot know that a running machine uses the name. Two machines with one name would
+//! both run every pod of the node. The request waits, and is signed when the node is no longer Ready.
 
 use std::net::IpAddr;
 
@@ -12,11 +12,13 @@ use crate::objects::{Lease, Node};
 
 /// The condition of a waiting request.
 pub const CONDITION: &str = "NodeNameInUse";
-/// The reason of that condition.
+/// The reason of the condition of a waiting request.
 pub const REASON: &str = "NodeIsReady";
-/// A Node whose last heartbeat is older counts as gone even if it is still Ready: nothing maintains that condition then. The heartbeat is
-/// the renewal of its lease or the `lastHeartbeatTime` of its condition Ready: a new Node is Ready before it has a lease. Machines whose
-/// clocks are off by less are recognized.
+/// Age of the last heartbeat after which a node counts as gone, even if its Node is still Ready. Nothing maintains
+/// the condition then.
+///
+/// The heartbeat is the renewal of the node's lease, or the `lastHeartbeatTime` of its condition Ready, because a
+/// new Node is Ready before it has a lease. Clocks of machines may differ by this time.
 const RENEWED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The requester of a certificate.
@@ -24,12 +26,14 @@ const RENEWED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 pub struct Applicant<'a> {
     /// SHA-256 of the public key of the request, in hexadecimal digits.
     pub key: &'a str,
-    /// The address that the request came from.
+    /// The address from which the request came.
     pub peer: Option<IpAddr>,
 }
 
-/// Why the certificate must wait. `None` if the Node's machine does not run, or is the applicant: it has one of the
-/// Node's keys or addresses.
+/// Returns the reason why the certificate must wait.
+///
+/// Returns `None` if the Node's machine does not run, or is the applicant: it has one of the Node's keys or
+/// addresses.
 pub fn conflict(
     node: &Node,
     lease: Option<&Lease>,
@@ -61,7 +65,7 @@ pub fn conflict(
 
 #[cfg(test)]
 mod tests {
-    //! Running nodes, stopped nodes, and requests of the node itself.
+    //! Tests of running nodes, stopped nodes, and requests of the node itself.
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;

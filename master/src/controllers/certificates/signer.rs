@@ -22,7 +22,7 @@ use crate::options::{ApprovalPolicy, NodeAdmission, NodeMode};
 use crate::pki::{Pki, Request, Signer, node};
 use crate::trust;
 
-/// The reason of condition `Failed`, that of the stock signers.
+/// The reason of the condition `Failed`, as in the stock signers.
 const REASON: &str = "SignerValidationFailure";
 
 /// Retry interval of a request whose node name is in use.
@@ -33,23 +33,25 @@ const NODE_LEASES: &str = "kube-node-lease";
 #[derive(Debug)]
 pub struct CsrSigningController {
     client: Client,
-    /// Client with the master's permissions, which records public keys at Nodes.
+    /// Client with the master's permissions. It records public keys at Nodes.
     master: Client,
     pki: Arc<Pki>,
     nodes: NodeAdmission,
-    /// The policy approves every request, so an approval proves nothing.
+    /// Whether the policy approves every request, so that an approval proves nothing.
     approves_everyone: bool,
 }
 
 impl CsrSigningController {
-    /// Signs with the CAs of `authority`, and records node keys through `master`.
+    /// Creates the controller. It signs with the CAs of `authority`, and records node keys through `master`.
     pub fn new(client: Client, master: Client, authority: &Authority) -> Self {
         let approves_everyone = authority.approval.policy == ApprovalPolicy::InsecureAlwaysApprove;
         Self { client, master, pki: authority.pki.clone(), nodes: authority.nodes.clone(), approves_everyone }
     }
 
-    /// Records the node's public key before it gets its certificate. With certificate registration, this creates a
-    /// Node that reserves the name. Otherwise the key is recorded when the node creates its Node.
+    /// Records the node's public key before the node gets its certificate.
+    ///
+    /// With certificate registration, this creates a Node that reserves the name. Otherwise the key is recorded
+    /// when the node creates its Node.
     async fn register(&self, request: &CertificateSigningRequest) -> Result<(), Error> {
         let Ok(join) = join(request) else { return Ok(()) };
         let Some(node) = node::of_user(&join.common_name) else { return Ok(()) };
@@ -72,7 +74,7 @@ impl CsrSigningController {
         Ok(())
     }
 
-    /// Why a request for a node's client certificate cannot be signed yet.
+    /// Returns the reason why a request for a node's client certificate cannot be signed yet.
     async fn conflict(
         &self,
         request: &CertificateSigningRequest,
@@ -95,13 +97,13 @@ fn join(request: &CertificateSigningRequest) -> Result<Request, String> {
     Request::read(&request.request().map_err(|error| error.to_string())?)
 }
 
-/// Whether the node requests its own certificate with one that it already has.
+/// Whether the node requests the certificate with a certificate that it already has.
 fn is_renewal(request: &CertificateSigningRequest, node: &str) -> bool {
     let is_in = request.spec.groups.iter().any(|group| &**group == node::GROUP);
     is_in && node::of_user(&request.spec.username) == Some(node)
 }
 
-/// The signer of a request that is approved but not signed yet.
+/// Returns the signer of a request that is approved but not signed yet.
 fn due(request: &CertificateSigningRequest) -> Option<Signer> {
     let is_due = request.has("Approved")
         && !request.has("Denied")
@@ -114,7 +116,7 @@ fn due(request: &CertificateSigningRequest) -> Option<Signer> {
 /// Signs the request.
 ///
 /// # Errors
-/// Why the request is invalid, which becomes the condition `Failed`.
+/// If the request is invalid. The error becomes the message of the condition `Failed`.
 pub(super) fn certificate(
     request: &CertificateSigningRequest,
     signer: Signer,

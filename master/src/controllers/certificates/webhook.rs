@@ -15,9 +15,9 @@ use tower::{BoxError, ServiceExt as _};
 use crate::controllers::remote::Remote;
 use crate::kubeconfig::Kubeconfig;
 
-/// Timeout including the connection; nodes wait longer for their certificate.
+/// How long the webhook may take to respond, including the connection. Nodes wait longer for their certificate.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a response, which is a decision and a sentence.
+/// Maximum size of a response. It is a decision and a sentence.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// A webhook at the server URL of a kubeconfig, including its path.
+    /// Creates a webhook from the server URL of a kubeconfig, including its path.
     ///
     /// # Errors
     /// If the server is not an https URL, or the CA, certificate or key is invalid.
@@ -48,7 +48,7 @@ impl Webhook {
     /// Posts a review and returns the decision.
     ///
     /// # Errors
-    /// If the webhook does not respond: retry.
+    /// If the webhook does not respond. The caller retries.
     pub async fn ask(&self, question: &Value) -> Result<Value, Error> {
         let lost = |source: BoxError| Error::Webhook { server: self.config.server.clone(), source };
         let join = tokio::time::timeout(RESPONSE_TIMEOUT, self.post(question.to_string())).await;

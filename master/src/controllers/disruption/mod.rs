@@ -1,4 +1,4 @@
-//! The disruption controller: computes how many pods each PodDisruptionBudget lets be evicted
+//! The disruption controller: computes how many pods may be evicted under each PodDisruptionBudget
 //! (`docs/node-lifecycle.md`).
 
 mod scale;
@@ -18,9 +18,9 @@ use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 use crate::objects::LabelSelector;
 
-/// The stock name in `--controllers`.
+/// The controller's stock name in `--controllers`.
 pub const NAME: &str = "disruption-controller";
-/// Retry interval of a budget that could not be computed; the pods' owner may appear after them.
+/// Retry interval of a budget that could not be computed. The pods' owner may be created after the pods.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct DisruptionController {
 }
 
 impl DisruptionController {
-    /// Counts the pods of these informers.
+    /// Creates the controller. It counts the pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }

@@ -11,12 +11,12 @@ use crate::objects::{ObjectMeta, OwnerReference};
 
 /// The kind that manages ReplicaSets.
 const DEPLOYMENT: &str = "Deployment";
-/// Owners with `spec.replicas`. Other kinds are read through their scale subresource.
+/// Owners with `spec.replicas`. The replicas of other kinds are read through their scale subresource.
 const BUILT_IN_OWNERS: [(&str, &str); 4] =
     [("apps", "ReplicaSet"), ("apps", DEPLOYMENT), ("apps", "StatefulSet"), ("", "ReplicationController")];
 
-/// The sum of replicas over all controllers of these pods, or the reason why one is unknown. Pods without a controller
-/// are not counted.
+/// Returns the sum of replicas over all controllers of the pods, or the reason why one is unknown. Pods without a
+/// controller are not counted.
 ///
 /// # Errors
 /// If the API server does not respond.
@@ -41,7 +41,7 @@ pub async fn expected_pods(
     Ok(Ok(by_controller.values().sum()))
 }
 
-/// An object with a number of replicas: a workload, or the scale of one.
+/// An object with a number of replicas: a workload, or the scale of a workload.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Scale {
@@ -55,7 +55,7 @@ struct ScaleSpec {
     replicas: i64,
 }
 
-/// The controller that sets the replica count, as UID and replicas.
+/// Returns the controller that sets the replica count, as UID and replicas.
 async fn scalable_owner(
     client: &Client,
     informers: &SharedInformers,
@@ -73,7 +73,7 @@ async fn scalable_owner(
     }
 }
 
-/// Gets an owner or its scale; `None` if it does not exist, has another UID, or has no scale.
+/// Gets an owner or its scale. Returns `None` if it does not exist, has another UID, or has no scale.
 async fn get(
     client: &Client,
     informers: &SharedInformers,

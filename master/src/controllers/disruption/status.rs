@@ -12,12 +12,12 @@ use crate::controllers::object::{Object, Source as _};
 use crate::objects::IntOrString;
 use crate::objects::workload::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 
-/// How long an evicted pod may stay in `disruptedPods` before its deletion is observed; the stock timeout.
+/// How long an evicted pod may stay in `disruptedPods` before its deletion is observed, as in stock Kubernetes.
 const DISRUPTED_POD_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 /// The condition type of budgets.
 const CONDITION: &str = "DisruptionAllowed";
 
-/// A budget as the API server sent it, and the fields that its status is computed from.
+/// A budget as the API server sent it, and the fields from which its status is computed.
 #[derive(Debug)]
 pub struct Budget {
     /// The object to write back.
@@ -72,7 +72,7 @@ impl BudgetTarget {
         !matches!(self, Self::MinAvailable(_) | Self::None)
     }
 
-    /// The number of pods that must be healthy out of `expected`.
+    /// Returns the number of pods that must be healthy out of `expected`.
     fn desired_healthy(self, expected: i64) -> i64 {
         let share = |percent: i64| {
             (expected * percent).max(0).div_euclid(100) + i64::from((expected * percent).rem_euclid(100) > 0)
@@ -87,7 +87,7 @@ impl BudgetTarget {
     }
 }
 
-/// The status of a budget over these pods; and when to compute it again without a change.
+/// Returns the status of a budget over the pods, and when to compute it again without a change.
 pub fn healthy_status(
     budget: &Budget,
     pods: &[&Object],
@@ -114,7 +114,7 @@ pub fn healthy_status(
     (found, again)
 }
 
-/// The status of a budget that could not be computed: no disruption is allowed.
+/// Returns the status of a budget that could not be computed. No disruption is allowed.
 pub fn failed_status(budget: &Budget, why: &str, now: Timestamp) -> Value {
     let generation = budget.fields.status.observed_generation;
     let mut status = budget.json.get("status").cloned().unwrap_or_else(|| json!({}));
@@ -128,7 +128,7 @@ pub fn failed_status(budget: &Budget, why: &str, now: Timestamp) -> Value {
     status
 }
 
-/// Whether a budget already has this status.
+/// Whether a budget already has the status.
 pub fn is_written(budget: &Json, status: &Value) -> bool {
     let empty = Map::new();
     let of = |status: Option<&Value>| -> BTreeMap<String, Value> {
@@ -146,7 +146,7 @@ fn is_nothing(value: &Value) -> bool {
     value.is_null() || *value == 0 || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Evicted pods whose deletion was not observed yet, and when the first entry expires.
+/// Returns the evicted pods whose deletion was not observed yet, and when the first entry expires.
 fn disrupted_pods(
     budget: &Budget,
     pods: &[&Object],
@@ -168,7 +168,7 @@ fn disrupted_pods(
     (kept, again)
 }
 
-/// The conditions of a budget, with the `DisruptionAllowed` condition set.
+/// Returns the conditions of a budget, with the condition `DisruptionAllowed` set.
 fn conditions(
     budget: &Budget,
     (status, reason, message): (&str, &str, &str),
@@ -193,7 +193,7 @@ fn conditions(
 
 #[cfg(test)]
 mod tests {
-    //! Status of budgets.
+    //! Tests of status of budgets.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use proptest::prelude::*;
 

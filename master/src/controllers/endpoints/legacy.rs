@@ -16,8 +16,9 @@ use crate::objects::{self, StringMap};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpoints-controller";
-/// The label, and its value, that mark objects of this controller; those of the stock one.
+/// The label that marks objects of this controller, as in stock Kubernetes.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+/// The value of the label [`MANAGED_BY`].
 const MANAGER: &str = "endpoint-controller";
 /// The annotation of Endpoints that were truncated to 1,000 addresses.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
@@ -38,13 +39,15 @@ enum Plan {
 }
 
 impl EndpointsController {
-    /// Writes the Endpoints of the services of these informers.
+    /// Creates the controller. It writes the Endpoints of the services of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
 
-    /// Whether a change of Endpoints concerns this controller: its own objects, and deleted ones whose service exists.
-    /// Endpoints that a user writes without a service are ignored.
+    /// Whether a change of Endpoints concerns this controller.
+    ///
+    /// Its own objects do, and deleted ones whose service exists. Endpoints that a user writes without a service
+    /// are ignored.
     fn is_ours(&self, change: &Change) -> bool {
         let has_service =
             |gone: &Object| self.informers.get(&Kind::SERVICE, &gone.namespace, &gone.name).is_some();

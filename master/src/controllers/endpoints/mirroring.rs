@@ -19,15 +19,15 @@ use crate::objects::{List, ObjectMeta, StringMap};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpointslice-mirroring-controller";
-/// The `managed-by` label value of its slices; that of the stock controller.
+/// The `managed-by` label value of the controller's slices, as in stock Kubernetes.
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// Maximum number of mirrored addresses per subset; the stock default.
+/// Maximum number of mirrored addresses per subset, the stock default.
 const MAX_ENDPOINTS_PER_SUBSET: usize = 1000;
 /// The label of Endpoints that must not be mirrored.
 const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// The annotation of Endpoints that are only a leader-election lock.
 const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that describe only the object itself, and are not copied.
+/// Annotations that are not copied, because they describe only the original object.
 const NOT_MIRRORED: [&str; 2] =
     ["endpoints.kubernetes.io/last-change-trigger-time", "kubectl.kubernetes.io/last-applied-configuration"];
 
@@ -52,7 +52,7 @@ struct Address {
     ip: Box<str>,
     hostname: Option<Box<str>>,
     node_name: Option<Box<str>>,
-    /// Copied with all its fields.
+    /// The target reference, which is copied with all its fields.
     target_ref: Option<Value>,
 }
 
@@ -62,13 +62,13 @@ pub struct EndpointSliceMirroringController {
 }
 
 impl EndpointSliceMirroringController {
-    /// Writes EndpointSlices with this client.
+    /// Creates the controller. It writes EndpointSlices with the given client.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 }
 
-/// The writes for the mirrored slices, from the Endpoints and the service of the same name.
+/// Returns the writes for the mirrored slices, from the Endpoints and the service with the same name.
 fn plan(endpoints: Option<&Endpoints>, service: Option<&Service>, found: Vec<Slice>) -> Changes {
     let mirrored = endpoints.filter(|endpoints| is_mirrored(endpoints, service));
     let Some(endpoints) = mirrored else { return Changes { delete: found, ..Changes::default() } };
@@ -84,7 +84,7 @@ fn plan(endpoints: Option<&Endpoints>, service: Option<&Service>, found: Vec<Sli
     pack(found, groups(endpoints), &head, MAX_ENDPOINTS_PER_SUBSET)
 }
 
-/// Whether a user maintains these Endpoints for an existing service without a selector.
+/// Whether a user maintains the Endpoints for an existing service without a selector.
 fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
     let metadata = &endpoints.metadata;
     let is_lock = metadata.annotations.contains_key(LEADER_ANNOTATION);

@@ -1,7 +1,7 @@
 //! The endpoint controllers: they write the pod addresses of services to EndpointSlices and Endpoints.
 //!
-//! [`service`] and [`pod`] read objects; [`packing`] and [`subsets`] decide, all of them purely. Three controllers
-//! write: [`slices`] and [`legacy`] for services with a selector, [`mirroring`] for those without.
+//! [`service`] and [`pod`] read objects. [`packing`] and [`subsets`] decide what to write. All four are pure. Three
+//! controllers write: [`slices`] and [`legacy`] for services with a selector, [`mirroring`] for those without.
 
 pub mod legacy;
 pub mod mirroring;
@@ -29,9 +29,9 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label of headless services.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// Batch period: pod changes within it cause one reconciliation and one write.
+/// Batch period. Pod changes within it cause one reconciliation and one write.
 const BATCH_PERIOD: Duration = Duration::from_millis(100);
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 5;
 
 /// Enqueues the services whose selector matches a pod before or after its change.
@@ -68,7 +68,7 @@ async fn slices_of(
     slices.map_err(|source| unreadable(client, source))
 }
 
-/// Applies the writes: creates first, so that no endpoint is missing in between.
+/// Applies the writes. Creates slices first, so that no endpoint is missing in between.
 async fn write(client: &Client, namespace: &str, changes: Changes) -> Result<(), Error> {
     for slice in changes.create {
         super::service_accounts::ignore_existing(
@@ -86,7 +86,7 @@ async fn write(client: &Client, namespace: &str, changes: Changes) -> Result<(),
     Ok(())
 }
 
-/// The owner reference from a slice to its service or Endpoints.
+/// Returns the owner reference from a slice to its service or Endpoints.
 fn owner(kind: &Kind, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version().into(),

@@ -14,13 +14,13 @@ use crate::objects::{List, ObjectMeta, OwnerReference, StringMap};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Port {
-    /// The port name; empty for a single port.
+    /// The port name. Empty if there is a single port.
     #[serde(default)]
     pub name: String,
-    /// TCP, UDP or SCTP.
+    /// The protocol: TCP, UDP or SCTP.
     #[serde(default = "default_protocol")]
     pub protocol: String,
-    /// The port number; `None` means all ports.
+    /// The port number. `None` means all ports.
     #[serde(rename = "port")]
     pub number: Option<u64>,
     /// The application protocol.
@@ -51,7 +51,7 @@ pub struct Group {
     /// The address family.
     pub family: Family,
     pub ports: Vec<Port>,
-    /// The endpoints. An empty group still gets one empty slice, which tells clients that there are none.
+    /// The endpoints. An empty group still gets one empty slice, so that clients know that there are no endpoints.
     pub endpoints: Vec<Value>,
 }
 
@@ -61,7 +61,7 @@ pub struct SliceMetadata {
     /// Prefix of generated names.
     pub name: String,
     pub labels: StringMap,
-    /// The annotations; `None` leaves existing ones unchanged.
+    /// The annotations. `None` leaves existing ones unchanged.
     pub annotations: Option<StringMap>,
     /// The owner reference.
     pub owner: OwnerReference,
@@ -79,7 +79,7 @@ pub struct Slice {
 #[serde(default, rename_all = "camelCase")]
 pub struct SliceFields {
     pub metadata: ObjectMeta<StringMap>,
-    /// `IPv4`, `IPv6` or `FQDN`.
+    /// The type of the addresses: `IPv4`, `IPv6` or `FQDN`.
     address_type: Box<str>,
     ports: List<Port>,
 }
@@ -127,10 +127,10 @@ struct Bin {
     is_changed: bool,
 }
 
-/// What distinguishes groups of slices.
+/// The key that distinguishes groups of slices.
 type SliceKey = (Family, Vec<Port>);
 
-/// Packs the endpoints of these groups into slices of at most `max_endpoints`, reusing existing slices.
+/// Packs the endpoints of the groups into slices of at most `max_endpoints`. Reuses existing slices.
 pub fn pack(found: Vec<Slice>, groups: Vec<Group>, head: &SliceMetadata, max_endpoints: usize) -> Changes {
     let mut existing_by_key: BTreeMap<SliceKey, Vec<Slice>> = BTreeMap::new();
     let mut changes = Changes::default();

@@ -30,8 +30,8 @@ impl Pod<'_> {
         self.0.status.conditions.of_type("Ready").is_some_and(Condition::is_true)
     }
 
-    /// The pod's addresses, normalized. Loopback, link-local and similar ones are left out, since the API server would
-    /// reject the whole slice.
+    /// Returns the pod's addresses, normalized. Omits loopback, link-local and similar addresses, because the API
+    /// server would reject the whole slice.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let status = &self.0.status;
         let only = status.pod_ips.is_empty().then_some(&status.pod_ip);
@@ -39,7 +39,7 @@ impl Pod<'_> {
         all.filter_map(|ip| ip.parse().ok()).filter(|ip| reject_special_ip(*ip).is_none())
     }
 
-    /// The name of its node; empty if it is not bound.
+    /// The name of the pod's node. Empty if the pod is not bound.
     pub fn node(&self) -> &str {
         &self.0.spec.node_name
     }
@@ -56,7 +56,7 @@ impl Pod<'_> {
         json!({"kind": "Pod", "namespace": namespace, "name": name, "uid": uid})
     }
 
-    /// Resolves the ports of a service to container ports; ports that the pod lacks are left out.
+    /// Resolves the ports of a service to container ports. Omits ports that the pod lacks.
     pub fn ports(&self, service: &Service) -> Vec<Port> {
         let number = |port: &ServicePort| match &port.target {
             Target::Number(number) => Some(*number),
@@ -73,7 +73,7 @@ impl Pod<'_> {
         found.collect()
     }
 
-    /// A named port of a regular or sidecar container; other init containers do not serve.
+    /// Returns a named port of a regular or sidecar container. Other init containers do not serve.
     fn container_port(&self, name: &str, protocol: &str) -> Option<u64> {
         let spec = &self.0.spec;
         let sidecars = spec.init_containers.iter().filter(|container| container.is_sidecar());
@@ -85,7 +85,8 @@ impl Pod<'_> {
         u64::try_from(found?.container_port).ok()
     }
 
-    /// The pod as an endpoint of one address family; `None` if it has no such address. `zone` is that of its node.
+    /// Returns the pod as an endpoint of one address family, or `None` if it has no such address. `zone` is the
+    /// zone of the pod's node.
     pub fn endpoint(&self, service: &Service, family: Family, zone: &str) -> Option<Value> {
         let of_family = self.addresses().filter(|ip| Family::of(*ip) == family);
         let addresses: Vec<String> = of_family.map(|ip| ip.to_string()).collect();

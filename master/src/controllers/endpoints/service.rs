@@ -19,7 +19,7 @@ impl Family {
         if ip.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// Parses the name used in Services and EndpointSlices.
+    /// Parses the name of a family in Services and EndpointSlices.
     pub fn read(name: &str) -> Option<Self> {
         match name {
             "IPv4" => Some(Self::V4),
@@ -28,7 +28,7 @@ impl Family {
         }
     }
 
-    /// The name used in Services and EndpointSlices.
+    /// Returns the name of the family in Services and EndpointSlices.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -40,9 +40,9 @@ impl Family {
 /// A service port and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
-    /// The port name; empty for a single port.
+    /// The port name. Empty if there is a single port.
     pub name: String,
-    /// TCP, UDP or SCTP.
+    /// The protocol: TCP, UDP or SCTP.
     pub protocol: String,
     /// The application protocol, if it is set.
     pub app_protocol: Option<String>,
@@ -62,11 +62,11 @@ pub enum Target {
 /// The traffic distribution of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficDistribution {
-    /// No preference.
+    /// All endpoints are equally preferred.
     Any,
-    /// Prefer endpoints in the same zone.
+    /// Endpoints in the same zone are preferred.
     SameZone,
-    /// Prefer endpoints on the same node, then in the same zone.
+    /// Endpoints on the same node are preferred, then those in the same zone.
     SameNode,
 }
 
@@ -80,16 +80,16 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// Whether the service is headless.
     pub is_headless: bool,
-    /// `publishNotReadyAddresses`: all pods count as ready.
+    /// Whether all pods count as ready: `publishNotReadyAddresses`.
     pub publishes_all: bool,
     /// The traffic distribution of a service.
     pub traffic_distribution: TrafficDistribution,
-    /// The IP families, primary first; empty if none are assigned.
+    /// The IP families, with the primary one first. Empty if none are assigned.
     pub families: Vec<Family>,
 }
 
 impl Service {
-    /// Reads a service; `None` if its endpoints are not computed from pods.
+    /// Reads a service. Returns `None` if its endpoints are not computed from pods.
     pub fn of(service: &service::Service) -> Option<Self> {
         let spec = &service.spec;
         if spec.selector.is_empty() || &*spec.r#type == "ExternalName" {

@@ -16,9 +16,9 @@ use crate::objects::{self, ObjectMeta};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "endpointslice-controller";
-/// The `managed-by` label value of its slices; that of the stock controller.
+/// The `managed-by` label value of the controller's slices, as in stock Kubernetes.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// Maximum number of endpoints per slice; the default of the stock `--max-endpoints-per-slice`.
+/// Maximum number of endpoints per slice, the default of the stock `--max-endpoints-per-slice`.
 const MAX_ENDPOINTS_PER_SLICE: usize = 100;
 /// The node label that holds the zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,18 +30,18 @@ pub struct EndpointSliceController {
 }
 
 impl EndpointSliceController {
-    /// Writes the slices of the services of these informers.
+    /// Creates the controller. It writes the slices of the services of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers }
     }
 
-    /// The zone of a node; empty if it is unknown.
+    /// Returns the zone of a node, or an empty text if it is unknown.
     fn zone(&self, node: &str) -> String {
         self.informers.get(&Kind::NODE, "", node).map(|node| node.label(ZONE).to_owned()).unwrap_or_default()
     }
 }
 
-/// The endpoints of a service in groups that can share slices; each address family has at least one group.
+/// Groups the endpoints of a service so that a group can share slices. Each address family has at least one group.
 fn groups(service: &Service, pods: &[objects::Pod], zone: impl Fn(&str) -> String) -> Vec<Group> {
     let pods: Vec<Pod<'_>> = pods.iter().map(Pod).filter(Pod::has_endpoint).collect();
     let mut groups: BTreeMap<(Family, Vec<Port>), Group> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn groups(service: &Service, pods: &[objects::Pod], zone: impl Fn(&str) -> Strin
     groups
 }
 
-/// The families of the service, or those of its pods if none are assigned.
+/// Returns the families of the service, or those of its pods if none are assigned.
 fn families(service: &Service, pods: &[Pod<'_>]) -> Vec<Family> {
     let mut families = service.families.clone();
     if families.is_empty() {

@@ -9,7 +9,7 @@ use super::pod::Pod;
 use super::service::{Family, Service};
 use crate::objects;
 
-/// Maximum number of addresses in an Endpoints object; the stock limit.
+/// Maximum number of addresses in an Endpoints object, as in stock Kubernetes.
 pub const MAX_ADDRESSES: usize = 1000;
 
 /// Sort key of an address: the address, then the pod UID.
@@ -22,7 +22,7 @@ struct Subset {
     not_ready: BTreeMap<AddressKey, Value>,
 }
 
-/// The subsets of a service, and whether addresses were truncated.
+/// Returns the subsets of a service, and whether addresses were truncated.
 pub fn subsets(service: &Service, pods: &[objects::Pod]) -> (Vec<Value>, bool) {
     let mut all: BTreeMap<BTreeSet<Port>, Subset> = BTreeMap::new();
     for pod in pods.iter().map(Pod) {
@@ -67,7 +67,7 @@ impl AddressLimit {
         Self { total, most, left: most }
     }
 
-    /// Takes this subset's share, rounded up while the limit lasts.
+    /// Takes the share of the next subset, rounded up while the limit lasts.
     fn take(&mut self, addresses: BTreeMap<AddressKey, Value>) -> Vec<Value> {
         let share = match self.total {
             total if total <= self.most => addresses.len(),
@@ -89,7 +89,7 @@ fn subset_object(ports: &BTreeSet<Port>, ready: Vec<Value>, not_ready: Vec<Value
     subset.into()
 }
 
-/// A port of an Endpoints object, which omits an empty name.
+/// Returns a port of an Endpoints object, without an empty name.
 fn port(port: &Port) -> Value {
     let mut port = port.json();
     if let Some(port) = port.as_object_mut() {
@@ -98,7 +98,7 @@ fn port(port: &Port) -> Value {
     port
 }
 
-/// The pod's address in the primary family of the service, with its sort key.
+/// Returns the pod's address in the primary family of the service, with its sort key.
 fn address(service: &Service, pod: &Pod<'_>) -> Option<(AddressKey, Value)> {
     let family = service.families.first();
     let ip = pod.addresses().find(|ip| family.is_none_or(|family| *family == Family::of(*ip)))?.to_string();

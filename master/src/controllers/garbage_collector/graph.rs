@@ -9,9 +9,9 @@ use super::super::informers::Change;
 use super::super::object::Object;
 use crate::objects::OwnerReference;
 
-/// The finalizer of an owner in foreground deletion, which waits until its blocking dependents are deleted.
+/// The finalizer of an owner in foreground deletion. The owner waits until its blocking dependents are deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an owner in orphan deletion, which waits until no dependent refers to it.
+/// The finalizer of an owner in orphan deletion. The owner waits until no dependent refers to it.
 pub const ORPHAN: &str = "orphan";
 
 /// A node of the graph.
@@ -23,7 +23,7 @@ pub struct Node {
     pub object: Arc<Object>,
 }
 
-/// All objects by UID, and the dependents of each owner UID, whether the owner was observed or not.
+/// All objects by UID, and the dependents of each owner UID. The owner may not have been observed.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: HashMap<String, Node>,
@@ -102,7 +102,8 @@ impl Graph {
         all.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
     }
 
-    /// The cached state of an owner reference. An owner must be in the object's namespace or cluster-scoped.
+    /// Returns the state of an owner reference according to the cache. An owner must be in the object's namespace,
+    /// or cluster-scoped.
     pub fn cached_owner(&self, of: &Node, owner: &OwnerReference) -> CachedOwner {
         let Some(found) = self.nodes.get(&*owner.uid) else { return CachedOwner::Unknown };
         let is_named_so = found.kind.kind == *owner.kind

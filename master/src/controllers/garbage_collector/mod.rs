@@ -1,6 +1,7 @@
-//! The garbage collector: deletes objects whose owners are gone, and completes foreground and orphan deletion.
+//! The garbage collector: deletes objects whose owners no longer exist, and completes foreground and orphan
+//! deletion.
 //!
-//! The owner graph selects the objects to check. Only the API server decides that an owner is gone.
+//! The owner graph selects the objects to check. Only the API server decides that an owner no longer exists.
 
 mod graph;
 mod plan;
@@ -25,7 +26,7 @@ use crate::objects::{List, OwnerReference};
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "garbage-collector-controller";
-/// Concurrent reconciliations: enough for the store to write several deletions in one commit.
+/// Number of concurrent reconciliations, so that the store can write several deletions in one commit.
 const WORKERS: usize = 8;
 /// The namespace of events about cluster-scoped objects.
 const DEFAULT_EVENT_NAMESPACE: &str = "default";
@@ -37,19 +38,19 @@ pub struct GarbageCollector {
     graph: Mutex<Graph>,
 }
 
-/// What an object in the graph needs.
+/// What the controller must do with an object of the graph.
 enum Work {
     Nothing,
-    /// Remove the owner reference from its dependents.
+    /// Remove the owner reference from the object's dependents.
     Orphan(Node, Vec<Node>),
-    /// The object waits for these blocking dependents.
+    /// The object waits for the given blocking dependents.
     Wait(Node, Vec<Node>),
-    /// Some owner is not known to exist.
+    /// It is unknown whether an owner of the object exists.
     Candidate(Node),
 }
 
 impl GarbageCollector {
-    /// Collects objects of these informers.
+    /// Creates the controller. It collects objects of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers, graph: Mutex::default() }
     }
@@ -80,14 +81,14 @@ impl GarbageCollector {
         Work::Candidate(node.clone())
     }
 
-    /// The live object; `None` if it is gone or another object has its name.
+    /// Returns the live object, or `None` if it no longer exists or another object has its name.
     async fn live(&self, node: &Node) -> Result<Option<Object>, Error> {
         let object = &node.object;
         let found = Object::find(&self.client, &node.kind, &object.namespace, &object.name).await?;
         Ok(found.filter(|found| found.uid == object.uid))
     }
 
-    /// The state of an owner: from the graph, otherwise from the API server.
+    /// Returns the state of an owner, from the graph if possible, otherwise from the API server.
     async fn owner_state(&self, node: &Node, owner: &OwnerReference) -> Result<OwnerState, Error> {
         let known = self.graph().cached_owner(node, owner);
         match known {
@@ -172,7 +173,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Removes the owner references of dependents, then the orphan finalizer.
+    /// Removes the owner references of dependents, and then the orphan finalizer.
     async fn orphan(&self, node: &Node, dependents: &[Node]) -> Result<Action, Error> {
         let uid = &node.object.uid;
         for dependent in dependents {
@@ -181,7 +182,7 @@ impl GarbageCollector {
         self.change(node, |found| without_finalizer(found, ORPHAN)).await
     }
 
-    /// Patches the metadata of the live object; does nothing if it is gone.
+    /// Patches the metadata of the live object. Does nothing if it no longer exists.
     async fn change(
         &self,
         node: &Node,
@@ -241,7 +242,7 @@ impl Controller for GarbageCollector {
     }
 }
 
-/// The live object, of which the collector changes the metadata.
+/// The live object, whose metadata the collector changes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Owned {
@@ -258,14 +259,14 @@ struct Ownership {
     owner_references: List<Json>,
 }
 
-/// Metadata without a finalizer; `None` if it has none of that name.
+/// Returns the metadata without a finalizer, or `None` if the object does not have the finalizer.
 fn without_finalizer(found: &Ownership, finalizer: &str) -> Option<Value> {
     let all = found.finalizers.iter().map(|own| &**own);
     let left: Vec<&str> = all.filter(|own| *own != finalizer).collect();
     (left.len() < found.finalizers.len()).then(|| json!({"finalizers": left}))
 }
 
-/// Metadata with only the owner references whose UID is wanted; `None` if nothing changes.
+/// Returns the metadata with only the owner references whose UID is wanted, or `None` if nothing changes.
 fn with_owners(found: &Ownership, wanted: impl Fn(&str) -> bool) -> Option<Value> {
     let all = &found.owner_references;
     let uid = |owner: &Json| owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -273,7 +274,7 @@ fn with_owners(found: &Ownership, wanted: impl Fn(&str) -> bool) -> Option<Value
     (left.len() < all.len()).then(|| json!({"ownerReferences": left}))
 }
 
-/// Metadata whose owner references do not block deletion; `None` if nothing changes.
+/// Returns the metadata with owner references that do not block deletion, or `None` if nothing changes.
 fn without_blocking(found: &Ownership) -> Option<Value> {
     let mut owners = found.owner_references.to_vec();
     let blocking = owners.iter_mut().filter_map(|owner| owner.get_mut("blockOwnerDeletion"));
@@ -281,7 +282,7 @@ fn without_blocking(found: &Ownership) -> Option<Value> {
     (owners != *found.owner_references).then(|| json!({"ownerReferences": owners}))
 }
 
-/// A stock event about an invalid owner reference. Its deterministic name prevents duplicates.
+/// Returns a stock event about an invalid owner reference. Its deterministic name prevents duplicates.
 fn invalid_owner_event(node: &Node, owner: &OwnerReference, namespace: &str, now: Timestamp) -> Value {
     let object = &node.object;
     let now = api::time::seconds(now);

@@ -29,9 +29,10 @@ pub enum Step {
     },
     /// No owner exists.
     Delete {
-        /// The propagation policy for its own dependents.
+        /// The propagation policy for the object's own dependents.
         propagation: Propagation,
-        /// A dependent waits for this object in turn. It must stop blocking its owners, or both would wait forever.
+        /// Whether a dependent waits for this object in turn. The object must then stop blocking its owners, or
+        /// both would wait forever.
         unblock: bool,
     },
 }
@@ -47,7 +48,7 @@ pub enum Dependents {
     Waiting,
 }
 
-/// Decides from the states of all owners.
+/// Decides what to do with an object from the states of all its owners.
 pub fn step(object: &Object, owners: &[(OwnerReference, OwnerState)], dependents: Dependents) -> Step {
     let of = |state: OwnerState| owners.iter().filter(move |(_, of)| *of == state);
     if owners.is_empty() {

@@ -23,13 +23,13 @@ use crate::objects::{ObjectMeta, PartialObject};
 pub const NAME: &str = "namespace-controller";
 /// The finalizer in `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 10;
-/// Concurrent deletions: enough for the store to write several in one commit.
+/// Number of concurrent deletions, so that the store can write several in one commit.
 const CONCURRENT_DELETES: usize = 16;
-/// Batch period: deletions in a terminating namespace come in bursts.
+/// Batch period. Many deletions in a terminating namespace happen at once.
 const BATCH_PERIOD: Duration = Duration::from_millis(50);
-/// Retry interval of a namespace with remaining content: resources without a watch cause no events.
+/// Retry interval of a namespace with remaining content. Resources without a watch cause no events.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct NamespaceController {
 }
 
 impl NamespaceController {
-    /// Deletes the content of these informers' terminating namespaces.
+    /// Creates the controller. It deletes the content of terminating namespaces of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers, deletions: Arc::new(Semaphore::new(CONCURRENT_DELETES)) }
     }

@@ -35,13 +35,13 @@ pub enum Progress<'a> {
 /// The remaining content of a namespace.
 #[derive(Debug, Default)]
 pub struct RemainingContent {
-    /// Object counts by resource in the notation of conditions: `pods.`, `deployments.apps`.
+    /// Object counts by resource, written as in conditions: `pods.`, `deployments.apps`.
     counts: BTreeMap<String, usize>,
     /// Object counts by remaining finalizer.
     finalizers: BTreeMap<String, usize>,
     /// Errors of deletions.
     pub failed: Vec<String>,
-    /// Error of discovery, in which case the content is unknown.
+    /// Error of discovery. The content is unknown then.
     pub undiscovered: Option<String>,
 }
 
@@ -63,14 +63,14 @@ impl RemainingContent {
     }
 }
 
-/// A condition: type, reason and message if true, and those if false.
+/// A condition: its type, the reason and message if it is true, and those if it is false.
 struct Condition {
     name: &'static str,
     holds: Option<(&'static str, String)>,
     otherwise: (&'static str, &'static str),
 }
 
-/// The status that the namespace should have; `None` if it already has it.
+/// Returns the status that the namespace should have, or `None` if it already has this status.
 pub fn status(namespace: &Json, seen: Progress<'_>, now: Timestamp) -> Option<Value> {
     let old = namespace.get("status").cloned().unwrap_or_else(|| json!({}));
     let mut status = old.clone();
@@ -82,7 +82,7 @@ pub fn status(namespace: &Json, seen: Progress<'_>, now: Timestamp) -> Option<Va
     (status != old).then_some(status)
 }
 
-/// Removes a finalizer from those in the spec.
+/// Removes a finalizer from `spec.finalizers`.
 pub fn without(mut namespace: Json, finalizers: &[Box<str>], finalizer: &str) -> Json {
     let left: Vec<&str> = finalizers.iter().map(|own| &**own).filter(|own| *own != finalizer).collect();
     namespace.insert("spec".to_owned(), json!({"finalizers": left}));
@@ -136,7 +136,7 @@ fn conditions(remains: &RemainingContent) -> [Condition; 5] {
     ]
 }
 
-/// Merges conditions; `lastTransitionTime` changes only with the status.
+/// Merges conditions. `lastTransitionTime` changes only when the status changes.
 fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> Vec<Value> {
     for condition in conditions {
         let (status, reason, message) = match condition.holds {
@@ -162,7 +162,7 @@ fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> 
 
 #[cfg(test)]
 mod tests {
-    //! Conditions of a terminating namespace.
+    //! Tests of conditions of a terminating namespace.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -35,12 +35,13 @@ impl Ready {
     }
 }
 
-/// `lastHeartbeatTime` of the Ready condition. Any difference counts as a heartbeat.
+/// Returns `lastHeartbeatTime` of the Ready condition. Any difference counts as a heartbeat.
 pub fn heartbeat(node: &NodeFields) -> Option<Timestamp> {
     node.status.conditions.of_type("Ready")?.last_heartbeat_time
 }
 
-/// The changes of the conditions of an unreachable node that was created at that time; empty if they are already set.
+/// Returns the changed conditions of an unreachable node. Empty if they are already set. `created` is the creation
+/// time of the Node.
 pub fn unknown_conditions(node: &NodeFields, created: Option<Timestamp>, now: Timestamp) -> Vec<Value> {
     let now = seconds(now);
     let change = |kind: &&str| match node.status.conditions.of_type(kind) {
@@ -58,7 +59,8 @@ pub fn unknown_conditions(node: &NodeFields, created: Option<Timestamp>, now: Ti
     KUBELET_CONDITIONS.iter().filter_map(change).collect()
 }
 
-/// The change that sets the Ready condition of a pod on an unreachable node to false; `None` if it is already false.
+/// Returns the change that sets the Ready condition of a pod on an unreachable node to false, or `None` if it is
+/// already false.
 pub fn not_ready_condition(conditions: &List<Condition>, now: Timestamp) -> Option<Value> {
     let found = conditions.of_type("Ready")?;
     (&*found.status != "False")
@@ -67,7 +69,7 @@ pub fn not_ready_condition(conditions: &List<Condition>, now: Timestamp) -> Opti
 
 #[cfg(test)]
 mod tests {
-    //! Conditions of nodes and pods.
+    //! Tests of conditions of nodes and pods.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of the last observed heartbeat by node.
+/// The time of the last observed heartbeat, by node.
 #[derive(Debug, Default)]
 pub struct Heartbeats(HashMap<String, Instant>);
 
@@ -20,14 +20,14 @@ impl Heartbeats {
         }
     }
 
-    /// Starts tracking a node; its first observation counts as a heartbeat.
+    /// Starts to track a node. Its first observation counts as a heartbeat.
     pub fn track(&mut self, node: &str, now: Instant) {
         if !self.0.contains_key(node) {
             self.record(node, now);
         }
     }
 
-    /// Records a heartbeat of a tracked node; unknown nodes are ignored.
+    /// Records a heartbeat of a tracked node. Ignores unknown nodes.
     pub fn renew(&mut self, node: &str, now: Instant) {
         if let Some(at) = self.0.get_mut(node) {
             *at = now;
@@ -39,8 +39,8 @@ impl Heartbeats {
         self.0.remove(node);
     }
 
-    /// The rest of a node's grace period; `None` if it is over. Time before `missed_nothing_since`, when heartbeats
-    /// may have been missed, does not count.
+    /// Returns the rest of a node's grace period, or `None` if it is over. Time before `missed_nothing_since` does
+    /// not count, because heartbeats may have been missed then.
     pub fn remaining_grace(
         &self,
         node: &str,
@@ -56,7 +56,7 @@ impl Heartbeats {
 
 #[cfg(test)]
 mod tests {
-    //! The grace period of heartbeats.
+    //! Tests of the grace period of heartbeats.
     use proptest::prelude::*;
 
     use super::*;

@@ -38,7 +38,7 @@ impl<'a> Key<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! Keys are parsed as they were formatted.
+    //! Tests that keys are parsed as they were formatted.
     use super::Key;
 
     #[test]

@@ -1,8 +1,8 @@
-//! The node lifecycle controller: marks unreachable nodes, sets taints from conditions, and evicts pods zone by zone
-//! at a limited rate (`docs/node-lifecycle.md`).
+//! The node lifecycle controller: marks unreachable nodes, sets taints from conditions, and evicts pods zone by
+//! zone at a limited rate. `docs/node-lifecycle.md` describes it.
 //!
-//! A heartbeat is a renewed lease or a new heartbeat time in the Node. A node is checked when its grace period would
-//! end. Time during which the controller could not observe heartbeats does not count.
+//! A heartbeat is a renewed lease or a new heartbeat time in the Node. A node is checked when its grace period
+//! would end. Time during which the controller could not observe heartbeats does not count.
 
 mod conditions;
 mod heartbeats;
@@ -35,14 +35,14 @@ use super::work_queue::{Controller, WorkQueue};
 use crate::objects::{PartialObject, Pod};
 use crate::options::NodeLifecycle;
 
-/// The stock name in `--controllers`.
+/// The controller's stock name in `--controllers`.
 pub const NAME: &str = "node-lifecycle-controller";
 /// The event source component, as in a stock cluster.
 const COMPONENT: &str = "node-controller";
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// Grace period of a node that has not reported yet; the default of the stock `--node-startup-grace-period`.
+/// Grace period of a node that has not reported yet, the default of the stock `--node-startup-grace-period`.
 const STARTUP_GRACE: Duration = Duration::from_secs(60);
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 8;
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct State {
 }
 
 impl NodeLifecycleController {
-    /// Manages the Nodes of these informers; `reader` may read leases.
+    /// Creates the controller. It manages the Nodes of the given informers. `reader` may read leases.
     pub fn new(client: Client, reader: Client, informers: SharedInformers, wanted: &NodeLifecycle) -> Self {
         let pulse = CHECK_INTERVAL.min(wanted.grace / 10);
         let zones = ZoneStates::new(wanted.eviction_pace, wanted.grace);
@@ -74,7 +74,7 @@ impl NodeLifecycleController {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when every heartbeat has been observed; `None` while watches are disconnected.
+    /// Returns the time since which every heartbeat has been observed, or `None` while watches are disconnected.
     fn observing_since(&self) -> Option<Instant> {
         let (nodes, leases) =
             (self.informers.synced_since(&Kind::NODE)?, self.informers.synced_since(&Kind::LEASE)?);
@@ -197,8 +197,8 @@ impl NodeLifecycleController {
         }
     }
 
-    /// The rest of a node's grace period, or the check interval while heartbeats are not observed; `None` if the node
-    /// is unreachable.
+    /// Returns the rest of a node's grace period, or the check interval while heartbeats are not observed. Returns
+    /// `None` if the node is unreachable.
     fn remaining_grace(&self, seen: &Object) -> Option<Duration> {
         let Some(since) = self.observing_since() else { return Some(CHECK_INTERVAL) };
         let grace = if Ready::of(seen.node()) == Ready::NeverReported {
@@ -244,7 +244,7 @@ impl NodeLifecycleController {
         Ok(Action::AwaitChange)
     }
 
-    /// The live Node of a silent node; `None` if the API server knows a newer heartbeat.
+    /// Returns the live Node of a silent node, or `None` if the API server knows a newer heartbeat.
     async fn confirm_silent(&self, seen: &Object) -> Result<Option<Object>, Error> {
         let name = &seen.name;
         let lease: Option<PartialObject> =
@@ -261,7 +261,7 @@ impl NodeLifecycleController {
         Ok(node.filter(is_silent))
     }
 
-    /// Writes the taints that are due now, and queues the node for eviction taints.
+    /// Writes the taints that the node must have now, and queues the node for eviction taints.
     async fn update_taints(
         &self,
         seen: &Object,
@@ -278,7 +278,7 @@ impl NodeLifecycleController {
         Ok(())
     }
 
-    /// The taint changes of a node, and the zone in whose eviction queue it waits.
+    /// Returns the taint changes of a node, and the zone in whose eviction queue the node waits.
     fn plan_taints(&self, seen: &Object, left: Option<Duration>) -> (EvictionTurn, Plan, Option<String>) {
         let zones = &mut self.state().zones;
         let turn = if zones.evictions_stopped() { EvictionTurn::Disabled } else { EvictionTurn::Wait };
@@ -293,7 +293,7 @@ impl NodeLifecycleController {
         (turn, plan, zone)
     }
 
-    /// Writes the taints of the live Node; returns whether it has an eviction taint then.
+    /// Writes the taints of the live Node. Returns whether it then has an eviction taint.
     async fn write_taints(&self, name: &str, turn: EvictionTurn) -> Result<bool, Error> {
         let Some(node) = Object::find(&self.client, &Kind::NODE, "", name).await? else { return Ok(false) };
         let plan = taints::plan(node.node(), turn);
@@ -403,8 +403,8 @@ impl Controller for NodeLifecycleController {
     }
 }
 
-/// Whether an unreachable node has grace left, for instance after an interruption. It does not wait for eviction
-/// meanwhile.
+/// Whether an unreachable node has grace left, for instance after an interruption. Such a node does not wait for
+/// eviction.
 fn is_within_grace(seen: &Object, left: Option<Duration>) -> bool {
     left.is_some() && Ready::of(seen.node()) == Ready::Unknown
 }

@@ -26,14 +26,14 @@ const NO_SCHEDULE: &str = "NoSchedule";
 /// The effect that evicts pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// Whether a node may get an eviction taint now.
+/// Whether the node may get an eviction taint now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionTurn {
     /// It is the node's turn.
     Now,
-    /// Other nodes come first.
+    /// The node waits, because other nodes come first.
     Wait,
-    /// No node is ready: the control plane is probably at fault, so evictions are disabled.
+    /// No node is ready, so the control plane is probably at fault. Evictions are disabled.
     Disabled,
 }
 
@@ -50,7 +50,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether nothing must be written.
+    /// Whether there is nothing to write.
     pub fn is_done(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty()
     }
@@ -65,7 +65,7 @@ pub fn plan(node: &NodeFields, turn: EvictionTurn) -> Plan {
     plan
 }
 
-/// `NoSchedule` taints follow the conditions immediately.
+/// Plans the `NoSchedule` taints, which follow the conditions immediately.
 fn plan_no_schedule(node: &NodeFields, ready: Ready, plan: &mut Plan) {
     let holds = |kind: &str| node.status.conditions.of_type(kind).is_some_and(Condition::is_true);
     let holding = CONDITION_TAINTS.iter().map(|(kind, key)| (*key, holds(kind)));
@@ -88,7 +88,7 @@ fn plan_no_schedule(node: &NodeFields, ready: Ready, plan: &mut Plan) {
     }
 }
 
-/// `NoExecute` taints wait for the node's turn, unless one replaces the other.
+/// Plans the `NoExecute` taints, which wait for the node's turn unless one replaces the other.
 fn plan_no_execute(node: &NodeFields, ready: Ready, turn: EvictionTurn, plan: &mut Plan) {
     let (wanted, other) = match ready {
         Ready::No => ((NOT_READY, NO_EXECUTE), (UNREACHABLE, NO_EXECUTE)),
@@ -119,7 +119,7 @@ pub fn has_eviction_taint(node: &NodeFields) -> bool {
     node.spec.taints.iter().any(is_eviction_taint)
 }
 
-/// When the newest eviction taint was added.
+/// Returns the time at which the newest eviction taint was added.
 pub fn eviction_taint_since(node: &NodeFields) -> Option<Timestamp> {
     node.spec.taints.iter().filter(|one| is_eviction_taint(one)).filter_map(|one| one.time_added).max()
 }
@@ -137,7 +137,7 @@ fn is_eviction_taint(one: &objects::Taint) -> bool {
     [NOT_READY, UNREACHABLE].iter().any(|key| is(one, (key, NO_EXECUTE)))
 }
 
-/// `spec.taints` of a Node after the plan.
+/// Returns `spec.taints` of a Node after the plan is written.
 pub fn planned_taints(node: &NodeFields, plan: &Plan, now: Timestamp) -> Vec<Value> {
     let stays = |one: &&objects::Taint| !plan.remove.iter().any(|taint| is(one, *taint));
     let kept = node.spec.taints.iter().filter(stays).map(|one| {
@@ -161,11 +161,11 @@ fn is(one: &objects::Taint, (key, effect): Taint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Taints by the conditions of a node.
+    //! Tests of taints by the conditions of a node.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
-    /// A node with these conditions and these taints (`not-ready:NoExecute`).
+    /// Creates a node with the given conditions and taints (`not-ready:NoExecute`).
     fn node(conditions: &[(&str, &str)], taints: &[&str], cordoned: bool) -> NodeFields {
         let conditions: Vec<Value> =
             conditions.iter().map(|(kind, status)| json!({"type": kind, "status": status})).collect();
@@ -182,7 +182,7 @@ mod tests {
         serde_json::from_value(node).unwrap()
     }
 
-    /// The node after the plan was written.
+    /// Returns the node after the plan is written.
     fn written(node: &NodeFields, plan: &Plan) -> NodeFields {
         let taints = planned_taints(node, plan, Timestamp::UNIX_EPOCH);
         let spec = serde_json::from_value(json!({"taints": taints})).unwrap();

@@ -1,5 +1,5 @@
-//! Zone states and eviction rate: which node is evicted when, slowly in a disrupted zone, and none if no node is
-//! ready. Pure.
+//! Zone states and eviction rates. They decide when each node is evicted: slowly in a disrupted zone, and never if
+//! no node is ready. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -9,16 +9,18 @@ use tokio::time::Instant;
 use crate::controllers::object::Object;
 use crate::trust::RESERVED;
 
-/// Share of unhealthy nodes from which a zone is disrupted; the default of the stock `--unhealthy-zone-threshold`.
+/// Percentage of unhealthy nodes from which a zone is disrupted, the default of the stock
+/// `--unhealthy-zone-threshold`.
 const UNHEALTHY_PERCENT: usize = 55;
 /// Minimum number of unhealthy nodes in a disrupted zone.
 const MIN_UNHEALTHY_NODES: usize = 3;
-/// A disrupted zone up to this size evicts nothing; the default of the stock `--large-cluster-size-threshold`.
+/// Number of nodes up to which a disrupted zone evicts nothing, the default of the stock
+/// `--large-cluster-size-threshold`.
 const LARGE_CLUSTER_SIZE: usize = 50;
-/// Interval between evictions in a larger disrupted zone; the stock `--secondary-node-eviction-rate`.
+/// Interval between evictions in a larger disrupted zone, as the stock `--secondary-node-eviction-rate`.
 const SECONDARY_EVICTION_INTERVAL: Duration = Duration::from_secs(100);
-/// Upper limit of the minimum wait before eviction: a little more than the interval of node leases. Nodes that fail
-/// together are all detected within it.
+/// Maximum of the minimum wait before eviction: a little more than the interval of node leases. Nodes that fail
+/// together are all detected within this time.
 const MAX_MIN_WAIT: Duration = Duration::from_secs(12);
 /// The label of nodes that do not count for the zone state.
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-disruption";
@@ -26,7 +28,7 @@ const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-disruption";
 /// The consequence of a node change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneChange {
-    /// No consequence.
+    /// The change has no consequence.
     None,
     /// The eviction rate of the zone may have changed.
     EvictionRate,
@@ -43,7 +45,7 @@ pub enum NextEviction {
     Now(String),
     /// Check again after this time.
     In(Duration),
-    /// No eviction until a node changes.
+    /// There is no eviction until a node changes.
     Never,
 }
 
@@ -82,7 +84,7 @@ struct Zone {
 
 #[derive(Debug)]
 pub struct ZoneStates {
-    /// Interval between evictions in a healthy zone; `None` disables evictions.
+    /// Interval between evictions in a healthy zone. `None` disables evictions.
     eviction_interval: Option<Duration>,
     /// Minimum wait of each node in the queue.
     min_wait: Duration,
@@ -92,7 +94,7 @@ pub struct ZoneStates {
 }
 
 impl ZoneStates {
-    /// Starts without nodes. The minimum wait is at most a quarter of the grace period.
+    /// Creates the state without nodes. The minimum wait is at most a quarter of the grace period.
     pub fn new(eviction_interval: Option<Duration>, grace: Duration) -> Self {
         Self {
             eviction_interval,
@@ -165,7 +167,7 @@ impl ZoneStates {
         if left.is_zero() { NextEviction::Now(first.clone()) } else { NextEviction::In(left) }
     }
 
-    /// Records that a node got an eviction taint at this time.
+    /// Records that a node got an eviction taint at the given time.
     pub fn evicted(&mut self, node: &str, at: Instant) {
         self.dequeue(node);
         let zone = self.nodes.get(node).and_then(|place| self.zones.get_mut(&place.zone));
@@ -223,7 +225,7 @@ impl ZoneStates {
 
 #[cfg(test)]
 mod tests {
-    //! Eviction rates of zones over time.
+    //! Tests of eviction rates of zones over time.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
@@ -231,7 +233,7 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(50);
 
-    /// Zones without nodes, the start, and the time when the minimum wait is over.
+    /// Returns zones without nodes, the start time, and the time when the minimum wait is over.
     fn begin() -> (ZoneStates, Instant, Instant) {
         let start = Instant::now();
         (ZoneStates::new(Some(PACE), GRACE), start, start + MAX_MIN_WAIT)
@@ -241,7 +243,7 @@ mod tests {
         NodeHealth { zone: zone.to_owned(), is_ready, counts: true }
     }
 
-    /// Adds `all` nodes to a zone; the first `unhealthy` ones are not ready and queued for eviction.
+    /// Adds `all` nodes to a zone. The first `unhealthy` nodes are not ready, and are queued for eviction.
     fn zone(zones: &mut ZoneStates, name: &str, unhealthy: usize, all: usize, since: Instant) {
         for number in 0..all {
             let node = format!("{name}{number}");

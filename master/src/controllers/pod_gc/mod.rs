@@ -24,11 +24,11 @@ use crate::objects::Taint;
 
 /// The controller's name in `--controllers`.
 pub const NAME: &str = "pod-garbage-collector-controller";
-/// How long a node must be missing before its pods are deleted; the stock quarantine.
+/// How long a node must be missing before its pods are deleted, as in stock Kubernetes.
 const QUARANTINE: Duration = Duration::from_secs(40);
-/// The taint by which an administrator declares that a node is down for good.
+/// The taint by which an administrator declares that a node will not come back.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// Prefix of node keys; no namespace can have this name.
+/// Prefix of node keys. No namespace can have this name.
 const NODE_PREFIX: &str = "node:";
 /// The key for terminated pods.
 const TERMINATED_KEY: &str = "finished";
@@ -42,7 +42,7 @@ pub struct PodGcController {
 }
 
 impl PodGcController {
-    /// Deletes pods of these informers.
+    /// Creates the controller. It deletes pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers, missing_nodes: Mutex::default() }
     }
@@ -147,7 +147,7 @@ impl PodGcController {
     }
 }
 
-/// The nodes that are missing while their pods exist, and since when.
+/// The nodes that do not exist although their pods do, and the time since when.
 #[derive(Debug, Default)]
 struct MissingNodes(HashMap<String, Instant>);
 
@@ -164,13 +164,13 @@ impl MissingNodes {
     }
 }
 
-/// Whether a node that is not ready carries the out-of-service taint.
+/// Whether the node is not ready and has the out-of-service taint.
 fn is_out_of_service(node: &Object) -> bool {
     let is_ours = |taint: &Taint| &*taint.key == OUT_OF_SERVICE;
     Ready::of(node.node()) != Ready::Yes && node.node().spec.taints.iter().any(is_ours)
 }
 
-/// Whether a pod is terminating and no kubelet will finish it.
+/// Whether the pod is terminating and no kubelet will finish it.
 fn is_stuck(pod: &Object, node: Option<&Object>) -> bool {
     pod.is_terminating && (pod.pod().node.is_empty() || node.is_some_and(is_out_of_service))
 }
@@ -202,7 +202,7 @@ impl Controller for PodGcController {
 
 #[cfg(test)]
 mod tests {
-    //! Quarantine of missing nodes, and stuck pods.
+    //! Tests of quarantine of missing nodes, and stuck pods.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
     use crate::controllers::fields::{Fields, PodFields};

@@ -9,12 +9,12 @@ use crate::controllers::informers::SharedInformers;
 use crate::controllers::object::Object;
 use crate::controllers::rate_limited_queue::Action;
 
-/// Number of terminated pods to keep; the default of the stock `--terminated-pod-gc-threshold`.
+/// Number of terminated pods to keep, the default of the stock `--terminated-pod-gc-threshold`.
 pub const THRESHOLD: usize = 12_500;
-/// Batch period; the stock check interval.
+/// Batch period, as the check interval in stock Kubernetes.
 pub const BATCH_PERIOD: Duration = Duration::from_secs(20);
 
-/// The oldest terminated pods above the threshold.
+/// Returns the oldest terminated pods above the threshold.
 fn plan(pods: Vec<Arc<Object>>, threshold: usize) -> Vec<Arc<Object>> {
     let mut ended: Vec<Arc<Object>> =
         pods.into_iter().filter(|pod| pod.pod().is_terminal() && !pod.is_terminating).collect();
@@ -47,7 +47,7 @@ pub async fn collect(
 
 #[cfg(test)]
 mod tests {
-    //! Which terminated pods are deleted.
+    //! Tests of which terminated pods are deleted.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -78,7 +78,8 @@ mod tests {
         }
     }
 
-    /// Which of the pods a, b and c remain if the server answers deletions like this, and the number of requests.
+    /// Returns which of the pods a, b and c remain if the server responds to deletions as given, and the number of
+    /// requests.
     async fn left(answer: fn(&str) -> StatusCode) -> (Vec<String>, usize) {
         let informers = SharedInformers::default();
         let kind = Arc::new(Kind::POD);

@@ -1,7 +1,7 @@
 //! The taint eviction controller: deletes pods that do not tolerate a `NoExecute` taint of their node, after their
 //! toleration period.
 //!
-//! The deletion is graceful: a pod on an unreachable node stays until the node is back.
+//! The deletion is graceful, so a pod on an unreachable node stays until the node is reachable again.
 
 mod plan;
 
@@ -26,11 +26,12 @@ use super::suspend::{CHECK_INTERVAL, SuspendDetector};
 use super::work_queue::{Controller, WorkQueue};
 use crate::objects::{Pod, Taint};
 
-/// The stock name in `--controllers`.
+/// The controller's stock name in `--controllers`.
 pub const NAME: &str = "taint-eviction-controller";
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 8;
-/// Key of the periodic suspend check while evictions are pending. Pod keys contain a slash, so it cannot collide.
+/// Key of the periodic suspend check while evictions are pending. Pod keys contain a slash, so they never equal
+/// this key.
 const SUSPEND_CHECK: &str = "awake";
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ struct PendingEviction {
 }
 
 impl TaintEvictionController {
-    /// Evicts pods of these informers.
+    /// Creates the controller. It evicts pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         let state = State { suspend: SuspendDetector::new(CHECK_INTERVAL), pending: HashMap::new() };
         Self { client, informers, state: Mutex::new(state) }
@@ -71,7 +72,7 @@ impl TaintEvictionController {
         node.map(|node| no_execute_taints(node.node())).unwrap_or_default()
     }
 
-    /// Start of the pod's toleration period; `None` while the Nodes are not watched.
+    /// Returns the start of the pod's toleration period, or `None` while the Nodes are not watched.
     fn since(&self, key: &str, pod: &Object, queue: &WorkQueue) -> Option<Instant> {
         let seen = self.informers.synced_since(&Kind::NODE)?;
         let mut state = self.state();
@@ -87,7 +88,7 @@ impl TaintEvictionController {
         Some(state.suspend.observed_since(since))
     }
 
-    /// Records a suspend check; returns whether no eviction is pending, and the check interval.
+    /// Records a suspend check. Returns whether no eviction is pending, and the check interval.
     fn tick(&self) -> (bool, Duration) {
         let mut state = self.state();
         state.suspend.tick(Instant::now());

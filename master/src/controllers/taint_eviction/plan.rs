@@ -14,13 +14,13 @@ pub const DISRUPTION: &str = "DisruptionTarget";
 /// How long a pod tolerates taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationPeriod {
-    /// Without limit.
+    /// The pod tolerates the taints without limit.
     Forever,
-    /// For this time after the first taint was added.
+    /// The pod tolerates the taints for this time after the first one was added.
     Limited(Duration),
 }
 
-/// How long a pod tolerates these `NoExecute` taints.
+/// Returns how long a pod tolerates the given `NoExecute` taints.
 pub fn toleration_period(pod: &Pod, taints: &[Taint]) -> TolerationPeriod {
     if taints.is_empty() || pod.metadata.annotations.mirror.is_some() {
         return TolerationPeriod::Forever;
@@ -42,7 +42,7 @@ pub fn toleration_period(pod: &Pod, taints: &[Taint]) -> TolerationPeriod {
     shortest.map_or(TolerationPeriod::Forever, TolerationPeriod::Limited)
 }
 
-/// The condition for an evicted pod; `None` if it is already set.
+/// Returns the condition for an evicted pod, or `None` if it is already set.
 pub fn disruption_target(pod: &Pod, now: Timestamp) -> Option<Value> {
     let (reason, message) = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
     let known = pod.status.conditions.of_type(DISRUPTION).filter(|known| known.is_true());
@@ -58,7 +58,7 @@ pub fn disruption_target(pod: &Pod, now: Timestamp) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    //! Evictions by taints and tolerations.
+    //! Tests of evictions by taints and tolerations.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::Reader;
 use crate::scheduler::extender::{Extender, ExtenderClient, TlsConfig};
 
-/// Default `httpTimeout`; the stock scheduler's.
+/// Default `httpTimeout`, as in the stock scheduler.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fields = Map<String, Value>;
@@ -90,7 +90,7 @@ impl Reader {
         })
     }
 
-    /// The TLS settings and the value of `insecure`; `None` without `tlsConfig`.
+    /// Returns the TLS settings and the value of `insecure`, or `None` without `tlsConfig`.
     fn trust(&mut self, value: Option<&Value>, path: &str) -> Option<(TlsConfig, bool)> {
         value.filter(|value| !value.is_null())?;
         let fields = &self.object(value, path);
@@ -117,7 +117,7 @@ impl Reader {
         Some((TlsConfig { authorities, name, shown }, is_insecure))
     }
 
-    /// PEM from the base64 field `data`, or else from the file named by the field `file`.
+    /// Returns the PEM text from the base64 field `data`, or else from the file that the field `file` names.
     fn pem(&mut self, fields: &Fields, (data, file): (&str, &str), path: &str) -> Option<String> {
         if let Some(encoded) = self.text(fields, data, path) {
             let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -143,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// Names of the managed resources, and of those the scheduler itself ignores (`ignoredByScheduler`).
+    /// Returns the names of the managed resources, and of those that the scheduler ignores (`ignoredByScheduler`).
     fn managed_resources(&mut self, fields: &Fields, path: &str) -> (Vec<String>, Vec<String>) {
         let (mut managed_resources, mut ignored_resources) = (Vec::new(), Vec::new());
         for (path, resource) in self.list(fields.get("managedResources"), &format!("{path}.managedResources"))
@@ -161,7 +161,7 @@ impl Reader {
         (managed_resources, ignored_resources)
     }
 
-    /// A string field; `None` if it is empty.
+    /// Returns a string field, or `None` if it is empty.
     fn text(&mut self, fields: &Fields, field: &str, path: &str) -> Option<String> {
         match fields.get(field) {
             None | Some(Value::Null) => None,

@@ -20,13 +20,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tower::{BoxError, ServiceExt as _};
 
-/// Largest response. It may contain whole Node objects of some tens of kilobytes each.
+/// Maximum size of a response. It may contain whole Node objects of some tens of kilobytes each.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// TLS settings of an extender, as PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// CA bundle for the server certificate; without one the certificate is not verified.
+    /// CA bundle for the server certificate. If it is `None`, the certificate is not verified.
     pub authorities: Option<String>,
     /// Server name to verify, if it differs from the host of the URL.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct ExtenderClient {
 }
 
 impl ExtenderClient {
-    /// A client for a URL prefix (`http://HOST:PORT/PATH` or https). `timeout` applies to each call.
+    /// Creates a client for a URL prefix (`http://HOST:PORT/PATH` or https). `timeout` applies to each call.
     ///
     /// # Errors
     /// If the URL or the TLS settings are invalid.

@@ -14,9 +14,9 @@ use crate::objects::{self, ObjectMeta, PartialObject};
 use crate::scheduler::filter::Reason;
 use crate::scheduler::pod::Pod;
 
-/// Extenders score nodes from 0 to 10, and the scheduler from 0 to 100.
+/// Factor from extender scores (0 to 10) to scheduler scores (0 to 100).
 const SCALE: i64 = 10;
-/// Concurrent reads of victim pods for extenders that need whole objects.
+/// Maximum number of concurrent reads of victim pods, for extenders that need whole objects.
 const MAX_CONCURRENT_READS: usize = 16;
 
 /// All extenders, and the client that reads objects for them.
@@ -33,7 +33,7 @@ struct Payload {
 }
 
 impl Payload {
-    /// The arguments for an extender: names, or whole nodes if it does not cache nodes.
+    /// Returns the arguments for an extender: names, or whole nodes if the extender does not cache nodes.
     fn of<'a>(&'a self, extender: &Extender, names: &'a [String]) -> ExtenderArgs<'a> {
         if extender.node_cache_capable {
             return ExtenderArgs::named(&self.pod, names);
@@ -48,10 +48,10 @@ impl Extenders {
         Self { all, client }
     }
 
-    /// Runs the filter and prioritize verbs: which of the nodes remain, and their extender scores.
+    /// Runs the filter and prioritize verbs. Returns the remaining nodes and their extender scores.
     ///
     /// # Errors
-    /// The error of an extender that is not ignorable.
+    /// If an extender that is not ignorable fails.
     pub async fn filter_and_prioritize(&self, pod: &Pod, nodes: Vec<String>) -> Result<Verdict, String> {
         let concerned: Vec<&Extender> =
             self.all.iter().filter(|one| one.filters_or_prioritizes(pod)).collect();
@@ -87,10 +87,10 @@ impl Extenders {
         Ok(Verdict { scores, refused })
     }
 
-    /// Runs the preempt verb: which candidates remain, with which victims.
+    /// Runs the preempt verb. Returns the remaining candidates and their victims.
     ///
     /// # Errors
-    /// The error of an extender that is not ignorable.
+    /// If an extender that is not ignorable fails.
     pub async fn process_preemption(
         &self,
         pod: &Pod,
@@ -126,12 +126,12 @@ impl Extenders {
         Ok(left.into_values().collect())
     }
 
-    /// True if an extender binds this pod.
+    /// Whether an extender binds this pod.
     pub fn binds(&self, pod: &Pod) -> bool {
         self.all.iter().any(|one| one.is_binder(pod))
     }
 
-    /// Lets an extender bind the pod. `None` if no extender does.
+    /// Lets an extender bind the pod. Returns `None` if no extender binds it.
     pub async fn bind(&self, pod: &Pod, node: &str) -> Option<Result<(), String>> {
         for extender in self.all.iter().filter(|one| one.is_interested(pod)) {
             let Some(verb) = &extender.bind else { continue };
@@ -161,7 +161,7 @@ impl Extenders {
         Ok(payload)
     }
 
-    /// Reads all victims from the API server, by UID. Victims that are gone are left out.
+    /// Reads all victims from the API server, by UID. Omits victims that no longer exist.
     async fn whole(
         &self,
         offers: &HashMap<String, PreemptionOffer>,
@@ -187,12 +187,12 @@ impl Extenders {
     }
 }
 
-/// The metadata of an object that is passed on whole.
+/// Returns the metadata of an object that is sent whole.
 fn metadata(object: &Json) -> ObjectMeta {
     objects::read::<PartialObject>(object).metadata
 }
 
-/// The weighted scores of an extender. If the call fails, the scores are ignored.
+/// Returns the weighted scores of an extender. If the call fails, its scores are ignored.
 async fn scores_of(
     extender: &Extender,
     pod: &Pod,
@@ -213,8 +213,8 @@ async fn scores_of(
     }
 }
 
-/// Applies a preempt response to the candidates. A node without victims is left out if the extender is ignorable, and
-/// is an error otherwise.
+/// Applies a preempt response to the candidates. If the extender is ignorable, a node without victims is omitted;
+/// otherwise it is an error.
 ///
 /// # Errors
 /// If the response names a node or a pod that was not offered.

@@ -1,8 +1,8 @@
-//! Scheduler extenders: external HTTP services that filter, score, preempt or bind pods, with the protocol of the stock
-//! scheduler.
+//! Scheduler extenders: external HTTP services that filter, score, preempt or bind pods, with the protocol of the
+//! stock scheduler.
 //!
-//! This file decides which extender handles a pod, `wire` defines the messages, `client` sends them, and `extenders`
-//! runs all of them.
+//! This file decides which extender handles a pod. `wire` defines the messages, `client` sends them, and
+//! `extenders` runs all of them.
 
 mod client;
 mod extenders;
@@ -16,7 +16,7 @@ pub use self::extenders::Extenders;
 use super::filter::Reason;
 use super::pod::Pod;
 
-/// A configured extender. It is not called for a verb that it does not have.
+/// A configured extender. The scheduler does not call it for a verb that it does not have.
 #[derive(Clone, Debug)]
 pub struct Extender {
     /// The HTTP client.
@@ -29,24 +29,25 @@ pub struct Extender {
     pub preempt: Option<String>,
     /// `bindVerb`.
     pub bind: Option<String>,
-    /// Factor of its scores.
+    /// Factor of the extender's scores.
     pub weight: i64,
-    /// `nodeCacheCapable`: it receives node names instead of whole nodes.
+    /// `nodeCacheCapable`: the extender receives node names instead of whole nodes.
     pub node_cache_capable: bool,
-    /// Only pods that request one of these resources are sent to the extender; all pods if empty.
+    /// Resources that the extender manages. It receives only pods that request one of them, or all pods if the list
+    /// is empty.
     pub managed_resources: Vec<String>,
     /// Managed resources that the scheduler itself does not check.
     pub ignored_resources: Vec<String>,
-    /// Errors of this extender are ignored.
+    /// Whether errors of this extender are ignored.
     pub is_ignorable: bool,
 }
 
 /// The combined filter and prioritize results for a pod.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// Remaining nodes, with the sum of the weighted extender scores.
+    /// Remaining nodes, each with the sum of the weighted extender scores.
     pub scores: HashMap<String, i64>,
-    /// Rejected nodes and the reasons.
+    /// Rejected nodes, each with the reason.
     pub refused: Vec<(String, Reason)>,
 }
 
@@ -62,23 +63,23 @@ pub struct PreemptionOffer {
 }
 
 impl Extender {
-    /// True if the extender handles this pod.
+    /// Whether the extender handles this pod.
     pub fn is_interested(&self, pod: &Pod) -> bool {
         self.managed_resources.is_empty()
             || self.managed_resources.iter().any(|name| pod.spec.requests.includes(name))
     }
 
-    /// True if the extender filters or scores nodes for this pod.
+    /// Whether the extender filters or scores nodes for this pod.
     pub fn filters_or_prioritizes(&self, pod: &Pod) -> bool {
         (self.filter.is_some() || self.prioritize.is_some()) && self.is_interested(pod)
     }
 
-    /// True if the extender binds this pod.
+    /// Whether the extender binds this pod.
     pub fn is_binder(&self, pod: &Pod) -> bool {
         self.bind.is_some() && self.is_interested(pod)
     }
 
-    /// True if the extender takes part in preemption for this pod.
+    /// Whether the extender takes part in preemption for this pod.
     pub fn supports_preemption(&self, pod: &Pod) -> bool {
         self.preempt.is_some() && self.is_interested(pod)
     }

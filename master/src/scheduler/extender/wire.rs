@@ -26,12 +26,12 @@ struct NodeList<'a> {
 }
 
 impl<'a> ExtenderArgs<'a> {
-    /// Arguments with node names, for extenders that cache nodes.
+    /// Creates arguments with node names, for extenders that cache nodes.
     pub fn named(pod: &'a Value, names: &'a [String]) -> Self {
         Self { pod, nodes: None, node_names: Some(names) }
     }
 
-    /// Arguments with whole nodes.
+    /// Creates arguments with whole nodes.
     pub fn whole(pod: &'a Value, items: Vec<&'a Value>) -> Self {
         Self { pod, nodes: Some(NodeList { metadata: Map::new(), items }), node_names: None }
     }
@@ -42,9 +42,9 @@ impl<'a> ExtenderArgs<'a> {
 pub struct FilterResult {
     /// Names of the remaining nodes.
     pub left: Vec<String>,
-    /// Reasons by name of a rejected node.
+    /// Rejection reasons by node name.
     pub refused: BTreeMap<String, String>,
-    /// Reasons by name of a node that preemption cannot make feasible.
+    /// Reasons by node name, for nodes that preemption cannot make feasible.
     pub unresolvable: BTreeMap<String, String>,
 }
 
@@ -54,7 +54,7 @@ pub type MetaVictims = (Vec<String>, i64);
 /// Parses an `ExtenderFilterResult` for the nodes in `asked`.
 ///
 /// # Errors
-/// The error in the response, or a node that is not in `asked`.
+/// If the response has an error, or names a node that is not in `asked`.
 pub fn filter_result(answer: &Value, url: &str, asked: &[String]) -> Result<FilterResult, String> {
     error_of(answer)?;
     let names: Vec<String> = match (field(answer, "nodeNames"), field(answer, "nodes")) {
@@ -103,7 +103,7 @@ pub fn binding(pod: &Pod, node: &str) -> Value {
 /// Checks the `error` field of any response.
 ///
 /// # Errors
-/// The text of the field, if it is not empty.
+/// If the field is not empty. The error is its text.
 pub fn error_of(answer: &Value) -> Result<(), String> {
     match text(field(answer, "error")) {
         none if none.is_empty() => Ok(()),
@@ -111,13 +111,13 @@ pub fn error_of(answer: &Value) -> Result<(), String> {
     }
 }
 
-/// Builds `ExtenderPreemptionArgs` with UIDs, for extenders that cache nodes.
+/// Builds `ExtenderPreemptionArgs` with UIDs of pods, for extenders that cache nodes.
 pub fn meta_victims(pod: &Value, offers: &HashMap<String, PreemptionOffer>) -> Value {
     let victims = on_nodes(offers, |victim| Some(json!({"UID": victim.uid})));
     json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": victims})
 }
 
-/// Builds `ExtenderPreemptionArgs` with whole pods, given by UID.
+/// Builds `ExtenderPreemptionArgs` with whole pods.
 pub fn victims(
     pod: &Value,
     offers: &HashMap<String, PreemptionOffer>,
@@ -150,7 +150,7 @@ pub fn preemption_result(answer: &Value) -> HashMap<String, MetaVictims> {
     nodes.map(on).collect()
 }
 
-/// A field that is not null. The case of its name is ignored.
+/// Returns a field that is not null. Ignores the case of its name.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let fields = object.as_object()?;
     let found = fields.iter().find(|(other, value)| other.eq_ignore_ascii_case(name) && !value.is_null());

@@ -1,4 +1,4 @@
-//! InterPodAffinity filter: required pod affinity and anti-affinity, of the pod itself and of existing pods.
+//! InterPodAffinity filter: required pod affinity and anti-affinity, both of the pod and of existing pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ type ByValue = HashMap<String, i64>;
 pub(super) struct InterPodAffinity<'a> {
     /// Required affinity terms: topology key, and the counts of matching pods.
     required_affinity: Vec<(&'a str, Option<&'a ByValue>)>,
-    /// No pod matches the required affinity anywhere, and the pod matches its own terms. Then any node with the
-    /// topology keys fits.
+    /// Whether no pod matches the required affinity anywhere, and the pod matches its own terms. Then any node with
+    /// the topology keys fits.
     is_first_pod: bool,
     required_anti_affinity: Vec<(&'a str, &'a ByValue)>,
     anti_affinity: Vec<(Arc<Term>, &'a ByValue)>,

@@ -1,4 +1,4 @@
-//! Filter plugins: which nodes fit a pod. They run in the order of the stock scheduler.
+//! Filter plugins: they decide which nodes fit a pod, and run in the order of the stock scheduler.
 
 mod inter_pod_affinity;
 mod nominated;
@@ -36,7 +36,8 @@ impl<'a> PreFilterState<'a> {
         Self::with(cluster, pod, PodTopologySpread::of(cluster, pod))
     }
 
-    /// Computes the state for one node whose pods differ from those in `pair_counts`, without iterating over all nodes.
+    /// Computes the state for one node whose pods differ from those in `pair_counts`. Does not iterate over all
+    /// nodes.
     fn on(cluster: &'a Cluster, pod: &'a Pod, id: NodeId, pair_counts: &TopologyPairCounts) -> Self {
         Self::with(cluster, pod, PodTopologySpread::on(cluster, pod, id, pair_counts))
     }
@@ -66,14 +67,14 @@ impl<'a> PreFilterState<'a> {
             .or_else(|| one(self.inter_pod_affinity.filter(node)))
     }
 
-    /// Runs the filters on the node with this id. A node that is gone is not rejected.
+    /// Runs the filters on the node with the given id. A node that no longer exists is not rejected.
     pub fn filter_at(&self, cluster: &Cluster, id: NodeId) -> Option<Vec<Reason>> {
         let (node_info, node) = cluster.node(id)?;
         self.filter(node_info, node)
     }
 }
 
-/// The taint key that `spec.unschedulable` counts as.
+/// The key of the taint that a node with `spec.unschedulable` has.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// NodeUnschedulable: rejects cordoned nodes unless the pod tolerates the unschedulable taint.
@@ -102,7 +103,7 @@ fn node_affinity(pod: &Pod, node: &Node) -> Option<Reason> {
     (!matches_node_affinity(pod, node)).then_some(Reason::NodeAffinityMismatch)
 }
 
-/// True when the node matches the pod's node selector and required node affinity.
+/// Whether the node matches the pod's node selector and required node affinity.
 pub fn matches_node_affinity(pod: &Pod, node: &Node) -> bool {
     let spec = &pod.spec;
     spec.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))

@@ -8,7 +8,7 @@ use crate::scheduler::cluster::Cluster;
 use crate::scheduler::node::NodeId;
 use crate::scheduler::pod::Pod;
 
-/// The nodes on which more important nominated pods leave no room for the pod, with the reasons.
+/// Returns the nodes on which more important nominated pods leave no room for the pod, with the reasons.
 pub fn nominated_conflicts(cluster: &mut Cluster, pod: &Pod) -> HashMap<NodeId, Vec<Reason>> {
     let mut nominated = HashMap::<NodeId, Vec<Arc<Pod>>>::new();
     for (node, other) in cluster.nominated_pods().at_least_as_important(pod) {
@@ -26,8 +26,8 @@ pub fn nominated_conflicts(cluster: &mut Cluster, pod: &Pod) -> HashMap<NodeId, 
         .collect()
 }
 
-/// Filters a node twice: with the more important pods that are nominated to it, then without them. The pod must fit
-/// both ways, since it may not depend on pods that are not there yet. Only the pods of this node may differ from
+/// Filters a node twice: with the more important pods that are nominated to it, and without them. The pod must fit
+/// both times, because the nominated pods may never run there. Only the pods of this node may differ from
 /// `pair_counts`.
 pub fn filter_with_nominated(
     cluster: &mut Cluster,

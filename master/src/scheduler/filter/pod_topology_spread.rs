@@ -30,7 +30,7 @@ struct PairCounts {
     is_below_min_domains: bool,
     /// The topology value with the fewest pods, and its count.
     least: Option<(String, i64)>,
-    /// The lowest count among all other values.
+    /// The lowest count of the other topology values.
     second: i64,
 }
 
@@ -93,7 +93,7 @@ impl<'a> PodTopologySpread<'a> {
         Self(hard_constraints.iter().copied().map(skew).collect())
     }
 
-    /// The constraints for one node whose pods have changed since `pair_counts` was taken.
+    /// Returns the constraints for one node whose pods have changed since `pair_counts` was computed.
     pub(super) fn on(
         cluster: &'a Cluster,
         pod: &'a Pod,
@@ -139,7 +139,7 @@ impl<'a> PodTopologySpread<'a> {
     }
 }
 
-/// True if pods on the node count for the constraint, by its node affinity and node taints policies.
+/// Whether pods on the node count for the constraint, according to its node affinity and node taints policies.
 pub fn is_node_counted(spread: &SpreadConstraint, pod: &Pod, node: &Node) -> bool {
     (!spread.honors_affinity || matches_node_affinity(pod, node))
         && (!spread.honors_taints || pod.spec.tolerations.first_untolerated(&node.taints).is_none())

@@ -5,22 +5,22 @@
 pub enum Plugin {
     /// There are no nodes.
     NoNodes,
-    /// NodeUnschedulable: cordons.
+    /// NodeUnschedulable checks whether the node is cordoned.
     NodeUnschedulable,
-    /// NodeName: node names, which never change. Only a new node can help.
+    /// NodeName checks the node name, which never changes. Only a new node can help.
     NodeName,
     TaintToleration,
-    /// NodeAffinity: node labels.
+    /// NodeAffinity checks the labels of the node.
     NodeAffinity,
-    /// NodePorts: host ports.
+    /// NodePorts checks host ports.
     NodePorts,
-    /// NodeResourcesFit: free resources and the pod limit.
+    /// NodeResourcesFit checks free resources and the pod limit.
     NodeResourcesFit,
-    /// PodTopologySpread: where matching pods run.
+    /// PodTopologySpread checks where matching pods run.
     PodTopologySpread,
-    /// InterPodAffinity: where matching pods run.
+    /// InterPodAffinity checks where matching pods run.
     InterPodAffinity,
-    /// VolumeBinding, VolumeZone and VolumeRestrictions: claims and volumes.
+    /// VolumeBinding, VolumeZone and VolumeRestrictions check claims and volumes.
     VolumeBinding,
     /// An extender. Its criteria are unknown, so any event may help.
     Extender,
@@ -91,7 +91,7 @@ pub enum Reason {
     Extender {
         /// The message of the extender.
         message: String,
-        /// Preemption cannot help, as the extender says.
+        /// Whether the extender reports that preemption cannot help.
         unresolvable: bool,
     },
 }
@@ -119,7 +119,7 @@ impl Reason {
         }
     }
 
-    /// True if deleting pods from the node could resolve it.
+    /// Whether deleting pods from the node could resolve the reason.
     pub fn is_resolvable(&self) -> bool {
         match self {
             Self::PortConflict

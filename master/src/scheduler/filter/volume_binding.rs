@@ -1,4 +1,5 @@
-//! VolumeBinding, VolumeZone and VolumeRestrictions filters: claims, their volumes and where these can be reached.
+//! VolumeBinding, VolumeZone and VolumeRestrictions filters: they check claims, their volumes, and the nodes that
+//! can access these.
 
 use super::Reason;
 use crate::scheduler::cluster::Cluster;
@@ -14,7 +15,8 @@ pub(super) struct VolumeBinding<'a> {
 }
 
 impl<'a> VolumeBinding<'a> {
-    /// Computes the requirements. A pod with an unusable claim was rejected before any node is filtered.
+    /// Computes the requirements of the pod's claims. A pod with an unusable claim is rejected before any node is
+    /// filtered.
     pub(super) fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
         let asked = cluster.volumes().requirements_of(pod).unwrap_or_default();
         let has_claim_conflict =
@@ -41,8 +43,8 @@ impl<'a> VolumeBinding<'a> {
         }
     }
 
-    /// True if a volume is labelled with a zone or region that the node is not in. Nodes without such labels are not
-    /// restricted.
+    /// Whether a volume is labelled with a zone or region that the node is not in. A node without such labels is
+    /// not restricted.
     fn is_in_other_zone(&self, node: &Node) -> bool {
         let says = || ZONES.iter().any(|key| node.labels.contains_key(key));
         let is_in = |(key, zones): &(String, Vec<String>)| {

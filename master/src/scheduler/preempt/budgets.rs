@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: which preemptions would violate one.
+//! PodDisruptionBudgets: they decide which preemptions would violate one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Budget {
     key: NamespacedName,
     selector: Selector,
     allowed: i64,
-    /// Pods in `status.disruptedPods`: their disruption is counted already.
+    /// Pods in `status.disruptedPods`, whose disruption is already counted.
     disrupted: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Budget {
         }
     }
 
-    /// True if the budget covers the pod. Here an empty selector covers none.
+    /// Whether the budget covers the pod. An empty selector covers no pod here.
     fn counts(&self, pod: &Pod) -> bool {
         self.key.0 == pod.namespace
             && !pod.spec.labels.is_empty()
@@ -51,7 +51,7 @@ impl Keyed for Budget {
 pub type Budgets = Store<Budget>;
 
 impl Budgets {
-    /// For each pod, in eviction order, whether evicting it violates a budget.
+    /// Returns for each pod, in eviction order, whether evicting it violates a budget.
     pub fn violations_of(&self, pods: &[Arc<Pod>]) -> Vec<bool> {
         let mut left: Vec<(&Budget, i64)> = self.all().map(|budget| (budget, budget.allowed)).collect();
         let mut breaks = |pod: &Arc<Pod>| {

@@ -19,9 +19,10 @@ use super::pod::Pod;
 use super::schedule_one::{FitError, Rotation, none_available};
 use victims::{NotPreemptable, victims_on};
 
-/// Lower limit of candidates to evaluate, and the share of all nodes: the stock `minCandidateNodesAbsolute` and
-/// `minCandidateNodesPercentage`.
+/// Minimum number of candidates to evaluate, as the stock `minCandidateNodesAbsolute`.
 const MIN_CANDIDATES: usize = 100;
+/// Divisor of the number of nodes: at least this part of them is evaluated, as the stock
+/// `minCandidateNodesPercentage`.
 const CANDIDATE_FRACTION: usize = 10;
 
 /// The result of preemption for a pod.
@@ -41,7 +42,7 @@ impl PreemptionResult {
         cheapest(candidates).map_or_else(|| Self::NoCandidate(NO_CANDIDATE.to_owned()), Self::Victims)
     }
 
-    /// The text after `preemption:` in the scheduling failure; `None` if there are victims.
+    /// Returns the text after `preemption:` in the scheduling failure, or `None` if there are victims.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Victims(_) => None,
@@ -50,10 +51,10 @@ impl PreemptionResult {
     }
 }
 
-/// The nodes where preemption makes the pod schedulable; at least one.
+/// Finds the nodes where preemption makes the pod schedulable. Returns at least one.
 ///
 /// # Errors
-/// The result for a pod without candidates.
+/// If there are no candidates. The error is the result for the pod.
 pub fn find_candidates(
     cluster: &mut Cluster,
     pod: &Pod,
@@ -98,14 +99,15 @@ pub fn find_candidates(
     Err(PreemptionResult::NoCandidate(none_available(fit_error.nodes(), &reasons)))
 }
 
-/// All pods on the node have at least the priority of the pod.
+/// The message if all pods on the node have at least the priority of the pod.
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
-/// Extenders rejected all candidates.
+/// The message if extenders rejected all candidates.
 const NO_CANDIDATE: &str = "no candidate node for preemption";
-/// The node would reject the pod even without other pods.
+/// The message if the node would reject the pod even without other pods.
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 
-/// Why the pod may not preempt now: its policy, or victims that are still terminating on its nominated node.
+/// Returns the reason why the pod may not preempt now: its policy, or victims that are still terminating on its
+/// nominated node.
 fn ineligible_reason(cluster: &Cluster, pod: &Pod, fit_error: &FitError) -> Option<&'static str> {
     if pod.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -118,16 +120,18 @@ fn ineligible_reason(cluster: &Cluster, pod: &Pod, fit_error: &FitError) -> Opti
         .then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// Offset that makes priorities positive, so that a sum over more victims of negative priority is not smaller; the stock
-/// scheduler's.
+/// Offset that makes priorities positive, as in the stock scheduler. Otherwise a sum over more victims of negative
+/// priority would be smaller.
 const PRIORITY_OFFSET: i64 = 1 << 31;
 
-/// The candidate with the least cost; of equal candidates the first.
+/// Returns the candidate with the least cost. Of equal candidates, it returns the first.
 fn cheapest(candidates: Vec<Candidate>) -> Option<Candidate> {
     candidates.into_iter().min_by_key(cost)
 }
 
-/// Cost in the stock order: PDB violations, highest victim priority, sum of priorities, number of victims, and then the latest
+/// Returns the cost in the stock order.
+///
+/// The order is: PDB violations, highest victim priority, sum of priorities, number of victims, and the latest
 /// start time of the most important victims.
 fn cost(candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<Timestamp>) {
     let priorities = || candidate.victims.iter().map(|pod| pod.spec.priority);

@@ -1,7 +1,8 @@
 //! Preemption dry run on one node.
 //!
-//! It removes all pods of lower priority and then reprieves as many as possible, pods with a PDB violation first, and
-//! within each group the most important first. Mirror pods are no victims: their nodes would create them again.
+//! It removes all pods of lower priority, and then restores as many as possible: first the pods with a PDB
+//! violation, and in each group the most important pods first. Mirror pods are no victims, because their nodes
+//! would create them again.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::scheduler::pod::Pod;
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub node: NodeId,
-    /// Pods to delete, the most important first; at least one.
+    /// Pods to delete, the most important one first. There is at least one.
     pub victims: Vec<Arc<Pod>>,
     /// Number of PDB violations.
     pub violations: usize,
@@ -26,7 +27,7 @@ pub struct Candidate {
 pub enum NotPreemptable {
     /// The node has no pods of lower priority.
     NoLowerPriority,
-    /// The node rejects the pod even without them.
+    /// The node rejects the pod even without pods of lower priority.
     StillUnschedulable(Vec<Reason>),
 }
 

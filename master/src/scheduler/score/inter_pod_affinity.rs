@@ -1,4 +1,4 @@
-//! InterPodAffinity score: preferred affinity of the pod, and the affinity of existing pods towards it.
+//! InterPodAffinity score: the preferred affinity of the pod, and the affinity of existing pods towards the pod.
 
 use std::collections::HashMap;
 use std::sync::Arc;

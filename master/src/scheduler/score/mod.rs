@@ -1,4 +1,4 @@
-//! Score plugins: rate feasible nodes from 0 to 100 each, with the weights of the stock scheduler.
+//! Score plugins: each rates feasible nodes from 0 to 100. They have the weights of the stock scheduler.
 
 mod inter_pod_affinity;
 mod node_resources;
@@ -12,10 +12,11 @@ use super::node::NodeId;
 use super::pod::Pod;
 use super::schedule_one::Scoring;
 
-/// The highest score of a plugin.
+/// Maximum score of a plugin.
 const MAX_SCORE: i64 = 100;
 
-/// A score plugin: one score per node, in the order of the nodes, or `None` if all would be equal.
+/// A score plugin. It returns one score per node, in the order of the nodes, or `None` if all scores would be
+/// equal.
 type ScorePlugin = fn(&Cluster, &Pod, &[NodeId]) -> Option<Vec<i64>>;
 
 /// Score plugins and their stock weights.
@@ -30,7 +31,7 @@ const PLUGINS: &[(ScorePlugin, i64)] = &[
 const POD_TOPOLOGY_SPREAD_WEIGHT: i64 = 2;
 const NODE_RESOURCES_FIT_WEIGHT: i64 = 1;
 
-/// The total score of each node, in the order of the nodes.
+/// Returns the total score of each node, in the order of the nodes.
 pub fn scores(cluster: &Cluster, pod: &Pod, scoring: &Scoring<'_>, nodes: &[NodeId]) -> Vec<i64> {
     let mut total = vec![0; nodes.len()];
     let plugins = PLUGINS.iter().map(|(plugin, weight)| (plugin(cluster, pod, nodes), *weight));
@@ -50,7 +51,7 @@ pub fn scores(cluster: &Cluster, pod: &Pod, scoring: &Scoring<'_>, nodes: &[Node
     total
 }
 
-/// Scales scores so that the highest becomes [`MAX_SCORE`]; `reversed` if lower is better.
+/// Scales scores so that the highest becomes [`MAX_SCORE`]. `reversed` means that lower scores are better.
 fn normalize(mut scores: Vec<i64>, reversed: bool) -> Vec<i64> {
     let largest = scores.iter().copied().max().unwrap_or_default();
     for score in &mut scores {
@@ -89,9 +90,9 @@ fn node_affinity(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i
 }
 
 const MB: i64 = 1024 * 1024;
-/// Image bytes below which ImageLocality scores 0; as in the stock scheduler.
+/// Size of an image in bytes below which ImageLocality scores 0, as in the stock scheduler.
 const MIN_IMAGE_BYTES: i64 = 23 * MB;
-/// Image bytes per container above which ImageLocality gives the best score; as in the stock scheduler.
+/// Size per container in bytes above which ImageLocality gives the maximum score, as in the stock scheduler.
 const MAX_IMAGE_BYTES: i64 = 1000 * MB;
 
 /// ImageLocality: prefers nodes that already hold large images of the pod.

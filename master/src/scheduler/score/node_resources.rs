@@ -1,4 +1,4 @@
-//! NodeResourcesFit and NodeResourcesBalancedAllocation scores, over CPU and memory.
+//! NodeResourcesFit and NodeResourcesBalancedAllocation scores. Both rate CPU and memory.
 
 use super::MAX_SCORE;
 use crate::scheduler::cluster::Cluster;
@@ -6,17 +6,17 @@ use crate::scheduler::node::NodeId;
 use crate::scheduler::pod::Pod;
 use crate::scheduler::resource::Resource;
 
-/// LeastAllocated: the mean free share of CPU and memory.
+/// LeastAllocated: scores the mean free share of CPU and memory.
 pub(super) fn least_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
     Some(shares(cluster, pod, nodes, |has, taken| (has - taken).max(0)))
 }
 
-/// MostAllocated: the mean used share of CPU and memory.
+/// MostAllocated: scores the mean used share of CPU and memory.
 pub(super) fn most_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
     Some(shares(cluster, pod, nodes, |has, taken| taken.min(has)))
 }
 
-/// The mean over CPU and memory of `counts(allocatable, requested)` as a share of allocatable.
+/// Returns the mean of `counts(allocatable, requested)` over CPU and memory, as a share of the allocatable amount.
 fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -> i64) -> Vec<i64> {
     let score = |id: &NodeId| {
         let Some((node_info, node)) = cluster.node(*id) else { return 0 };
@@ -35,7 +35,7 @@ fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -
     nodes.iter().map(score).collect()
 }
 
-/// NodeResourcesBalancedAllocation: how close the used shares of CPU and memory are.
+/// NodeResourcesBalancedAllocation: scores how close the used shares of CPU and memory are.
 pub(super) fn balanced(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
     let asked = &pod.spec.requests;
     if *asked == Resource::default() {
@@ -59,7 +59,7 @@ fn share(taken: i64, has: i64) -> f64 {
     (taken as f64 / has as f64).min(1.0)
 }
 
-/// Drops the fraction.
+/// Converts a score to an integer, without its fraction.
 pub(super) fn truncate(score: f64) -> i64 {
     score as i64
 }

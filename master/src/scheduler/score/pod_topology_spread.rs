@@ -1,4 +1,4 @@
-//! PodTopologySpread score: prefers nodes with fewer matching pods, for soft constraints.
+//! PodTopologySpread score: prefers nodes with fewer matching pods, according to soft constraints.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::scheduler::filter::is_node_counted;
 use crate::scheduler::node::NodeId;
 use crate::scheduler::pod::{Pod, SpreadConstraint};
 
-/// Each node has its own value of this label, so the count of the node itself is used.
+/// The label of the host name. Each node has its own value, so the count of the node itself is used.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// A soft constraint with its counts.
+/// A soft constraint with its pod counts.
 struct SoftConstraint<'a> {
     spread: &'a SpreadConstraint,
     counts: HashMap<&'a str, i64>,
@@ -20,8 +20,8 @@ struct SoftConstraint<'a> {
     weight: f64,
 }
 
-/// Scores nodes by the soft constraints of the pod or by the default ones. Nodes without the topology keys get 0, but
-/// not for default constraints.
+/// Scores nodes by the soft constraints of the pod, or by the default constraints. A node without the topology keys
+/// gets 0, except for default constraints.
 pub(super) fn scores(
     cluster: &Cluster,
     pod: &Pod,
