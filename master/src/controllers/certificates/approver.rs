@@ -26,7 +26,7 @@ use crate::pki::{Names, Request, node};
 const WORKERS: usize = 4;
 /// The condition reason of an approval, as in the stock approver.
 const APPROVED: &str = "AutoApproved";
-/// The condition reason of a denial, as in `kubectl certificate deny`.
+/// The condition reason of a denial.
 const DENIED: &str = "AutoDenied";
 /// The kind of authorization checks.
 const REVIEWS: Kind = Kind::of("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false);

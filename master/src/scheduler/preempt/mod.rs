@@ -21,7 +21,7 @@ use victims::{NotPreemptable, victims_on};
 
 /// Minimum number of candidates to evaluate, as the stock `minCandidateNodesAbsolute`.
 const MIN_CANDIDATES: usize = 100;
-/// Divisor of the number of nodes: at least this part of them is evaluated, as the stock
+/// At least one in this many of the nodes where preemption may help is evaluated, as with the stock
 /// `minCandidateNodesPercentage`.
 const CANDIDATE_FRACTION: usize = 10;
 
