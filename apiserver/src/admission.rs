@@ -102,7 +102,7 @@ pub trait Admission: Send + Sync {
     /// Mutates the object, or rejects it.
     ///
     /// # Errors
-    /// The reason for the rejection.
+    /// If the plugin rejects the request. The error is the reason.
     async fn mutate(&self, _attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
@@ -110,7 +110,7 @@ pub trait Admission: Send + Sync {
     /// Validates the object.
     ///
     /// # Errors
-    /// The reason for the rejection.
+    /// If the plugin rejects the request. The error is the reason.
     async fn validate(&self, _attempt: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }

@@ -125,7 +125,7 @@ impl Identity {
     }
 }
 
-/// SHA-256 in hex.
+/// Returns the SHA-256 hash of bytes in hexadecimal digits.
 fn hash_of(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

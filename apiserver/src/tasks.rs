@@ -15,7 +15,7 @@ pub struct Tasks {
 /// A background task does not do its work any more.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It returned, although it has to run until the program stops.
+    /// The task returned, although it must run until the program stops.
     #[error("the background task \"{name}\" has ended; this is a bug, please report it")]
     Ended {
         /// Name of the task.

@@ -20,7 +20,7 @@ impl Command {
     /// Parses the arguments, without the name of the program.
     ///
     /// # Errors
-    /// All usage errors, or the requested help or version.
+    /// If the arguments are invalid. The error lists all usage errors. It is also the requested help or version.
     pub fn parse<C: Parser>(&self, arguments: impl Iterator<Item = OsString>) -> Result<C, Failure<C>> {
         self.parse_with(arguments, |_| None)
     }
@@ -29,7 +29,7 @@ impl Command {
     /// has. The flag is then removed with its value.
     ///
     /// # Errors
-    /// All usage errors, or the requested help or version.
+    /// If the arguments are invalid. The error lists all usage errors. It is also the requested help or version.
     pub fn parse_with<C: Parser>(
         &self,
         arguments: impl Iterator<Item = OsString>,

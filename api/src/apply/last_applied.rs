@@ -13,7 +13,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The only field manager that takes over the fields of client-side apply.
 const KUBECTL: &str = "kubectl";
 
-/// Limit for the total size of annotations, keys included, as in the API.
+/// Maximum total size of annotations in bytes, including their keys, as in Kubernetes.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// The fields that client-side apply set and that are unchanged in the live object. `None` if the writer must not take

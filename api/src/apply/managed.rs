@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::field_set::FieldSet;
 use crate::shape::Shape;
 
-/// Limit for entries with operation `Update`, as in the stock API server. The oldest entries beyond it are merged into
+/// Maximum number of entries with the operation `Update`, as in the stock API server. Older entries are merged into
 /// one.
 const MAX_UPDATE_MANAGERS: usize = 10;
 

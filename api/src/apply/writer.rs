@@ -24,7 +24,7 @@ pub struct Writer<'a> {
     pub now: Timestamp,
 }
 
-/// Limit for the name of a field manager in bytes, as in the API.
+/// Maximum length of the name of a field manager in bytes, as in Kubernetes.
 const MAX_MANAGER_BYTES: usize = 128;
 
 /// The name of the field manager: the one that the client states, otherwise the first part of its user agent, such as

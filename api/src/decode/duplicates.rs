@@ -11,7 +11,7 @@ use serde_yaml::{DuplicateKeyPolicy, Spanned};
 use super::yaml;
 use crate::path::Path;
 
-/// Limit for the duplicates that are reported, as in the stock API server.
+/// Maximum number of duplicates that are reported, as in the stock API server.
 const MAX_REPORTED: usize = 100;
 /// Limit for the values of a YAML document with all aliases expanded. A short document can expand to a huge one.
 const YAML_VALUES: usize = 250_000;

@@ -1,4 +1,5 @@
-//! Detects the kind of a value from `apiVersion` and `kind`, or from `version` in manifests older than kinds.
+//! Detects the kind of a value from `apiVersion` and `kind`. For manifests that are older than these fields,
+//! detects it from `version`.
 
 use serde_json::Value;
 

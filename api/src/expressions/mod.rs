@@ -16,7 +16,7 @@ use cel::{Bindings, Budget, Environment, Error, Program, Value};
 pub const EXPRESSION_COST_LIMIT: u64 = 1_000_000;
 /// Cost budget of all expressions for one object; the `RuntimeCELCostBudget` of the stock API server.
 pub const OBJECT_COST_BUDGET: u64 = 10_000_000;
-/// Limit for the result of a message expression in bytes, as in the stock API server.
+/// Maximum size of the result of a message expression in bytes, as in the stock API server.
 pub const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The environment with all libraries.

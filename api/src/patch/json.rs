@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::{MAX_DEPTH, PatchError, check_depth, fits};
 
-/// Limit for the operations of a patch, as in the stock API server.
+/// Maximum number of operations of a patch, as in the stock API server.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// Limit for the bytes that all `copy` operations add, as in the stock API server. Without it, thirty copies can grow
-/// one byte to a gigabyte.
+/// Maximum number of bytes that all `copy` operations add, as in the stock API server. Without it, thirty copies
+/// can grow one byte to a gigabyte.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// Limit for the bytes that all `move` operations carry, because each one is checked for its depth.

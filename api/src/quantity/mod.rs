@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 pub use self::parse::QuantityError;
 
-/// Billionths in one unit; amounts are stored as billionths.
+/// Number of billionths in one unit. Amounts are stored as billionths.
 const NANOS: i128 = 1_000_000_000;
-/// Largest amount in units; larger ones are capped, as in the API.
+/// Maximum amount in units. Larger amounts are capped, as in Kubernetes.
 const MAX: i128 = i64::MAX as i128;
 
 /// The notation of a quantity.

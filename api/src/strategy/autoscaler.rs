@@ -29,9 +29,9 @@ const KINDS: [(&str, &str); 5] = [
 ];
 /// Default target utilization, in percent of the requested CPU.
 const PERCENT: i64 = 80;
-/// Limit for the stabilization window in seconds, as in the API.
+/// Maximum stabilization window in seconds, as in Kubernetes.
 const WINDOW_MAX_SECONDS: i64 = 3600;
-/// Limit for the period of a scaling policy in seconds, as in the API.
+/// Maximum period of a scaling policy in seconds, as in Kubernetes.
 const PERIOD_MAX_SECONDS: i64 = 1800;
 
 fn default(scaler: &mut Json) {

@@ -27,7 +27,7 @@ pub(super) static STRATEGY: KindStrategy = KindStrategy {
     ..NO_OP
 };
 
-/// Limit for `expirationSeconds`, as in the API.
+/// Minimum value of `expirationSeconds`, as in Kubernetes.
 const LIFE_MIN_SECONDS: i64 = 600;
 /// Valid key usages.
 const USAGES: [&str; 23] = [

@@ -18,7 +18,7 @@ pub(super) static VALIDATING: KindStrategy =
 pub(super) static MUTATING: KindStrategy =
     KindStrategy { default: |config| default(config, true), check, ..NO_OP };
 
-/// Limit for the timeout of a webhook in seconds, as in the API.
+/// Maximum timeout of a webhook in seconds, as in Kubernetes.
 const TIMEOUT_MAX_SECONDS: i64 = 30;
 /// The supported AdmissionReview versions.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];

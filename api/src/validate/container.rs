@@ -107,9 +107,9 @@ fn resize(container: &Container, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Limit for the restart rules of a container, as in the API.
+/// Maximum number of restart rules of a container, as in Kubernetes.
 const RULES_MAX: usize = 20;
-/// Limit for the exit codes of a rule, as in the API.
+/// Maximum number of exit codes of a rule, as in Kubernetes.
 const EXIT_CODES_MAX: usize = 255;
 
 fn check_restart(container: &Container, path: &Path<'_>, errors: &mut FieldErrors) {

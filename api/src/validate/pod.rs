@@ -17,7 +17,7 @@ use crate::resources::pod_requests;
 const DEADLINE_MAX_SECONDS: i64 = i32::MAX as i64;
 /// Limit for a host name on Linux.
 const HOSTNAME_MAX: usize = 64;
-/// Limit for `evictionResponders`, as in the API.
+/// Maximum number of `evictionResponders`, as in Kubernetes.
 const RESPONDERS_MAX: usize = 10;
 
 pub(super) fn check(pod: &Pod, errors: &mut FieldErrors) {

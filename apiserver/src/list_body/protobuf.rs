@@ -41,7 +41,7 @@ impl ProtobufListBody {
     /// `head` returns the start of a list from the size of its items in bytes.
     ///
     /// # Errors
-    /// Those of `head` and `encode`.
+    /// The errors of `head` and `encode`.
     pub fn new(
         head: impl FnOnce(usize) -> Result<Vec<u8>, Status>,
         objects: Vec<Object>,

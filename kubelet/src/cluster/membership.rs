@@ -123,9 +123,9 @@ pub struct Membership {
     nodes: BTreeMap<String, NodeEntry>,
     /// The UID of this node's Node when it was last seen.
     last_uid: Option<String>,
-    /// Until when known peers are kept although the list lacks them.
+    /// The end of the period in which known peers are kept although the list lacks them.
     grace_until: Option<Instant>,
-    /// The peers whose deletion the watch reported during that time.
+    /// The peers whose deletion the watch reported in the grace period.
     deleted: BTreeSet<String>,
     /// Whether the reflector lists all nodes or only this one.
     sees_all: bool,

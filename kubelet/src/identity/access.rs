@@ -52,7 +52,7 @@ impl ClusterAccess {
     /// The CAs that are not retiring.
     ///
     /// # Errors
-    /// The reason. Messages show it after the name of the kubeconfig.
+    /// If the kubeconfig is invalid. Messages show the error after its name.
     pub fn active_authorities(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let mut all = certificate::certificates(&self.authority)?;
         let stays = |one: &CertificateDer<'_>| {

@@ -52,7 +52,7 @@ impl Certificate {
     /// Parses a PEM text with both the chain and the key.
     ///
     /// # Errors
-    /// The reason. Messages show it after the name of the file.
+    /// If the text is invalid. Messages show the error after the name of the file.
     pub fn read(pem: &[u8], since: Timestamp) -> Result<Self, String> {
         Self::of(pem, pem, since)
     }
@@ -113,7 +113,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 /// Parses all certificates of a PEM text, which has at least one.
 ///
 /// # Errors
-/// The reason. Messages show it after the name of the text.
+/// If the text is invalid. Messages show the error after the name of the text.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect();
     let all = all.map_err(|error| format!("is damaged: {error}"))?;

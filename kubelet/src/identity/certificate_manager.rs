@@ -70,7 +70,7 @@ pub struct CertificateManager {
     pub(super) is_access_checked: bool,
     /// Consecutive failures.
     pub(super) failures: u32,
-    /// Where the rotation deadline lies between its earliest and latest time, from 0 up to 1.
+    /// Position of the rotation deadline between its earliest (0) and latest time (1).
     pub(super) share: f64,
     pub(super) reporter: EventReporter,
     polls: u32,

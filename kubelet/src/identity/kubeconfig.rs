@@ -46,7 +46,7 @@ impl Kubeconfig {
     /// Parses a kubeconfig. Relative paths start at `directory`.
     ///
     /// # Errors
-    /// The reason. Messages show it after the name of the file.
+    /// If the text is invalid. Messages show the error after the name of the file.
     pub fn read(text: &[u8], directory: &Path) -> Result<Self, String> {
         let file = api::decode::value(text).map_err(|problem| format!("cannot be parsed: {problem}"))?;
         let file = file.ok_or("is empty")?;

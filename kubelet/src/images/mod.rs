@@ -101,7 +101,7 @@ impl Images {
     /// are tried first, then those of the node, then none.
     ///
     /// # Errors
-    /// The error has the reason for the container status.
+    /// If the image cannot be provided. The error has the reason for the container status.
     pub async fn ensure(
         &self,
         name: &str,

@@ -336,7 +336,7 @@ pub mod labels {
     pub const ATTEMPT: &str = "io.kubernetes.container.attempt";
     /// Hash of the spec.
     pub const HASH: &str = "io.kubernetes.container.hash";
-    /// The node whose kubelet created the container.
+    /// The name of the node whose kubelet created the container.
     pub const NODE: &str = "io.kubernetes.node.name";
     /// Restart back-off in milliseconds if this attempt ends.
     pub const BACK_OFF: &str = "io.coracle.container.back-off-ms";

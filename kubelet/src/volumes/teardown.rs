@@ -93,7 +93,7 @@ pub(super) fn remove_tree(top: &Path) -> Result<(), PathError> {
     }
 }
 
-/// Directories that were moved to the top level.
+/// Moves directories to the top level of the tree that is being removed.
 struct Moved<'a> {
     top: &'a OwnedFd,
     next: u64,

@@ -21,7 +21,7 @@ pub struct Read {
 /// Parses the flags and the text of the `--config` file.
 ///
 /// # Errors
-/// All errors, one per line.
+/// If flags are invalid. The error lists all mistakes, one per line.
 pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
     let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
     let mut is_file_whole = true;
@@ -69,7 +69,7 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
 /// Parses the flags of `master controllers`.
 ///
 /// # Errors
-/// All errors, one per line.
+/// If flags are invalid. The error lists all mistakes, one per line.
 pub fn of_controllers(flags: &args::Controllers) -> Result<(Controllers, NodeLifecycle), Vec<String>> {
     let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
     let (mut which, mut lifecycle) = (Controllers::default(), NodeLifecycle::default());

@@ -37,7 +37,7 @@ pub struct Backend {
 /// The kind of backend, with its TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendKind {
-    /// A kubelet, over TLS.
+    /// The kubelet of a node, over TLS.
     Node {
         /// Name of the node.
         name: String,

@@ -112,8 +112,8 @@ fn parameter(query: &str, wanted: &str) -> Option<String> {
 /// The path below `/proxy` and the query. The path up to `/proxy` has `parts` segments.
 ///
 /// # Errors
-/// The redirect target (with a trailing slash) for a GET or HEAD request without a path, as in the stock API
-/// server. Without a redirect, clients would resolve relative links wrongly.
+/// If a GET or HEAD request has no path. The error is the redirect target with a trailing slash, as in the stock
+/// API server. Without a redirect, clients would resolve relative links wrongly.
 pub fn below(uri: &Uri, parts: usize, is_read: bool) -> Result<ProxyRequest, String> {
     let path = uri.path();
     let end = path.match_indices('/').nth(parts).map_or(path.len(), |(at, _)| at);

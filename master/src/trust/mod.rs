@@ -79,7 +79,7 @@ pub struct Trust {
 /// Checks whether a node may register from this address. The API server has already checked the client certificate.
 ///
 /// # Errors
-/// The reason, as the end of a message.
+/// If the node may not register from the address. The error is the reason, as the end of a message.
 pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String> {
     match wanted.mode {
         NodeMode::Allowlist if !is_listed(wanted, peer) => {

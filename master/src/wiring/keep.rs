@@ -75,7 +75,7 @@ pub(super) struct Owned {
     pub service_account_key: String,
     /// Whether other masters share the store.
     pub kept: Kept,
-    /// Hash of the root CA in the mark, as this master knows it. `None` if it is unknown.
+    /// Hash of the root CA in the owner mark of the store, as this master last saw it. `None` if it is unknown.
     pub noted: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::client::Way;
 
-/// Maximum number of request kinds in the text, the most frequent ones.
+/// Maximum number of request kinds that the text lists. It lists the most frequent ones.
 const TOLD: usize = 8;
 
 /// Number of answered requests, by kind.

@@ -56,12 +56,12 @@ pub(super) enum Kind {
 /// `additionalProperties`.
 #[derive(Debug, Default)]
 pub(super) enum Additional {
-    /// Not allowed.
+    /// Additional properties are not allowed.
     #[default]
     None,
-    /// Allowed, without a schema.
+    /// Additional properties are allowed, without a schema.
     Any,
-    /// Allowed, with this schema for the values.
+    /// Additional properties are allowed. Their values must match this schema.
     Schema(Box<Schema>),
 }
 

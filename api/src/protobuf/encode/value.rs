@@ -68,7 +68,7 @@ impl Visitor<'_> for FieldName {
     }
 }
 
-/// Appends the value of a field under its field numbers.
+/// Encodes the value of a field with the numbers of the field.
 struct FieldValue<'a> {
     field: &'static Field,
     out: &'a mut Vec<u8>,

@@ -41,7 +41,7 @@ struct Draft {
 /// Reads flags and file. `host_name` is the host's name, `file` the content of `--config`.
 ///
 /// # Errors
-/// All mistakes, one line each.
+/// If flags are invalid. The error lists all mistakes, one per line.
 pub fn read(
     flags: &RunFlags,
     root_dir: Option<PathBuf>,
@@ -206,7 +206,7 @@ fn path(text: &str) -> Result<PathBuf, InvalidValue> {
 /// Reads the log flags.
 ///
 /// # Errors
-/// All mistakes, one line each.
+/// If flags are invalid. The error lists all mistakes, one per line.
 pub fn logging(flags: &RunFlags) -> Result<Logging, Vec<String>> {
     let mut mistakes = Vec::new();
     let mut logging = Logging::default();

@@ -41,7 +41,7 @@ struct StaticPod {
     due: Option<Timestamp>,
     refusals: u32,
     why: String,
-    /// When its mirror pod was first seen.
+    /// When the kubelet first saw the mirror pod of this pod.
     mirrored_since: Option<Timestamp>,
     /// The UID of a mirror pod with a terminal phase, although the static pod runs.
     stale_mirror: Option<PodUid>,

@@ -76,7 +76,7 @@ pub fn name(held: &SourceObject) -> Option<Object> {
 /// Parses a ConfigMap or Secret.
 ///
 /// # Errors
-/// The reason. Messages show it after the name of the object.
+/// If the object is invalid. Messages show the error after its name.
 pub fn read(object: &Object, value: Value) -> Result<SourceObject, String> {
     let why = |error: serde_json::Error| format!("does not read: {error}");
     match object.kind {

@@ -140,7 +140,7 @@ fn write(directory: &Path, file: &str, ranges: &[IpNet]) -> io::Result<()> {
     Ok(())
 }
 
-/// Joins CIDRs to a text.
+/// Joins CIDRs into one text.
 pub(super) fn list(ranges: &[impl ToString], between: &str) -> String {
     ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
 }

@@ -77,7 +77,7 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// For any response except 304, and 200 with a body.
+    /// If the response is neither 304, nor 200 with a body.
     pub async fn fetch(&mut self) -> Result<Answer, Box<Problem>> {
         let answer = self.fetch_once().await;
         if answer.is_err() {

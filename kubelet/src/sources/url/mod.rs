@@ -59,7 +59,7 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
 /// Reads a URL once.
 ///
 /// # Errors
-/// For any response except 200 with a body.
+/// If the response is not 200 with a body.
 pub async fn read(url: &str, headers: &Headers) -> Result<Vec<u8>, Box<Problem>> {
     match Client::new(url, headers)?.fetch().await? {
         Answer::New(bytes) => Ok(bytes),

@@ -45,7 +45,7 @@ pub(super) fn owner(node: &str, pod: &Json) -> Result<OwnerReference, String> {
 /// Rejects a mirror pod whose owner has another UID, or that refers to other objects.
 ///
 /// # Errors
-/// The stock message.
+/// If the request is rejected. The error is the stock message.
 pub(super) fn check(node: &str, pod: &Json, owner: &OwnerReference, uid: &str) -> Result<(), String> {
     let given = &owner.uid;
     if **given != *uid {

@@ -165,7 +165,7 @@ const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 /// Rejects requests for the name of another node.
 ///
 /// # Errors
-/// The stock message.
+/// If the request is rejected. The error is the stock message.
 fn check_certificate_request(node: &str, request: &Json) -> Result<(), String> {
     let request: CertificateSigningRequest = objects::read(request);
     match Signer::of(&request.spec.signer_name) {

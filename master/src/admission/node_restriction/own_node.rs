@@ -32,7 +32,7 @@ const RESTRICTED: &str = "node-restriction.kubernetes.io";
 /// Rejects writes of other Nodes, and fields of the own Node that would attract pods.
 ///
 /// # Errors
-/// The stock message.
+/// If the request is rejected. The error is the stock message.
 pub(super) fn check(node: &str, name: &str, new: &Json, old: Option<&Json>) -> Result<(), String> {
     if name != node {
         return Err(format!("node {node:?} is not allowed to modify node {name:?}"));

@@ -21,7 +21,7 @@ impl Version {
     /// Parses the response of `/version`.
     ///
     /// # Errors
-    /// A finding, if it is not a version of Kubernetes.
+    /// If the text is not a version of Kubernetes. The error is a finding.
     pub fn of(answer: &Answer) -> Result<Self, Box<Finding>> {
         let document: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match document.get("gitVersion").and_then(Value::as_str) {
