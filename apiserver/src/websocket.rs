@@ -39,7 +39,7 @@ const OF_UPGRADE: [HeaderName; 7] = [
     header::ACCEPT_ENCODING,
 ];
 
-/// Content of a WebSocket.
+/// The kind of content that a WebSocket carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Content {
     Log,

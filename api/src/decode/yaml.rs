@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 64;
 /// Limit for the nodes of one document as written. [`DecodeLimits`] limits the whole manifest with all aliases
 /// expanded.
 const MAX_NODES: usize = 250_000;
-/// Limit for the nodes under anchors in one document.
+/// Maximum number of YAML nodes under anchors in one document.
 const MAX_ALIASED_NODES: usize = 100_000;
 /// Limit for aliases inside of aliases.
 const MAX_ALIAS_DEPTH: usize = 16;

@@ -48,7 +48,7 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(patched)
 }
 
-/// The bytes carried by the operations so far.
+/// Number of bytes that the operations have copied so far.
 #[derive(Default)]
 struct CarriedBytes {
     copied_bytes: usize,

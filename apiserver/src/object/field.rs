@@ -25,7 +25,7 @@ pub struct Field {
 pub enum Source {
     /// The label is the path of the field.
     Path,
-    /// The field at the first path, or the second string (`false`, `0`) if the field is absent.
+    /// The value of the field at the path. If the field is absent, the given string (`false`, `0`).
     Or(&'static str, &'static str),
     /// The first of these fields that is not empty.
     FirstOf(&'static [&'static str]),

@@ -76,7 +76,7 @@ impl ForwardedConnections {
         }
     }
 
-    /// Ends the oldest incomplete pair.
+    /// Ends the oldest pair of streams that is incomplete.
     async fn drop_oldest_pair(&mut self) {
         if let Some((_, request, mut stream)) = self.waiting.pop_front()
             && stream.kind() == "error"

@@ -44,7 +44,7 @@ impl Verdicts {
         old.is_none_or(|old| old.success != verdict.success)
     }
 
-    /// Removes the results of all containers but these.
+    /// Removes the results of all containers except the given ones.
     pub fn keep(&mut self, container_ids: &[&str]) {
         self.by_container.retain(|(id, _), _| container_ids.contains(&id.as_str()));
     }

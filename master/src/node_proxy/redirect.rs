@@ -59,7 +59,7 @@ fn split_host(location: &str) -> (Option<&str>, &str) {
     (Some(&after[..end]), &after[end..])
 }
 
-/// True for `javascript:` and other schemes without a host.
+/// Whether the location has the scheme `javascript:`, or another one without a host.
 fn has_scheme(location: &str) -> bool {
     let scheme = location.split_once(':').map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| !scheme.is_empty() && !scheme.contains(['/', '?', '#']))

@@ -126,7 +126,7 @@ pub struct Validity {
     pub from: Timestamp,
     /// End of the validity.
     pub until: Timestamp,
-    /// True for CA certificates.
+    /// Whether the certificate is a CA certificate.
     pub is_ca: bool,
 }
 

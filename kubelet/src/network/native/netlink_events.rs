@@ -40,11 +40,11 @@ const MAX_BATCH: usize = 10_000;
 /// What the reconciler has to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
-    /// The bridge and the veths.
+    /// Whether to check the bridge and the veths.
     pub links: bool,
-    /// The packet rules.
+    /// Whether to check the packet rules.
     pub rules: bool,
-    /// The routes to peer nodes.
+    /// Whether to check the routes to peer nodes.
     pub routes: bool,
 }
 

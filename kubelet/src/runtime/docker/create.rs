@@ -305,8 +305,8 @@ fn ports(ports: &[HostPort]) -> (Vec<String>, Bindings) {
     (exposed, bindings)
 }
 
-/// Removes `systempaths=unconfined` from the options, and returns it as the two empty lists by which Docker's API
-/// expresses it.
+/// Removes `systempaths=unconfined` from the options. Returns two empty lists of paths instead, which mean the same
+/// in Docker's API.
 fn security_options(options: &[String]) -> (Vec<String>, Option<Vec<String>>, Option<Vec<String>>) {
     let rest: Vec<_> = options.iter().filter(|option| *option != "systempaths=unconfined").cloned().collect();
     let open = (rest.len() < options.len()).then(Vec::new);

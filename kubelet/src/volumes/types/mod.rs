@@ -17,7 +17,8 @@ use super::content::Files;
 
 /// A volume type in the registry.
 struct Registered {
-    /// The field of the Volume. docs/pod-support.md has `yes` for it, and refuses all other types.
+    /// The field of the Volume for this type. docs/pod-support.md marks the field with `yes`, and all other types
+    /// as refused.
     field: &'static str,
     location: Location,
     /// Returns the source if its field is set.

@@ -10,7 +10,8 @@ use crate::objects::{LabelSelector, PartialObject, decode};
 /// Maximum number of parameter objects per binding. All expressions are evaluated for each of them.
 const MAX_PARAMS: usize = 100;
 
-/// The parameter objects of a binding, one for each evaluation. If the policy takes none, one `null`.
+/// Returns the parameter objects of a binding, one for each evaluation. If the policy takes no parameters, returns
+/// one `null`.
 ///
 /// # Errors
 /// If the parameters are missing or invalid. The error is the stock message.
