@@ -48,7 +48,7 @@ pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(patched)
 }
 
-/// Number of bytes that the operations have copied so far.
+/// Numbers of bytes that the operations have copied and moved so far.
 #[derive(Default)]
 struct CarriedBytes {
     copied_bytes: usize,

@@ -44,7 +44,7 @@ pub struct LeaderElector {
     name: &'static str,
     identity: String,
     problems: ProblemReporter,
-    /// The resource version that was observed last, and when it was first observed.
+    /// The resource version that was observed last, and when this process first observed it.
     seen: Option<(Box<str>, Instant)>,
 }
 

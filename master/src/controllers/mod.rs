@@ -246,7 +246,7 @@ pub fn workload_controller(resource: &str) -> Option<&'static str> {
     WORKLOADS.iter().find(|(of, _)| *of == resource).map(|(_, controller)| *controller)
 }
 
-/// The names of all controllers, as `--controllers` takes them: the stock names where a stock controller exists.
+/// Returns the names of all controllers for `--controllers`. They are the stock names if a stock controller exists.
 pub fn names() -> Vec<&'static str> {
     CONTROLLERS.iter().map(|row| row.name).collect()
 }

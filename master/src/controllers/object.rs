@@ -92,7 +92,7 @@ impl Object {
         if let Fields::Deployment(fields) = &self.fields { Some(fields) } else { None }
     }
 
-    /// The fields of a pod; empty for other kinds.
+    /// Returns the fields of a pod, which are empty for other kinds.
     pub fn pod(&self) -> &PodFields {
         self.fields.pod()
     }

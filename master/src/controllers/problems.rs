@@ -29,7 +29,7 @@ impl ProblemReporter {
         }
     }
 
-    /// Whether a report is due; if so, the interval starts again.
+    /// Whether a report is due. If it is, the interval starts again.
     fn is_due(&self, now: Instant) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = told.is_none_or(|told| now.duration_since(told) >= REPORT_INTERVAL);
