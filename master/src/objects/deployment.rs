@@ -24,7 +24,7 @@ pub struct Deployment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentSpec {
-    /// Desired pods; see [`Deployment::replicas`].
+    /// Desired number of pods. See [`Deployment::replicas`].
     pub replicas: Option<i64>,
     /// Selects ReplicaSets and pods.
     pub selector: LabelSelector,
@@ -32,9 +32,9 @@ pub struct DeploymentSpec {
     pub strategy: DeploymentStrategy,
     /// How long a pod must be ready until it is available.
     pub min_ready_seconds: i64,
-    /// Old ReplicaSets that are kept for rollbacks; `None` keeps all.
+    /// Number of old ReplicaSets that are kept for rollbacks. `None` keeps all.
     pub revision_history_limit: Option<i64>,
-    /// No rollout starts or continues.
+    /// Whether no rollout starts or continues.
     pub paused: bool,
     /// Time without progress after which a rollout has failed.
     pub progress_deadline_seconds: Option<i64>,
@@ -43,7 +43,7 @@ pub struct DeploymentSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentStrategy {
-    /// `RollingUpdate` or `Recreate`.
+    /// Type of the strategy: `RollingUpdate` or `Recreate`.
     pub r#type: Box<str>,
     pub rolling_update: RollingUpdate,
 }
@@ -51,9 +51,9 @@ pub struct DeploymentStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RollingUpdate {
-    /// Pods above the desired number, as a number or percentage.
+    /// Maximum number of pods above the desired number, as a number or percentage.
     pub max_surge: Option<IntOrString>,
-    /// Pods that may be unavailable, as a number or percentage.
+    /// Maximum number of unavailable pods, as a number or percentage.
     pub max_unavailable: Option<IntOrString>,
 }
 
@@ -61,18 +61,18 @@ pub struct RollingUpdate {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentStatus {
-    /// The generation of the specification that the controller has seen last.
+    /// The generation of the specification that the controller saw last.
     pub observed_generation: i64,
-    /// Active pods.
+    /// Number of active pods.
     pub replicas: i64,
-    /// Active pods of the present template.
+    /// Number of active pods of the current template.
     pub updated_replicas: i64,
     pub ready_replicas: i64,
     pub available_replicas: i64,
     pub unavailable_replicas: i64,
-    /// Pods that are being deleted; `None` if a ReplicaSet does not report it.
+    /// Number of pods that are being deleted. `None` if a ReplicaSet does not report it.
     pub terminating_replicas: Option<i64>,
-    /// Collisions of template hashes.
+    /// Number of collisions of template hashes.
     pub collision_count: Option<i64>,
     pub conditions: List<DeploymentCondition>,
 }
@@ -80,15 +80,15 @@ pub struct DeploymentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentCondition {
-    /// `Available`, `Progressing` or `ReplicaFailure`.
+    /// Type of the condition: `Available`, `Progressing` or `ReplicaFailure`.
     pub r#type: Box<str>,
-    /// `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: Box<str>,
-    /// Reason in one word.
+    /// Reason of the status, in one word.
     pub reason: Box<str>,
-    /// Message for people.
+    /// Message for users.
     pub message: Box<str>,
-    /// Time of the last report; of `Progressing`, the last progress.
+    /// Time of the last report. For `Progressing`, time of the last progress.
     #[serde(deserialize_with = "time")]
     pub last_update_time: Option<Timestamp>,
     /// Time of the last change of the status.
@@ -97,7 +97,7 @@ pub struct DeploymentCondition {
 }
 
 impl Deployment {
-    /// Desired pods. The API server sets the default, 1.
+    /// Returns the desired number of pods. The API server sets the default, 1.
     pub fn replicas(&self) -> i64 {
         self.spec.replicas.unwrap_or(1)
     }
@@ -108,7 +108,7 @@ impl DeploymentStatus {
         self.conditions.iter().find(|condition| &*condition.r#type == kind)
     }
 
-    /// The status as JSON. Zero counts are absent.
+    /// Returns the status as JSON. Zero counts are absent.
     pub fn to_json(&self) -> Value {
         let mut status = Map::new();
         for (field, count) in [

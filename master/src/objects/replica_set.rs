@@ -10,7 +10,7 @@ use super::selector::LabelSelector;
 use super::template::PodTemplate;
 use super::values::{List, StringMap};
 
-/// A ReplicaSet; with a label map as `Selector`, a ReplicationController.
+/// A ReplicaSet. With a label map as `Selector`, it is a ReplicationController.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, bound(deserialize = "Selector: Default + Deserialize<'de>"))]
 pub struct ReplicaSet<Selector = LabelSelector> {
@@ -24,7 +24,7 @@ pub struct ReplicaSet<Selector = LabelSelector> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "Selector: Default + Deserialize<'de>"))]
 pub struct ReplicaSetSpec<Selector> {
-    /// Desired pods; see [`ReplicaSet::replicas`].
+    /// Desired number of pods. See [`ReplicaSet::replicas`].
     pub replicas: Option<i64>,
     /// How long a pod must be ready until it is available.
     pub min_ready_seconds: i64,
@@ -37,21 +37,21 @@ pub struct ReplicaSetSpec<Selector> {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSetStatus {
-    /// Active pods.
+    /// Number of active pods.
     pub replicas: i64,
-    /// Active pods with all labels of the template.
+    /// Number of active pods with all labels of the template.
     pub fully_labeled_replicas: i64,
     pub ready_replicas: i64,
     pub available_replicas: i64,
-    /// Pods that are being deleted; `None` if it is not reported.
+    /// Number of pods that are being deleted. `None` if it is not reported.
     pub terminating_replicas: Option<i64>,
-    /// The generation of the specification that the controller has seen last.
+    /// The generation of the specification that the controller saw last.
     pub observed_generation: i64,
     pub conditions: List<Condition>,
 }
 
 impl<Selector> ReplicaSet<Selector> {
-    /// Desired pods. The API server sets the default, 1.
+    /// Returns the desired number of pods. The API server sets the default, 1.
     pub fn replicas(&self) -> i64 {
         self.spec.replicas.unwrap_or(1)
     }
@@ -67,7 +67,7 @@ impl From<ReplicaSet<StringMap>> for ReplicaSet {
 }
 
 impl ReplicaSetStatus {
-    /// The status as JSON. Zero counts are absent, except `replicas`.
+    /// Returns the status as JSON. Zero counts are absent, except `replicas`.
     pub fn to_json(&self) -> Value {
         let mut status = Map::new();
         status.insert("replicas".to_owned(), self.replicas.into());
@@ -101,7 +101,7 @@ fn condition_json(condition: &Condition) -> Value {
     json
 }
 
-/// Sets reason and message of a condition, if it has them.
+/// Sets the reason and message of a condition, if there are any.
 pub(super) fn set_texts(condition: &mut Value, reason: &str, message: &str) {
     for (field, text) in [("reason", reason), ("message", message)] {
         if !text.is_empty() {
@@ -110,7 +110,7 @@ pub(super) fn set_texts(condition: &mut Value, reason: &str, message: &str) {
     }
 }
 
-/// A time in whole seconds, as the API stores it.
+/// Truncates a time to whole seconds, as the API stores it.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,4 +1,4 @@
-//! Pod templates: their labels, and a digest by which controllers compare them.
+//! Pod templates: their labels, and a digest with which controllers compare them.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::values::StringMap;
 
 /// The label that distinguishes the pods of a Deployment's ReplicaSets. Templates are compared without it.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
-/// Structs without a pointer in the Go types: written by stock clients as `{}`, which is the same as absent.
+/// Fields that are no pointers in the Go types. Stock clients write them as `{}`, which is the same as absent.
 const EMPTY_IS_ABSENT: &[&str] = &["metadata", "resources"];
 
-/// What controllers read of a pod template. The content is copied from the JSON of its owner.
+/// The fields of a pod template that controllers read. The content is copied from the JSON of its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Value")]
 pub struct PodTemplate {
@@ -20,12 +20,13 @@ pub struct PodTemplate {
     pub digest: TemplateDigest,
 }
 
-/// Equal for equal templates, whatever the order of their fields and the value of [`POD_TEMPLATE_HASH`].
+/// A digest that is equal for equal templates, regardless of the order of their fields and the value of
+/// [`POD_TEMPLATE_HASH`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TemplateDigest([u8; 16]);
 
 impl TemplateDigest {
-    /// The bytes, which are evenly distributed.
+    /// Returns the bytes, which are evenly distributed.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -94,7 +95,7 @@ fn hash_length(kind: u8, length: usize, hasher: &mut Sha256) {
 
 #[cfg(test)]
 mod tests {
-    //! Templates that are equal, and templates that are not.
+    //! Tests of templates that are equal, and of templates that differ.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 

@@ -28,9 +28,10 @@ use super::workloads::expectations::{CONFIRM_AFTER, Expectations};
 use super::workloads::requests::{may_adopt, patch_owners, seen};
 use crate::objects::{Deployment, LabelSelector, OwnerReference, ReplicaSet};
 
-/// The stock name in `--controllers`, and the service account, which is also the source of events.
+/// The controller's stock name in `--controllers`. It is also the name of its service account, and the source of
+/// its events.
 pub const NAME: &str = "deployment-controller";
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 5;
 
 #[derive(Debug)]
@@ -44,12 +45,12 @@ pub struct DeploymentController {
 struct Live<'a> {
     namespace: &'a str,
     deployment: &'a Deployment,
-    /// The whole object; its template is copied into ReplicaSets.
+    /// The whole object. Its template is copied into ReplicaSets.
     json: &'a Json,
 }
 
 impl DeploymentController {
-    /// Reads ReplicaSets and pods of these informers.
+    /// Creates the controller. It reads ReplicaSets and pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
         Self { client, informers, expectations: Mutex::default() }
     }
@@ -77,7 +78,7 @@ impl DeploymentController {
         }
     }
 
-    /// A re-creation waits for the end of old pods.
+    /// Enqueues a Deployment with the strategy `Recreate` when one of its old pods ends.
     fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
         let has_ended = change.now.as_ref().is_none_or(|pod| pod.pod().is_terminal());
         let Some(pod) = change.object().filter(|_| has_ended) else { return };
@@ -95,7 +96,8 @@ impl DeploymentController {
         }
     }
 
-    /// The ReplicaSets of the Deployment. `None` if one must be adopted or released first; its change is reconciled.
+    /// Returns the ReplicaSets of the Deployment. Returns `None` if one must be adopted or released first; its
+    /// change causes another reconciliation.
     async fn claim_sets<'s>(
         &self,
         live: &Live<'_>,
@@ -137,8 +139,9 @@ impl DeploymentController {
         Ok(is_final.then_some(own))
     }
 
-    /// Whether the cached ReplicaSets show all writes of this controller. They are listed afterwards: an event that comes in
-    /// between makes the list newer than the check.
+    /// Whether the cached ReplicaSets show all writes of this controller.
+    ///
+    /// The ReplicaSets are listed after this check: an event in between makes the list newer than the check.
     async fn has_seen_own_writes(&self, live: &Live<'_>) -> Result<bool, Error> {
         let (uid, kind) = (&live.deployment.metadata.uid, &Kind::REPLICA_SET);
         let overdue = self.expectations().overdue(uid, Instant::now());

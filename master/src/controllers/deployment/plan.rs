@@ -1,4 +1,4 @@
-//! The plan of a Deployment: which ReplicaSets to create, change and delete, and the status. Pure.
+//! Plans a Deployment: which ReplicaSets to create, change and delete, and the status. Pure.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -12,10 +12,10 @@ use super::strategy::{Limits, is_rolling};
 use crate::objects::deployment::DeploymentStatus;
 use crate::objects::{Deployment, ReplicaSet};
 
-/// Annotations to set.
+/// The annotations to set.
 pub type Annotations = BTreeMap<Box<str>, Box<str>>;
 
-/// What a plan depends on.
+/// The input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     pub deployment: &'a Deployment,
@@ -26,14 +26,14 @@ pub struct Input<'a> {
     pub now: Timestamp,
 }
 
-/// The writes of one reconciliation, in this order, and then the status.
+/// The writes of one reconciliation, in order. The status is written after them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub writes: Vec<Write>,
     pub status: DeploymentStatus,
-    /// The revision annotation, if the Deployment has another one.
+    /// The new revision annotation, if the Deployment has another one.
     pub revision: Option<Box<str>>,
-    /// When the progress deadline must be checked.
+    /// The time until the progress deadline must be checked.
     pub requeue_after: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ pub struct Plan {
 pub enum Write {
     Create(NewReplicaSet),
     Change(Change),
-    /// Delete an old ReplicaSet without pods, at this resource version.
+    /// Delete an old ReplicaSet without pods, if it still has this resource version.
     Delete {
         name: Box<str>,
         uid: Box<str>,
@@ -49,7 +49,7 @@ pub enum Write {
     },
 }
 
-/// The ReplicaSet of the present template.
+/// A ReplicaSet to create for the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewReplicaSet {
     pub name: Box<str>,
@@ -59,13 +59,13 @@ pub struct NewReplicaSet {
     pub annotations: Annotations,
 }
 
-/// A change of a ReplicaSet at this resource version.
+/// A change of a ReplicaSet, if it still has this resource version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub name: Box<str>,
     pub uid: Box<str>,
     pub resource_version: Box<str>,
-    /// Replicas before and after, if they change.
+    /// The replicas before and after the change, if they change.
     pub scale: Option<(i64, i64)>,
     pub min_ready_seconds: Option<i64>,
     pub annotations: Annotations,
@@ -105,7 +105,7 @@ pub(super) struct Member<'a> {
     pub replicas: i64,
     min_ready_seconds: i64,
     annotations: Annotations,
-    /// The hash of a ReplicaSet that is created.
+    /// The hash of a ReplicaSet that is to be created.
     hash: Option<Box<str>>,
     is_deleted: bool,
 }
@@ -132,12 +132,12 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Creation time and name: the order of age.
+    /// Returns the sort key of age: creation time and name.
     pub(super) fn age(&self) -> (Option<Timestamp>, &str) {
         (self.set.metadata.creation_timestamp, &self.set.metadata.name)
     }
 
-    /// The write that carries out the changes, if there are any.
+    /// Returns the write that carries out the changes, if there are any.
     fn write(self) -> Option<Write> {
         let metadata = &self.set.metadata;
         let (name, uid) = (metadata.name.clone(), metadata.uid.clone());
@@ -171,11 +171,11 @@ pub(super) struct Rollout<'a> {
     pub deployment: &'a Deployment,
     pub limits: Limits,
     pub with_pods: &'a HashSet<&'a str>,
-    /// All ReplicaSets, oldest first; one that is created is last.
+    /// All ReplicaSets, oldest first. One that is to be created is last.
     pub members: Vec<Member<'a>>,
-    /// Index of the ReplicaSet of the present template.
+    /// Index of the ReplicaSet of the current template.
     pub new: Option<usize>,
-    /// The present status, with conditions that were set by this plan.
+    /// The current status, with the conditions that this plan has set.
     pub status: DeploymentStatus,
     pub revision: Option<Box<str>>,
     pub now: Timestamp,
@@ -200,7 +200,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// The ReplicaSet of the present template.
+    /// Returns the ReplicaSet of the current template.
     pub(super) fn newest(&self) -> Option<&Member<'a>> {
         self.members.get(self.new?)
     }
@@ -219,12 +219,13 @@ impl<'a> Rollout<'a> {
         self.members.get(at).map_or(0, |member| member.replicas)
     }
 
-    /// The pods that all ReplicaSets should have.
+    /// Returns the number of pods that all ReplicaSets together should have.
     pub(super) fn total_replicas(&self) -> i64 {
         self.members.iter().map(|member| member.replicas).sum()
     }
 
-    /// Updates annotations of the ReplicaSet of the present template, if it exists, and the revision of the Deployment.
+    /// Updates the annotations of the ReplicaSet of the current template, if it exists, and the revision of the
+    /// Deployment.
     pub(super) fn sync_new(&mut self) {
         let next = self.next_revision();
         let deployment = self.deployment;
@@ -243,7 +244,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Adds the ReplicaSet of the present template.
+    /// Adds the ReplicaSet of the current template.
     pub(super) fn create_new(&mut self) {
         let deployment = self.deployment;
         let next = self.next_revision();

@@ -1,4 +1,4 @@
-//! Revisions of a Deployment: annotations of its ReplicaSets, their names, and template hashes. Pure.
+//! Revisions of a Deployment: the annotations and names of its ReplicaSets, and template hashes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use crate::controllers::workloads::names::safe_letters;
 use crate::objects::StringMap;
 use crate::objects::template::TemplateDigest;
 
-/// The revision of a ReplicaSet, and the present one of a Deployment.
+/// The annotation with the revision of a ReplicaSet, or the current revision of a Deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Earlier revisions of a ReplicaSet to which the Deployment was rolled back.
+/// The annotation with earlier revisions of a ReplicaSet to which the Deployment was rolled back.
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// The replicas of the Deployment when it scaled the ReplicaSet.
+/// The annotation with the replicas of the Deployment when it scaled the ReplicaSet.
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// The same with surge.
+/// The annotation with the replicas of the Deployment plus its surge when it scaled the ReplicaSet.
 pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 /// Annotations that are not copied from a Deployment to its ReplicaSets.
 const NOT_COPIED: &[&str] = &[
@@ -23,22 +23,22 @@ const NOT_COPIED: &[&str] = &[
     MAX_REPLICAS,
     "deprecated.deployment.rollback.to",
 ];
-/// Length of the revision history in characters; the stock limit.
+/// Maximum length of the revision history in characters, as in stock Kubernetes.
 const HISTORY_LENGTH: usize = 2000;
-/// Length of an object's name.
+/// Maximum length of an object's name.
 const NAME_LENGTH: usize = 253;
-/// The revision in annotations; `None` if it is no number, 0 if it is absent.
+/// Returns the revision in annotations. Returns 0 if it is absent, and `None` if it is not a number.
 pub fn revision(annotations: &StringMap) -> Option<i64> {
     annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
 
-/// A number in an annotation.
+/// Returns the number in an annotation.
 pub fn number(annotations: &StringMap, key: &str) -> Option<i64> {
     annotations.get(key)?.parse().ok()
 }
 
-/// The annotations that the ReplicaSet of the present template lacks: those of the Deployment, and its revision, which
-/// is the highest of all ReplicaSets.
+/// Returns the annotations that the ReplicaSet of the current template lacks: those of the Deployment, and its
+/// revision. The revision is the highest of all ReplicaSets.
 pub fn missing_annotations(
     deployment: &StringMap,
     set: &StringMap,
@@ -61,7 +61,7 @@ pub fn missing_annotations(
     missing
 }
 
-/// Appends a revision to the history, and drops the oldest ones above the limit.
+/// Appends a revision to the history, and drops the oldest revisions above the limit.
 fn with_history(history: &str, revision: &str) -> String {
     let mut all: Vec<&str> = history.split(',').filter(|one| !one.is_empty()).collect();
     all.push(revision);
@@ -72,8 +72,10 @@ fn with_history(history: &str, revision: &str) -> String {
     all.join(",")
 }
 
-/// The value of `pod-template-hash` for a template: FNV-1a of 32 bits in letters that are safe in names. Stock hashes
-/// have the same form but other values, so ReplicaSets are found by their templates.
+/// Returns the value of `pod-template-hash` for a template: the 32-bit FNV-1a hash, in letters that are safe in
+/// names.
+///
+/// Stock hashes have the same form but other values, so ReplicaSets are found by their templates.
 pub fn template_hash(digest: &TemplateDigest, collisions: i64) -> String {
     let mut hash: u32 = 0x811c_9dc5;
     let collisions = if collisions == 0 { Vec::new() } else { collisions.to_le_bytes().to_vec() };
@@ -83,7 +85,7 @@ pub fn template_hash(digest: &TemplateDigest, collisions: i64) -> String {
     safe_letters(hash.to_string().as_bytes())
 }
 
-/// The name of the ReplicaSet for a template. A long name of the Deployment is shortened.
+/// Returns the name of the ReplicaSet for a template. Shortens a long name of the Deployment.
 pub fn replica_set_name(deployment: &str, hash: &str) -> String {
     let end = deployment.floor_char_boundary(NAME_LENGTH.saturating_sub(hash.len() + 1));
     format!("{}-{hash}", deployment.get(..end).unwrap_or(deployment))

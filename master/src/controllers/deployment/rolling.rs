@@ -1,11 +1,11 @@
-//! Rollouts of a new template: rolling update and re-creation. Pure.
+//! Rollouts of a new template: rolling update and `Recreate`. Pure.
 
 use super::plan::Rollout;
 use super::status;
 use super::strategy::is_rolling;
 
 impl Rollout<'_> {
-    /// One step of a rolling update: scale the new ReplicaSet up, or else the old ones down.
+    /// Plans one step of a rolling update: scales the new ReplicaSet up, or else the old ones down.
     pub(super) fn roll(&mut self) {
         match self.new {
             Some(_) => self.sync_new(),
@@ -16,7 +16,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// One step of a re-creation: the old pods must have ended before new ones are created.
+    /// Plans one step of the strategy `Recreate`: the old pods must end before new ones are created.
     pub(super) fn recreate(&mut self) {
         self.sync_new();
         let mut has_scaled = false;
@@ -51,7 +51,7 @@ impl Rollout<'_> {
         })
     }
 
-    /// The replicas that the new ReplicaSet may have now.
+    /// Returns the number of replicas that the new ReplicaSet may have now.
     pub(super) fn new_replicas(&self) -> i64 {
         let wanted = self.deployment.replicas();
         if !is_rolling(self.deployment) {
@@ -62,7 +62,7 @@ impl Rollout<'_> {
         if room <= 0 { own } else { own + room.min(wanted - own) }
     }
 
-    /// Returns true if the new ReplicaSet is scaled.
+    /// Scales the new ReplicaSet. Returns true if its size changes.
     fn scale_new(&mut self) -> bool {
         let Some(new) = self.new else { return false };
         let (own, wanted) = (self.replicas_of(new), self.deployment.replicas());
@@ -70,7 +70,7 @@ impl Rollout<'_> {
         self.scale_to(new, replicas)
     }
 
-    /// Scales old ReplicaSets down as far as enough pods stay available. Returns true if one is scaled.
+    /// Scales old ReplicaSets down while enough pods stay available. Returns true if one is scaled.
     fn scale_old_down(&mut self) -> bool {
         // A status of another size may count pods that are already being deleted.
         if self
@@ -107,7 +107,8 @@ impl Rollout<'_> {
         has_scaled
     }
 
-    /// Available pods that a ReplicaSet keeps. Its status counts those that it had before it was scaled down.
+    /// Returns the number of available pods that a ReplicaSet keeps. Its status still counts the pods from before
+    /// it was scaled down.
     fn available_of(&self, at: usize) -> i64 {
         let Some(member) = self.members.get(at) else { return 0 };
         member.set.status.available_replicas.min(member.replicas)

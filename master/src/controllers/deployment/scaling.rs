@@ -1,4 +1,4 @@
-//! Scaling of a Deployment that is not rolling out, or in proportion while it is. Pure.
+//! Scaling of a Deployment: directly while there is no rollout, in proportion during a rollout. Pure.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,10 @@ use super::revision::{self, DESIRED_REPLICAS, MAX_REPLICAS};
 use super::strategy::is_rolling;
 
 impl Rollout<'_> {
-    /// Whether the Deployment was scaled after it sized its ReplicaSets. A re-creation with several of them sizes them
-    /// anyway: it deletes the pods of all but one.
+    /// Whether the Deployment was scaled after it sized its ReplicaSets.
+    ///
+    /// Returns false with the strategy `Recreate` and several ReplicaSets, because they are sized anyway: the pods
+    /// of all but one are deleted.
     pub(super) fn was_scaled(&self) -> bool {
         let active: Vec<_> = self.members.iter().filter(|member| member.replicas > 0).collect();
         if !is_rolling(self.deployment) && active.len() > 1 {
@@ -19,7 +21,7 @@ impl Rollout<'_> {
         sizes.any(|desired| desired != self.deployment.replicas())
     }
 
-    /// Brings the ReplicaSets to the size of the Deployment without advancing a rollout.
+    /// Scales the ReplicaSets to the size of the Deployment, without continuing a rollout.
     pub(super) fn scale(&mut self) {
         let wanted = self.deployment.replicas();
         let active: Vec<usize> = (0..self.members.len()).filter(|at| self.replicas_of(*at) > 0).collect();
@@ -78,7 +80,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// The change of a ReplicaSet that keeps its share of the Deployment.
+    /// Returns the change of a ReplicaSet that keeps its share of the Deployment.
     fn share(&self, at: usize) -> i64 {
         let (own, wanted) = (self.replicas_of(at), self.deployment.replicas());
         if wanted == 0 {
@@ -94,7 +96,7 @@ impl Rollout<'_> {
     }
 }
 
-/// A quotient of positive numbers, rounded half up.
+/// Returns a quotient of positive numbers, rounded half up.
 fn rounded(dividend: i64, divisor: i64) -> i64 {
     (2 * dividend + divisor) / (2 * divisor)
 }

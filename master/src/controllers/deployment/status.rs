@@ -19,9 +19,9 @@ const PAUSED: &str = "DeploymentPaused";
 /// What the status reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Counts and availability: the Deployment is paused, scaled or deleted.
+    /// Counts and availability, for a Deployment that is paused, scaled or deleted.
     Counts,
-    /// Also the progress of the rollout, and failures of its ReplicaSets.
+    /// Also the progress of the rollout, and failures of the ReplicaSets.
     Progress,
 }
 
@@ -58,12 +58,12 @@ impl DeploymentStatus {
     }
 }
 
-/// Whether the Deployment has a progress deadline; the largest number means none.
+/// Whether the Deployment has a progress deadline. The largest number means that it has none.
 pub fn has_deadline(deployment: &Deployment) -> bool {
     deployment.spec.progress_deadline_seconds.is_some_and(|seconds| seconds < i64::from(i32::MAX))
 }
 
-/// Whether all pods are of the present template and available.
+/// Whether all pods have the current template and are available.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let wanted = deployment.replicas();
     status.updated_replicas == wanted
@@ -72,8 +72,8 @@ pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// The status with a condition about pause and resume, so that the time of a pause does not count towards the progress
-/// deadline.
+/// Returns the status with a condition about pause and resume, so that the time of a pause does not count towards
+/// the progress deadline.
 pub(super) fn with_pause(deployment: &Deployment, now: Timestamp) -> DeploymentStatus {
     let mut status = deployment.status.clone();
     let reason = status.condition(PROGRESSING).map(|condition| condition.reason.clone());
@@ -89,7 +89,7 @@ pub(super) fn with_pause(deployment: &Deployment, now: Timestamp) -> DeploymentS
     status
 }
 
-/// The status after the planned changes.
+/// Returns the status after the planned changes.
 pub(super) fn status(rollout: &Rollout<'_>, mode: Mode) -> DeploymentStatus {
     let mut status = counts(rollout);
     let wanted = rollout.deployment.replicas();
@@ -186,13 +186,13 @@ fn has_timed_out(deployment: &Deployment, status: &DeploymentStatus, now: Timest
     })
 }
 
-/// Time from now to the progress deadline; negative after it.
+/// Returns the time until the progress deadline, which is negative after the deadline.
 fn left(deployment: &Deployment, condition: &DeploymentCondition, now: Timestamp) -> Option<SignedDuration> {
     let deadline = SignedDuration::from_secs(deployment.spec.progress_deadline_seconds?);
     Some(deadline - now.duration_since(condition.last_update_time?))
 }
 
-/// Time until the deadline has passed, for a rollout that is in progress.
+/// Returns the time until the deadline has passed, for a rollout that is in progress.
 pub fn until_deadline(
     deployment: &Deployment,
     status: &DeploymentStatus,
@@ -208,13 +208,13 @@ pub fn until_deadline(
     Some(Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1))
 }
 
-/// The failure of the new ReplicaSet, or else of an old one.
+/// Returns the failure of the new ReplicaSet, or else of an old one.
 fn failure<'a>(rollout: &'a Rollout<'_>) -> Option<&'a Condition> {
     let new = rollout.newest().into_iter();
     new.chain(&rollout.members).find_map(|member| member.set.status.conditions.of_type(REPLICA_FAILURE))
 }
 
-/// The status of a Deployment whose ReplicaSet could not be created.
+/// Returns the status of a Deployment whose ReplicaSet could not be created.
 pub fn creation_failed(deployment: &Deployment, message: &str, now: Timestamp) -> DeploymentStatus {
     let mut status = deployment.status.clone();
     if has_deadline(deployment) {

@@ -5,15 +5,17 @@ use crate::objects::{Deployment, IntOrString};
 /// Limits of a Deployment in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Pods above the desired number.
+    /// Maximum number of pods above the desired number.
     pub surge: i64,
-    /// Pods that may be unavailable, at most the desired number.
+    /// Maximum number of unavailable pods. It is at most the desired number.
     pub unavailable: i64,
 }
 
 impl Limits {
-    /// Limits of another strategy than a rolling update are 0. Percentages of surge are rounded up, those of
-    /// unavailability down. If both are 0, one pod may be unavailable, since no rollout could make progress otherwise.
+    /// Computes the limits. They are 0 for other strategies than a rolling update.
+    ///
+    /// Percentages of surge are rounded up, those of unavailability down. If both are 0, one pod may be
+    /// unavailable, because no rollout could make progress otherwise.
     pub fn of(deployment: &Deployment) -> Self {
         if !is_rolling(deployment) {
             return Self { surge: 0, unavailable: 0 };
@@ -38,7 +40,7 @@ enum Rounding {
     Down,
 }
 
-/// A number, or a percentage of `total`. The API server has validated it.
+/// Returns a number, or a percentage of `total`. The API server has validated it.
 fn scaled(value: Option<&IntOrString>, total: i64, rounding: Rounding) -> i64 {
     match value {
         None => 0,

@@ -22,7 +22,7 @@ impl DeploymentController {
     /// Carries out the writes in order. Returns false if a ReplicaSet could not be created.
     ///
     /// # Errors
-    /// If another write failed; those before it are done.
+    /// If another write fails. The writes before it are done.
     pub(super) async fn apply(&self, live: &Live<'_>, writes: &[Write]) -> Result<bool, Error> {
         for write in writes {
             match write {
@@ -71,8 +71,10 @@ impl DeploymentController {
         Ok(false)
     }
 
-    /// A ReplicaSet of this name exists: one that the cache does not show yet, or one with another template, whose hash
-    /// is the same. The next attempt then uses another hash.
+    /// Handles an existing ReplicaSet with the name of the new one.
+    ///
+    /// Either the cache does not show this ReplicaSet yet, or it has another owner or another template. In the
+    /// second case, the next attempt uses another hash.
     async fn resolve_collision(&self, live: &Live<'_>, new: &NewReplicaSet) -> Result<bool, Error> {
         let deployment = live.deployment;
         if let Some(found) = self.client.find(&Kind::REPLICA_SET, live.namespace, &new.name).await? {
@@ -107,10 +109,10 @@ impl DeploymentController {
         Ok(())
     }
 
-    /// Updates the status and the revision annotation, if one has changed.
+    /// Updates the status and the revision annotation, if one of them has changed.
     ///
     /// # Errors
-    /// If the Deployment was changed meanwhile: retry.
+    /// If the Deployment was changed meanwhile. The caller retries.
     pub(super) async fn update_status(
         &self,
         live: &Live<'_>,
@@ -155,7 +157,7 @@ impl DeploymentController {
     }
 }
 
-/// The ReplicaSet of the Deployment's template, with the hash in its labels and selector.
+/// Returns the ReplicaSet of the Deployment's template, with the hash in its labels and selector.
 fn replica_set(live: &Live<'_>, new: &NewReplicaSet) -> Value {
     let (owner, spec) = (&live.deployment.metadata, live.json.get("spec"));
     let field = |name: &str| spec.and_then(|spec| spec.get(name)).cloned().unwrap_or_else(|| json!({}));
@@ -181,7 +183,7 @@ fn replica_set(live: &Live<'_>, new: &NewReplicaSet) -> Value {
     })
 }
 
-/// Sets a text in the object at a path, which is created if it is absent.
+/// Sets a text in the object at a path. Creates the object if it is absent.
 fn set(object: &mut Value, path: &[&str], key: &str, value: &str) {
     let mut into = object.as_object_mut();
     for name in path {
@@ -194,7 +196,7 @@ fn set(object: &mut Value, path: &[&str], key: &str, value: &str) {
     }
 }
 
-/// The merge patch of a change, which is rejected if the ReplicaSet has changed meanwhile.
+/// Returns the merge patch of a change. It is rejected if the ReplicaSet has changed meanwhile.
 fn patch(change: &Change) -> Value {
     let mut metadata = json!({"uid": change.uid, "resourceVersion": change.resource_version});
     if !change.annotations.is_empty() {

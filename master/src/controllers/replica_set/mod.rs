@@ -1,6 +1,6 @@
-//! The ReplicaSet and ReplicationController controllers: keep the desired number of pods.
+//! The ReplicaSet and ReplicationController controllers: they keep the desired number of pods.
 //!
-//! Both kinds have the same semantics, and one controller with another [`Variant`] serves each.
+//! Both kinds have the same semantics. One controller serves each kind, with its [`Variant`].
 
 pub mod plan;
 mod pods;
@@ -29,15 +29,15 @@ use super::workloads::replica::Replica;
 use super::workloads::requests::{may_adopt, patch_owners, seen};
 use crate::objects::{OwnerReference, ReplicaSet, StringMap};
 
-/// Concurrent reconciliations; the stock default.
+/// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 5;
 
-/// What distinguishes the two kinds.
+/// The differences between the two kinds.
 #[derive(Debug)]
 pub struct Variant {
-    /// The stock name in `--controllers`.
+    /// The controller's stock name in `--controllers`.
     pub name: &'static str,
-    /// The service account, which is also the source of events.
+    /// The service account of the controller. It is also the source of its events.
     pub account: &'static str,
     kind: Kind,
     /// Whether the status has `terminatingReplicas`.
@@ -73,12 +73,12 @@ pub struct ReplicaSetController {
 struct Live<'a> {
     namespace: &'a str,
     set: &'a ReplicaSet,
-    /// The whole object; its template is copied into pods.
+    /// The whole object. Its template is copied into pods.
     json: &'a Json,
 }
 
 impl ReplicaSetController {
-    /// Reads pods of these informers.
+    /// Creates the controller. It reads pods of the given informers.
     pub fn new(variant: &'static Variant, client: Client, informers: SharedInformers) -> Self {
         Self { variant, client, informers, expectations: Mutex::default() }
     }
@@ -87,7 +87,7 @@ impl ReplicaSetController {
         self.expectations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an owner reference names an object of this kind.
+    /// Whether an owner reference names an object of this controller's kind.
     fn is_own_kind(&self, owner: &OwnerReference) -> bool {
         *owner.kind == *self.variant.kind.kind && owner.group() == self.variant.kind.group
     }
@@ -116,7 +116,7 @@ impl ReplicaSetController {
         }
     }
 
-    /// The pods of the ReplicaSet. Matching orphans are adopted, and pods that no longer match are released.
+    /// Returns the pods of the ReplicaSet. Adopts matching orphans, and releases pods that no longer match.
     async fn claim_pods<'p>(
         &self,
         live: &Live<'_>,
@@ -166,8 +166,9 @@ impl ReplicaSetController {
         Ok(own)
     }
 
-    /// Whether the cached pods show all writes of this controller. Overdue ones are confirmed with the API server. The pods
-    /// are listed afterwards: an event that comes in between makes the list newer than the check.
+    /// Whether the cached pods show all writes of this controller. Confirms overdue writes with the API server.
+    ///
+    /// The pods are listed after this check: an event in between makes the list newer than the check.
     async fn has_seen_own_writes(&self, live: &Live<'_>) -> Result<bool, Error> {
         let uid = &live.set.metadata.uid;
         let overdue = self.expectations().overdue(uid, Instant::now());
@@ -185,7 +186,7 @@ impl ReplicaSetController {
         Ok(self.expectations().settle(uid, |name| cached.get(name).map(|pod| seen(pod))))
     }
 
-    /// Active pods of all ReplicaSets with the same owner, or of this one if it has none.
+    /// Returns the active pods of all ReplicaSets with the same owner, or of this one if it has no owner.
     fn related<'p>(&self, live: &Live<'_>, own: &[Replica<'p>], pods: &'p [Arc<Object>]) -> Vec<Replica<'p>> {
         let Some(owner) = live.set.metadata.controller() else { return own.to_vec() };
         let is_sibling = |set: &Arc<Object>| set.controller().is_some_and(|above| above.uid == owner.uid);
@@ -282,7 +283,7 @@ impl Controller for ReplicaSetController {
     }
 }
 
-/// The pod template of the object.
+/// Returns the pod template of the object.
 fn template(json: &Json) -> Option<&Json> {
     json.get("spec")?.get("template").and_then(Value::as_object)
 }

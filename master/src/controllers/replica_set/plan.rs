@@ -1,4 +1,4 @@
-//! The next step of a ReplicaSet: how many pods to create, or which to delete. Pure.
+//! Plans the next step of a ReplicaSet: how many pods to create, or which pods to delete. Pure.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use crate::controllers::workloads::replica::Replica;
 
-/// Pods that are created or deleted in one step at most; the stock limit.
+/// Maximum number of pods that are created or deleted in one step, as in stock Kubernetes.
 pub const BURST: usize = 500;
 
 /// What to do about the pods of a ReplicaSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     Nothing,
-    /// Create so many pods.
+    /// Create this number of pods.
     Create(usize),
     /// Delete these pods.
     Delete(Vec<Doomed<'a>>),
@@ -26,8 +26,8 @@ pub struct Doomed<'a> {
     pub uid: &'a str,
 }
 
-/// The step towards `wanted` replicas. `active` are the active pods of the ReplicaSet, `related` the pods of all
-/// ReplicaSets with the same owner.
+/// Plans the step towards `wanted` replicas. `active` are the active pods of the ReplicaSet, and `related` the pods
+/// of all ReplicaSets with the same owner.
 pub fn plan<'a>(wanted: i64, active: &[Replica<'a>], related: &[Replica<'_>], now: Timestamp) -> Step<'a> {
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if active.len() < wanted {
@@ -43,7 +43,8 @@ pub fn plan<'a>(wanted: i64, active: &[Replica<'a>], related: &[Replica<'_>], no
     Step::Delete(pods.iter().take(surplus).map(|pod| Doomed { name: pod.name, uid: pod.uid }).collect())
 }
 
-/// Batch sizes of creations: if the first pod is rejected, so are probably the others.
+/// Returns the batch sizes of creations. They start small, because if the first pod is rejected, the others
+/// probably are as well.
 pub fn slow_start(count: usize) -> Vec<usize> {
     let (mut batches, mut left, mut size) = (Vec::new(), count, 1);
     while left > 0 {
@@ -63,20 +64,22 @@ fn active_per_node<'a>(pods: &[Replica<'a>]) -> HashMap<&'a str, usize> {
     count
 }
 
-/// The order in which pods are deleted: the least useful first. It is the stock order, except that pods whose ages have
-/// the same magnitude are compared by restarts before the arbitrary choice by UID, so that the order is total.
+/// The order in which pods are deleted: the least useful first.
+///
+/// It is the stock order, except that pods of about the same age are compared by restarts before the arbitrary
+/// choice by UID. This makes the order total.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DeletionOrder<'a> {
     is_scheduled: bool,
     phase: crate::controllers::workloads::replica::Phase,
     is_ready: bool,
     cost: i32,
-    /// Fewer for a node that has more pods of the same owner.
+    /// Minus the number of pods of the same owner on the node. Pods on nodes with more such pods are deleted first.
     spread: i64,
     ready_age: i64,
     restarts: (i64, i64),
     age: i64,
-    /// An arbitrary but stable choice.
+    /// The UID of the pod, for an arbitrary but stable choice.
     uid: &'a str,
 }
 
@@ -98,8 +101,8 @@ impl<'a> DeletionOrder<'a> {
     }
 }
 
-/// The binary logarithm of the time since `since`, in nanoseconds, so that pods of about the same age are chosen at
-/// random; -1 for a time that has not passed or is unknown.
+/// Returns the binary logarithm of the nanoseconds since `since`, so that pods of about the same age are equal.
+/// Returns -1 if the time is in the future or unknown.
 fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
     let age = since.map_or(0, |since| now.duration_since(since).as_nanos());
     u128::try_from(age).ok().and_then(u128::checked_ilog2).map_or(-1, i64::from)

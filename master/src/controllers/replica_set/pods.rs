@@ -16,11 +16,11 @@ use crate::controllers::workloads::expectations::Expected;
 use crate::controllers::workloads::names;
 use crate::controllers::workloads::requests::{is_refused, message};
 
-/// Concurrent requests of one ReplicaSet.
+/// Number of concurrent requests of one ReplicaSet.
 const CONCURRENCY: usize = 32;
 
 impl ReplicaSetController {
-    /// Creates pods in batches that double while all succeed. Returns the first failure.
+    /// Creates pods in batches that double in size while all creations succeed. Returns the first failure.
     pub(super) async fn create_pods(&self, live: &Live<'_>, count: usize) -> Option<Failure> {
         for batch in slow_start(count) {
             let mut left = batch;
@@ -62,7 +62,7 @@ impl ReplicaSetController {
         }
     }
 
-    /// A pod of the template.
+    /// Returns a pod of the template.
     fn pod(&self, live: &Live<'_>, name: &str) -> Value {
         let owner = &live.set.metadata;
         let field = |name: &str| template(live.json).and_then(|template| template.get(name)).cloned();

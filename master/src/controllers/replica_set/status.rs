@@ -10,10 +10,10 @@ use crate::objects::{Condition, List, ReplicaSet};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Why pods could not be created or deleted.
+/// The reason why pods could not be created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The condition reason, `FailedCreate` or `FailedDelete`.
+    /// The reason of the condition: `FailedCreate` or `FailedDelete`.
     pub reason: &'static str,
     pub message: String,
 }
@@ -22,16 +22,16 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug)]
 pub struct Pods<'a> {
     pub active: &'a [Replica<'a>],
-    /// Pods that are being deleted; `None` if the kind does not report them.
+    /// Number of pods that are being deleted. `None` if the kind does not report it.
     pub terminating: Option<usize>,
 }
 
-/// How long a ready pod of the ReplicaSet must stay ready until it is available.
+/// Returns how long a ready pod of the ReplicaSet must stay ready until it is available.
 pub fn min_ready(set: &ReplicaSet) -> Duration {
     Duration::from_secs(u64::try_from(set.spec.min_ready_seconds).unwrap_or(0))
 }
 
-/// The status that the ReplicaSet should have.
+/// Returns the status that the ReplicaSet should have.
 pub fn status(
     set: &ReplicaSet,
     pods: Pods<'_>,
@@ -56,13 +56,13 @@ pub fn status(
     }
 }
 
-/// Time until the next pod becomes available without any event.
+/// Returns the time until the next pod becomes available without any event.
 pub fn next_availability(set: &ReplicaSet, active: &[Replica<'_>], now: Timestamp) -> Option<Duration> {
     let left = active.iter().filter_map(|pod| pod.available_in(min_ready(set), now));
     left.filter(|left| !left.is_zero()).min()
 }
 
-/// The first failure is kept until one step succeeds.
+/// Returns the conditions. The first failure is kept until a step succeeds.
 fn conditions(known: &List<Condition>, failure: Option<&Failure>, now: Timestamp) -> List<Condition> {
     match (failure, known.of_type(REPLICA_FAILURE)) {
         (Some(_), Some(_)) | (None, None) => known.clone(),

@@ -28,9 +28,9 @@ pub struct Candidate<'a> {
 pub enum Claim {
     /// The object is owned and selected.
     Keep,
-    /// The object has no owner and is selected: its owner reference is added.
+    /// The object has no owner and is selected. Its owner reference must be added.
     Adopt,
-    /// The object is owned and no longer selected: its owner reference is removed.
+    /// The object is owned and no longer selected. Its owner reference must be removed.
     Release,
     /// The object belongs to another owner or to none.
     Ignore,
@@ -49,7 +49,7 @@ pub fn claim(owner: Owner<'_>, object: Candidate<'_>) -> Claim {
     }
 }
 
-/// The owner reference of a controller, which blocks its foreground deletion.
+/// Returns the owner reference of a controller. It blocks the controller's foreground deletion.
 pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": kind.api_version(), "kind": kind.kind, "name": name, "uid": uid,
@@ -57,12 +57,12 @@ pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
     })
 }
 
-/// The strategic merge patch that adds an owner reference to the object with that UID.
+/// Returns the strategic merge patch that adds an owner reference to the object with the given UID.
 pub fn adoption(uid: &str, reference: &Value) -> Value {
     json!({"metadata": {"uid": uid, "ownerReferences": [reference]}})
 }
 
-/// The strategic merge patch that removes the reference to an owner from the object with that UID.
+/// Returns the strategic merge patch that removes the reference to an owner from the object with the given UID.
 pub fn release(uid: &str, owner: &str) -> Value {
     json!({"metadata": {"uid": uid, "ownerReferences": [{"$patch": "delete", "uid": owner}]}})
 }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Age at which an expectation is confirmed with the API server: the write may have failed without an answer.
+/// Age at which an expectation is confirmed with the API server, because the write may have failed without a
+/// response.
 pub const CONFIRM_AFTER: Duration = Duration::from_secs(10);
 
 /// A write of one object.
@@ -15,7 +16,7 @@ pub const CONFIRM_AFTER: Duration = Duration::from_secs(10);
 pub enum Expected {
     /// The object was created.
     Created,
-    /// The object with this UID was deleted, or terminates.
+    /// The object with this UID was deleted, or is terminating.
     Deleted { uid: Box<str> },
     /// The object with this UID no longer has this resource version.
     Changed { uid: Box<str>, resource_version: Box<str> },
@@ -42,7 +43,7 @@ impl Expected {
         }
     }
 
-    /// Whether the API server's state shows that the write did not happen, or that its result is gone.
+    /// Whether the API server's state shows that the write did not happen, or that its result no longer exists.
     fn is_void(&self, live: Option<Seen<'_>>) -> bool {
         match self {
             Self::Created => live.is_none(),
@@ -57,7 +58,8 @@ struct Pending {
     since: Instant,
 }
 
-/// Expectations by the UID of the owner and the name of the object. The number of writes in progress bounds them.
+/// Expectations, by the UID of the owner and the name of the object. The number of writes in progress limits their
+/// number.
 #[derive(Debug, Default)]
 pub struct Expectations(HashMap<Box<str>, HashMap<Box<str>, Pending>>);
 
@@ -73,7 +75,7 @@ impl Expectations {
         self.remove(owner, name);
     }
 
-    /// Notes that an event showed the object; it may be gone when the owner is reconciled.
+    /// Records that an event showed the object. The object may no longer exist when the owner is reconciled.
     pub fn observe(&mut self, owner: &str, name: &str) {
         let pending = self.0.get(owner).and_then(|pending| pending.get(name));
         if pending.is_some_and(|pending| pending.expected == Expected::Created) {
@@ -81,7 +83,7 @@ impl Expectations {
         }
     }
 
-    /// The names of objects whose writes are expected.
+    /// Returns the names of objects whose writes are expected.
     pub fn pending(&self, owner: &str) -> Vec<Box<str>> {
         self.0.get(owner).into_iter().flat_map(HashMap::keys).cloned().collect()
     }
@@ -97,14 +99,14 @@ impl Expectations {
         is_settled
     }
 
-    /// The names of objects whose expectations must be confirmed with the API server.
+    /// Returns the names of objects whose expectations must be confirmed with the API server.
     pub fn overdue(&self, owner: &str, now: Instant) -> Vec<Box<str>> {
         let pending = self.0.get(owner).into_iter().flatten();
         let is_overdue = |pending: &Pending| now.duration_since(pending.since) >= CONFIRM_AFTER;
         pending.filter(|(_, pending)| is_overdue(pending)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Confirms an overdue expectation with the present state of the object in the API server.
+    /// Confirms an overdue expectation with the current state of the object in the API server.
     pub fn confirm(&mut self, owner: &str, name: &str, live: Option<Seen<'_>>, now: Instant) {
         let Some(pending) = self.0.get_mut(owner).and_then(|pending| pending.get_mut(name)) else { return };
         if pending.expected.is_void(live) {
@@ -114,7 +116,7 @@ impl Expectations {
         }
     }
 
-    /// Forgets an owner that is gone.
+    /// Removes the expectations of an owner that no longer exists.
     pub fn forget(&mut self, owner: &str) {
         self.0.remove(owner);
     }

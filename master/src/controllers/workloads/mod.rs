@@ -1,4 +1,4 @@
-//! What the controllers of workloads share: pods as replicas, adoption, expectations, and names.
+//! Code that the controllers of workloads share: pods as replicas, adoption, expectations, and names.
 
 pub mod claim;
 pub mod expectations;

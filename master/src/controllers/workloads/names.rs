@@ -1,26 +1,26 @@
 //! Names of pods and template hashes. Pure.
 
-/// Letters of random and hashed names, the stock ones: without vowels, so that no words occur, and without digits that
-/// resemble them.
+/// Letters of random and hashed names, as in stock Kubernetes: without vowels, so that no words occur, and without
+/// digits that resemble them.
 const SAFE_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Length of the prefix of a generated name, as in the API server.
+/// Maximum length of the prefix of a generated name, as in the API server.
 const PREFIX_LENGTH: usize = 58;
 /// Length of the random end of a generated name.
 const SUFFIX_LENGTH: usize = 5;
 
-/// One safe letter for each byte.
+/// Returns one safe letter for each byte.
 pub fn safe_letters(bytes: &[u8]) -> String {
     let letter = |byte: &u8| SAFE_LETTERS.get(usize::from(*byte) % SAFE_LETTERS.len()).copied();
     bytes.iter().filter_map(letter).map(char::from).collect()
 }
 
-/// The `generateName` of an owner's pods.
+/// Returns the `generateName` of an owner's pods.
 pub fn prefix(owner: &str) -> String {
     format!("{owner}-")
 }
 
-/// The name of a pod, in the form in which the API server generates it. The controller chooses the name, so that it can
-/// recognize the pod if the answer is lost.
+/// Returns the name of a pod, in the form in which the API server generates names. The controller chooses the name,
+/// so that it can recognize the pod if the response is lost.
 pub fn pod_name(owner: &str, random: &[u8; 16]) -> String {
     let mut name = prefix(owner);
     name.truncate(name.floor_char_boundary(PREFIX_LENGTH));

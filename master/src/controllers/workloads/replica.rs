@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::controllers::object::Object;
 use crate::objects::{OwnerReference, StringMap};
 
-/// What controllers of workloads read of a pod.
+/// The fields of a pod that controllers of workloads read.
 #[derive(Clone, Copy, Debug)]
 pub struct Replica<'a> {
     pub name: &'a str,
@@ -15,17 +15,17 @@ pub struct Replica<'a> {
     pub labels: &'a StringMap,
     /// The owner that manages the pod.
     pub controller: Option<&'a OwnerReference>,
-    /// The node; empty for a pod that is not scheduled.
+    /// The node of the pod. Empty if the pod is not scheduled.
     pub node: &'a str,
     pub phase: Phase,
     pub is_terminating: bool,
-    /// The condition `Ready` is true.
+    /// Whether the condition `Ready` is true.
     pub is_ready: bool,
     /// Time of the last change of the condition `Ready`.
     pub ready_changed: Option<Timestamp>,
-    /// `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or no number.
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`, or 0 if it is absent or not a number.
     pub deletion_cost: i32,
-    /// Most restarts of an app container, and of a sidecar.
+    /// The highest restart count of an app container, and of a sidecar.
     pub restarts: (i64, i64),
     pub created: Option<Timestamp>,
 }
@@ -36,7 +36,7 @@ pub enum Phase {
     Pending,
     Unknown,
     Running,
-    /// `Succeeded` or `Failed`.
+    /// The phase is `Succeeded` or `Failed`.
     Terminal,
 }
 
@@ -81,7 +81,8 @@ impl<'a> Replica<'a> {
         !self.is_terminal() && !self.is_terminating
     }
 
-    /// Time until the pod is available, zero if it is; `None` if it is not ready.
+    /// Returns the time until the pod is available, which is zero if it is available. Returns `None` if the pod is
+    /// not ready.
     pub fn available_in(&self, min_ready: Duration, now: Timestamp) -> Option<Duration> {
         if !self.is_ready {
             return None;

@@ -1,4 +1,4 @@
-//! Requests of workload controllers: adoption and release, and the meaning of answers.
+//! Requests of workload controllers: adoption and release, and the meaning of responses.
 
 use client::{Client, Error, Kind};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::expectations::Seen;
 use crate::controllers::object::Object;
 use crate::objects::PartialObject;
 
-/// An object as its cache or the API server has it.
+/// Returns the parts of an object that expectations check.
 pub fn seen(object: &Object) -> Seen<'_> {
     Seen {
         uid: &object.uid,
@@ -21,7 +21,7 @@ pub fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Refused { code, .. } if *code < 500)
 }
 
-/// The message for events and conditions: that of the API server, if it answered.
+/// Returns the message for events and conditions: that of the API server, if it responded.
 pub fn message(error: &Error) -> String {
     match error {
         Error::Refused { message, .. } => message.clone(),
@@ -29,11 +29,13 @@ pub fn message(error: &Error) -> String {
     }
 }
 
-/// Whether an owner exists and is not being deleted. It is read after the objects that it adopts, because one that is
-/// being deleted may just have orphaned them.
+/// Whether an owner exists and is not being deleted.
+///
+/// The owner is read after the objects that it adopts, because an owner that is being deleted may just have
+/// orphaned them.
 ///
 /// # Errors
-/// If the server does not say whether it exists: retry.
+/// If it is unknown whether the owner exists. The caller retries.
 pub async fn may_adopt(
     client: &Client,
     kind: &Kind,
@@ -45,10 +47,10 @@ pub async fn may_adopt(
     Ok(found.is_some_and(|found| *found.metadata.uid == *uid && !found.metadata.is_terminating()))
 }
 
-/// Changes the owner references of an object. Returns false if the object is gone or was replaced.
+/// Changes the owner references of an object. Returns false if the object no longer exists or was replaced.
 ///
 /// # Errors
-/// Retry.
+/// If the request fails. The caller retries.
 pub async fn patch_owners(
     client: &Client,
     kind: &Kind,
