@@ -7,11 +7,11 @@ use crate::resources::{ResourceList, list};
 /// The quality of service class. It determines the order of eviction under memory pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QosClass {
-    /// No requests or limits; evicted first.
+    /// The pod has no requests or limits, and is evicted first.
     BestEffort,
-    /// Some requests or limits.
+    /// The pod has some requests or limits.
     Burstable,
-    /// Requests equal limits for cpu and memory in all containers; evicted last.
+    /// In all containers, requests equal limits for CPU and memory. The pod is evicted last.
     Guaranteed,
 }
 

@@ -56,9 +56,9 @@ pub enum Form<'a> {
 pub enum List<'a> {
     /// Elements are not identified: the whole list has one owner.
     Atomic,
-    /// By value: each value has its own owners.
+    /// Elements are identified by value. Each value has its own owners.
     Set,
-    /// By these keys of each element (`x-kubernetes-list-map-keys`).
+    /// Elements are identified by these keys (`x-kubernetes-list-map-keys`).
     Map(&'a [String]),
 }
 

@@ -32,9 +32,9 @@ pub struct Join {
 /// How a machine joins a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
-    /// With a join string.
+    /// The node joins with a join string.
     Join(Join),
-    /// With a bootstrap kubeconfig that has a bootstrap token or a certificate, as in the stock kubelet.
+    /// The node joins with a bootstrap kubeconfig that has a bootstrap token or a certificate, as the stock kubelet.
     Kubeconfig(PathBuf),
 }
 

@@ -71,9 +71,9 @@ pub enum Error {
 /// When a write becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durable {
-    /// Before the response.
+    /// The write is durable before the response.
     First,
-    /// After the response.
+    /// The write becomes durable after the response.
     Later,
 }
 

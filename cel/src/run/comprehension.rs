@@ -9,7 +9,7 @@ use crate::value::{Key, Map, Value};
 
 /// The accumulator of a comprehension.
 enum Accumulator {
-    /// For `all` and `exists`: the first error. It is the result if no element decides.
+    /// The accumulator of `all` and `exists`: the first error. It is the result if no element decides.
     Truth {
         wrong: Option<Error>,
     },

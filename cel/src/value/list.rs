@@ -19,12 +19,12 @@ pub struct List {
 /// How the elements of a list are identified (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default)]
 pub enum Identity {
-    /// By index (`atomic`).
+    /// Elements are identified by index (`atomic`).
     #[default]
     Place,
-    /// By value, in any order (`set`).
+    /// Elements are identified by value, in any order (`set`).
     Value,
-    /// By key fields, in any order (`map`).
+    /// Elements are identified by key fields, in any order (`map`).
     Fields(Arc<[String]>),
 }
 

@@ -33,7 +33,7 @@ pub enum ProcessKind {
 }
 
 impl ProcessKind {
-    /// Start of the error for a process that cannot be started.
+    /// Returns the start of the message that a process cannot be started.
     fn start_error(&self) -> &'static str {
         match self {
             Self::Command => "error executing command in container",

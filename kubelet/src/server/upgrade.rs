@@ -14,9 +14,9 @@ use super::{spdy as streams, websocket};
 
 /// An accepted upgrade request for process streams.
 pub enum Upgrade {
-    /// Over a WebSocket.
+    /// The session runs over a WebSocket.
     WebSocket(WebSocketUpgrade),
-    /// Over SPDY.
+    /// The session runs over SPDY.
     Spdy(spdy::Upgrade),
 }
 

@@ -8,7 +8,7 @@ use crate::options::{Bootstrap, Cluster, Join, Options};
 
 /// The expected format of a join string.
 const FORMAT: &str = "write https://HOST:PORT#sha256:HASH, as `master join-string` prints it (several servers: https://ONE:PORT,https://OTHER:PORT#sha256:HASH)";
-/// Hex digits of a SHA-256 hash.
+/// Number of hexadecimal digits of a SHA-256 hash.
 const HASH_DIGITS: usize = 64;
 
 impl Flags<'_> {

@@ -72,9 +72,9 @@ pub enum Location {
 
 /// How to create a volume.
 pub enum Setup {
-    /// By code of the volume type.
+    /// Code of the volume type creates the volume.
     Custom(Box<dyn Create + Send>),
-    /// By writing these files. Secret files are in memory. If the files are not available, the reason.
+    /// The kubelet writes these files. Secret files are in memory. If the files are not available, this is the reason.
     Files {
         content: Result<Files, String>,
         /// Whether the files must not be on disk.
