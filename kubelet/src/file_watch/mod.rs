@@ -109,7 +109,7 @@ impl FileWatcher {
         Self { connect, connection: None, is_warned: false }
     }
 
-    /// Creates a watcher without inotify, as at the limit of inotify instances.
+    /// Creates a watcher that cannot use inotify, as if the limit of inotify instances were reached.
     #[cfg(test)]
     pub fn polling() -> Self {
         Self::new(Box::new(|_| Err(notify::Error::new(ErrorKind::MaxFilesWatch))))

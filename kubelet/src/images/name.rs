@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Registry of references that name none.
+/// Default registry of image names that contain no registry.
 const DEFAULT_REGISTRY: &str = "docker.io";
 /// Namespace of single-component names on Docker Hub.
 const DEFAULT_FOLDER: &str = "library";

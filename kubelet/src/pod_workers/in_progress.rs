@@ -23,7 +23,7 @@ struct StartedAction {
 pub(super) struct CompletedAction {
     pub key: Key,
     pub action: Action,
-    /// Hash of the spec that it implemented.
+    /// Hash of the spec that the action implemented.
     pub hash: Option<String>,
     /// Number of the assignment for which the action started.
     pub generation: u64,

@@ -319,7 +319,7 @@ impl PodWorkers {
         });
     }
 
-    /// Terminates a pod: in its last desired version, or as the API server now describes it.
+    /// Terminates a pod. Uses its last desired version, or the version that the API server reports now.
     fn end(&mut self, uid: &PodUid, reported: Option<&Arc<DesiredPod>>) {
         let Some(worker) = self.workers.get(uid) else { return };
         worker.send_if_modified(|assignment| {

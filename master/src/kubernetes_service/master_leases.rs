@@ -127,7 +127,7 @@ impl ObservedLeases {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of expiry of leases by their revisions.
+    //! Tests that leases expire by their revisions.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 

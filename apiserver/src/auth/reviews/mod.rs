@@ -27,7 +27,7 @@ pub(super) enum Review {
     Token,
     /// SubjectAccessReview: whether a user may do something.
     SubjectAccess,
-    /// LocalSubjectAccessReview: the same in one namespace.
+    /// LocalSubjectAccessReview: whether a user may do something in one namespace.
     LocalSubjectAccess,
     /// SelfSubjectAccessReview: whether the sender may do something.
     SelfSubjectAccess,

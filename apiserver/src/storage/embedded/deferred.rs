@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::storage::{Batch, Change, Entry, Event, Limits, Revision};
 
-/// Maximum delay of a deferred write: the renewal interval of a node lease. Half of it would double the number of
-/// commits, twice of it would double the loss after a crash.
+/// Maximum delay of a deferred write, which is the renewal interval of a node lease. A shorter delay would increase
+/// the number of commits, a longer one the loss after a crash.
 pub(super) const DEFER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Number of revisions that are reserved at a time for deferred writes. After a crash the store skips all reserved

@@ -47,7 +47,7 @@ pub(super) async fn start(
 struct Watch {
     answers: Answers<WatchResponse>,
     shared: Arc<Shared>,
-    /// Changes when the store is dropped.
+    /// A channel that signals when the store is dropped.
     closing: watch::Receiver<()>,
     reader: Reader,
 }

@@ -27,7 +27,7 @@ const BRIDGE_PREFIX: &str = "coracle-";
 const VETH_PREFIX: &str = POD_PORT_PREFIX;
 /// Prefix of the node's other links: bridges and VXLAN devices.
 const NODE_LINK_PREFIX: &str = "coracle";
-/// MTU in bytes if no egress link defines one; that of Ethernet.
+/// MTU in bytes if no egress link defines one: the MTU of Ethernet.
 const MTU: u32 = 1500;
 
 /// What was missing at a bridge.

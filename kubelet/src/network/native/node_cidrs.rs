@@ -31,7 +31,7 @@ impl NodeCidrs {
 /// What the cluster membership requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The pod CIDRs afterwards.
+    /// The pod CIDRs that the node uses after the decision.
     pub own: NodeCidrs,
     /// Former CIDRs that another node has now, with its name.
     pub taken: Vec<(IpNet, String)>,

@@ -59,7 +59,7 @@ impl AddressReadiness {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of start of pods before and after the membership is known.
+    //! Tests of when pods start, before and after the membership is known.
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 

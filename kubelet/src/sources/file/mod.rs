@@ -25,7 +25,7 @@ use crate::disk;
 use crate::file_watch::FileWatcher;
 use crate::observed::Timestamp;
 
-/// How long a burst of events can delay a scan at most.
+/// Maximum delay of a scan during a burst of events.
 const MAX_BURST: Duration = Duration::from_millis(50);
 
 /// Settings of the file source.
