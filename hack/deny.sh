@@ -15,7 +15,7 @@ fi
 if ! fetched=$(cargo deny --log-level error fetch db 2>&1); then
   echo "deny: could not fetch the advisory database, using the copy of an earlier run: $(grep -o -m 1 'failed to fetch.*\|[Ee]rror.*' <<<"$fetched" | cut -c1-160)" >&2
 fi
-if ! cargo deny --log-level error check --disable-fetch advisories; then
+if ! cargo deny --offline --log-level error check advisories; then
   echo "deny: advisories failed. Without a database, connect to github.com/rustsec/advisory-db, or set CORACLE_SKIP_ADVISORIES=1" >&2
   exit 1
 fi

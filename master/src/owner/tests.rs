@@ -57,7 +57,7 @@ async fn the_first_master_notes_it_and_the_last_word_stays() {
     claim(&store, &one, Kept::Shared, false, pki).await.unwrap();
     let refused = claim(&store, &two, Kept::Shared, true, pki).await.unwrap_err().to_string();
     assert_eq!(store.revision().await.unwrap(), revision, "neither is written again");
-    for words in ["another root authority;", "over /m/pki", "etcdctl del /coracle/authority"] {
+    for words in ["another root authority;", "to /m/pki", "etcdctl del /coracle/authority"] {
         assert!(refused.contains(words), "{words} is not in {refused}");
     }
     // A store that only one master uses takes over the mark of that master.

@@ -172,7 +172,7 @@ fn what_cannot_be_is_named() {
             items(json!([{"key": "a", "path": "x"}, {"key": "b", "path": "x"}])),
             "two sources write the path x",
         ),
-        (json!({"configMap": {"name": "large"}}), "holds 1048577 bytes"),
+        (json!({"configMap": {"name": "large"}}), "has 1048577 bytes"),
         (
             json!({"downwardAPI": {"items": [{"path": "ip", "fieldRef": {"fieldPath": "status.podIP"}}]}}),
             "ip: field status.podIP",

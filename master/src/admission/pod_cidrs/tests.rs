@@ -68,7 +68,7 @@ async fn a_node_gets_a_range_with_its_first_write_and_keeps_it() {
     for (range, why) in [
         ("10.9.0.0/24", "is not within 10.244.0.0/22"),
         ("10.244.2.0/23", "is larger than the /24 of 10.244.0.0/22"),
-        ("10.244.2.0/25", "has addresses of 10.244.2.0/24, which another node"),
+        ("10.244.2.0/25", "overlaps 10.244.2.0/24, which another node"),
     ] {
         let change = json!({"spec": {"podCIDR": range}});
         let (code, refused) = ask(server, "PATCH", &format!("{ALL}/d"), &change).await;
