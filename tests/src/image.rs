@@ -14,6 +14,8 @@ use crate::Engine;
 pub struct Files {
     tar: Vec<u8>,
     entrypoint: String,
+    /// Default arguments, a JSON list.
+    arguments: String,
 }
 
 impl Files {
@@ -33,12 +35,21 @@ impl Files {
         }
         let tar = Command::new("tar").arg("-C").arg(stage.path()).args(["-c", "."]).output().unwrap();
         assert!(tar.status.success(), "{}", String::from_utf8_lossy(&tar.stderr));
-        Self { tar: tar.stdout, entrypoint: format!("/{name}") }
+        Self { tar: tar.stdout, entrypoint: format!("/{name}"), arguments: "[]".to_owned() }
+    }
+
+    /// Sets the default arguments of the program.
+    pub fn with_arguments(self, arguments: &[&str]) -> Self {
+        Self { arguments: serde_json::Value::from(arguments).to_string(), ..self }
     }
 
     /// Imports the image into an engine under the given name.
     pub async fn give(&self, engine: &Engine, repository: &str, tag: &str) {
-        let changes = vec![format!("ENTRYPOINT [\"{}\"]", self.entrypoint), "ENV PATH=/".to_owned()];
+        let changes = vec![
+            format!("ENTRYPOINT [\"{}\"]", self.entrypoint),
+            format!("CMD {}", self.arguments),
+            "ENV PATH=/".to_owned(),
+        ];
         let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag);
         let body = bollard::body_full(self.tar.clone().into());
         let made = engine.docker().create_image(Some(options.changes(changes).build()), Some(body), None);

@@ -50,7 +50,7 @@ pub use kubectl::{Kubectl, kubectls};
 pub use lease::{Port, free_port};
 pub use master::{Master, tls_config, trusting};
 pub use pod::Pod;
-pub use private_engine::{PrivateEngine, exported};
+pub use private_engine::{PRIVATE_ADDRESS, PrivateEngine, exported};
 pub use process::Process;
 pub use python::Python;
 pub use registry::{PASSWORD, Registry, USER};

@@ -19,6 +19,9 @@ use crate::{Engine, Host, IMAGE, wait_until};
 /// of killed tests.
 const PREFIX: &str = "/tmp/co-engine-";
 
+/// Address of an engine's host on its bridge.
+pub const PRIVATE_ADDRESS: &str = "172.31.250.1";
+
 /// Mount point of the cgroup file system.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -40,8 +43,14 @@ pub struct PrivateEngine {
 impl PrivateEngine {
     /// Starts an engine with the test image. With `live_restore`, the containers survive a restart of the engine.
     pub async fn running(live_restore: bool) -> Self {
+        Self::configured(live_restore, "{}").await
+    }
+
+    /// As [`Self::running`], with that `daemon.json`.
+    pub async fn configured(live_restore: bool, configuration: &str) -> Self {
         let host = Arc::new(Host::new().await);
-        let mut engine = Self::on(host, folder(), "172.31.250.1/24", live_restore);
+        let mut engine = Self::on(host, folder(), &format!("{PRIVATE_ADDRESS}/24"), live_restore);
+        fs::write(engine.folder.join("daemon.json"), configuration).unwrap();
         engine.start().await;
         engine.load_image(test_image().await).await;
         engine
@@ -70,6 +79,16 @@ impl PrivateEngine {
     /// Creates a client of the engine, which must have run once.
     pub fn engine(&self) -> Engine {
         Engine::at(&self.socket())
+    }
+
+    /// The host of the engine.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The folder, which is unmounted and removed with the engine.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -60,5 +60,8 @@ mod master_joining {
 }
 mod pod_initializers;
 mod stock_apiserver;
+mod stock_client;
 mod stock_components;
+mod stock_kubelet;
+mod stock_page;
 mod upgrade;

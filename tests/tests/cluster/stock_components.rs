@@ -1,42 +1,13 @@
-//! Runs the commands of `docs/stock-components.md` with the stock programs in the folder that `CORACLE_PEERS` names.
+//! A stock controller manager and a stock scheduler with the master, by the commands of `docs/stock-components.md`.
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use master::controllers::{COMPLEMENTARY_LEASE, CONTROLLER_MANAGER, complementary_names};
 use master::kubeconfig::Kubeconfig;
 use serde_json::{Value, json};
 use tests::{DEADLINE, Master, free_port, trusting, wait_until};
 use tokio::process::{Child, Command};
 
-const PAGE: &str = include_str!("../../../docs/stock-components.md");
-
-/// The arguments of the page's command with that beginning; a line that ends with `\` continues on the next.
-fn command(beginning: &str) -> Vec<String> {
-    let joined = PAGE.replace("\\\n", " ");
-    let line = joined.lines().map(str::trim).find(|line| line.starts_with(beginning));
-    let line = line.unwrap_or_else(|| panic!("{beginning} is not in the page"));
-    line.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
-}
-
-/// Path of a stock program, if `CORACLE_PEERS` is set.
-fn program(name: &str) -> Option<PathBuf> {
-    let program = PathBuf::from(std::env::var_os("CORACLE_PEERS")?).join(name);
-    assert!(program.exists(), "{} is missing", program.display());
-    Some(program)
-}
-
-#[test]
-fn the_page_names_what_the_master_has() {
-    let run = command("master run --scheduler=true --controllers");
-    let mut listed: Vec<&str> = run.last().unwrap().split(',').collect();
-    let mut known = complementary_names();
-    listed.sort_unstable();
-    known.sort_unstable();
-    assert_eq!(listed, known);
-    for lease in [CONTROLLER_MANAGER, COMPLEMENTARY_LEASE] {
-        assert!(PAGE.contains(&format!("`kube-system/{lease}`")), "{lease}");
-    }
-}
+use crate::stock_page::{command, stock_program};
 
 /// Starts a program that is killed when the test ends.
 fn start(program: &Path, arguments: &[String], log: &Path) -> Child {
@@ -47,7 +18,7 @@ fn start(program: &Path, arguments: &[String], log: &Path) -> Child {
 }
 
 /// The page's arguments for a program, with the files of that master and a separate port.
-async fn arguments(master: &Master, program: &str, user: &str, port: &str) -> Vec<String> {
+pub async fn arguments(master: &Master, program: &str, user: &str, port: &str) -> Vec<String> {
     let kubeconfig = master.user(user, &[]).await.display().to_string();
     let directory = master.data_dir().display().to_string();
     let words = command(&format!("{program} --kubeconfig"));
@@ -93,7 +64,7 @@ fn deployment(image: &str) -> Value {
 #[tokio::test]
 async fn a_stock_controller_manager_leads_beside_the_master() {
     const PROGRAM: &str = "kube-controller-manager";
-    let Some(program) = program(PROGRAM) else { return };
+    let program = stock_program(PROGRAM);
     let run = command("master run --scheduler=true --controllers");
     let mut master = Master::new().with_flags(run[2..].to_vec());
     master.start().await;
@@ -185,7 +156,7 @@ async fn authenticates(master: &Master, program: &str, port: &str) {
 #[tokio::test]
 async fn a_stock_scheduler_asks_the_master_who_its_clients_are() {
     const PROGRAM: &str = "kube-scheduler";
-    let Some(program) = program(PROGRAM) else { return };
+    let program = stock_program(PROGRAM);
     let mut master = Master::new().with_flags(["--scheduler=false"]);
     master.start().await;
     let free = free_port();
