@@ -1,5 +1,5 @@
-//! Keeps the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a stock
-//! server does. It also keeps the condition `Dangling` of every FlowSchema.
+//! Maintains the stock FlowSchemas and PriorityLevelConfigurations: creates missing ones and repairs them as a
+//! stock server does. It also maintains the condition `Dangling` of every FlowSchema.
 //!
 //! The objects describe a stock server. The limits of this server are fixed (`apiserver::flowcontrol`), and do not
 //! depend on them.
@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use self::dangling::FlowSchema;
 use self::objects::{Object, Role};
 use crate::controllers::{ActAs as _, Client, Error, Json, Kind};
-use crate::objects::AnnotatedObject;
+use crate::objects::{AnnotatedObject, PartialObject};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 static FLOW_SCHEMA: Kind = Kind::of(GROUP, "FlowSchema", "flowschemas", false);
@@ -89,20 +90,20 @@ async fn reconcile(client: &Client) -> Result<(), Error> {
             written => written?,
         }
     }
-    keep_dangling(client).await
+    update_conditions(client).await
 }
 
 /// Updates the condition of every FlowSchema, including those that users create.
-async fn keep_dangling(client: &Client) -> Result<(), Error> {
+async fn update_conditions(api: &Client) -> Result<(), Error> {
     let (mut schemas, mut levels) = (Vec::new(), BTreeSet::new());
-    client.list(&FLOW_SCHEMA, "", |schema| schemas.push(schema)).await?;
-    client.list(&PRIORITY_LEVEL, "", |level| levels.extend(name(&level).map(str::to_owned))).await?;
+    let scope = client::Scope::namespace("");
+    let seed = client::Typed::<FlowSchema>::default();
+    api.list_with(&FLOW_SCHEMA, &scope, seed, |schema| schemas.push(schema)).await?;
+    let seed = client::Typed::<PartialObject>::default();
+    api.list_with(&PRIORITY_LEVEL, &scope, seed, |level| drop(levels.insert(level.metadata.name))).await?;
     for schema in &schemas {
-        let (Some(name), Some(patch)) = (name(schema), dangling::patch(schema, &levels, Timestamp::now()))
-        else {
-            continue;
-        };
-        match client.patch_subresource(&FLOW_SCHEMA, "", name, "status", patch).await {
+        let Some(patch) = dangling::patch(schema, &levels, Timestamp::now()) else { continue };
+        match api.patch_subresource(&FLOW_SCHEMA, "", &schema.metadata.name, "status", patch).await {
             // Another writer was first, as above.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
             written => drop(written?),
@@ -111,11 +112,8 @@ async fn keep_dangling(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-fn name(object: &Json) -> Option<&str> {
-    object.get("metadata")?.get("name")?.as_str()
-}
-
-/// A mandatory object always has the stock spec; a suggested one unless an administrator has taken it over.
+/// Plans the write of an object. A mandatory object always has the stock spec. A suggested one does unless an
+/// administrator has taken it over.
 fn plan(found: Option<&Json>, object: &Object) -> Step {
     let Some(found) = found else { return Step::Create(object.json()) };
     let AnnotatedObject { metadata } = crate::objects::read(found);

@@ -154,8 +154,9 @@ fn a_schema_dangles_while_its_priority_level_is_missing() {
         (vec![], json!([other, found]), Some(&missing)),
     ] {
         let schema = json!({"spec": {"priorityLevelConfiguration": {"name": "gold"}}, "status": {"conditions": before}});
-        let levels = levels.into_iter().map(str::to_owned).collect();
-        let patch = dangling::patch(schema.as_object().unwrap(), &levels, Timestamp::UNIX_EPOCH);
+        let schema = serde_json::from_value(schema).unwrap();
+        let levels = levels.into_iter().map(Box::from).collect();
+        let patch = dangling::patch(&schema, &levels, Timestamp::UNIX_EPOCH);
         assert_eq!(
             patch.map(|patch| patch["status"]["conditions"].clone()),
             expected.map(|one| json!([one]))
