@@ -95,12 +95,13 @@ async fn reconcile(client: &Client) -> Result<(), Error> {
 
 /// Updates the condition of every FlowSchema, including those that users create.
 async fn update_conditions(api: &Client) -> Result<(), Error> {
-    let (mut schemas, mut levels) = (Vec::new(), BTreeSet::new());
+    let (mut schemas, mut levels) = (Vec::new(), Vec::new());
     let scope = client::Scope::namespace("");
     let seed = client::Typed::<FlowSchema>::default();
     api.list_with(&FLOW_SCHEMA, &scope, seed, |schema| schemas.push(schema)).await?;
     let seed = client::Typed::<PartialObject>::default();
-    api.list_with(&PRIORITY_LEVEL, &scope, seed, |level| drop(levels.insert(level.metadata.name))).await?;
+    api.list_with(&PRIORITY_LEVEL, &scope, seed, |level| levels.push(level.metadata.name)).await?;
+    let levels: BTreeSet<_> = levels.into_iter().collect();
     for schema in &schemas {
         let Some(patch) = dangling::patch(schema, &levels, Timestamp::now()) else { continue };
         match api.patch_subresource(&FLOW_SCHEMA, "", &schema.metadata.name, "status", patch).await {

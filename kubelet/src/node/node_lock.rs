@@ -171,8 +171,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = acquire(folder.path(), "n", ENGINE).unwrap();
         let refused = acquire(folder.path(), "n", ENGINE).unwrap_err();
-        let holder =
-            format!("the node name n on {ENGINE}: process {} with --root-dir /state; stop it", std::process::id());
+        let holder = format!(
+            "the node name n on {ENGINE}: process {} with --root-dir /state; stop it",
+            std::process::id()
+        );
         assert!(refused.contains(&holder), "{refused}");
         drop(first);
         drop(acquire(folder.path(), "n", ENGINE).unwrap());

@@ -100,7 +100,7 @@ async fn replicas_run_are_replaced_and_scaled() {
             .collect();
         let count = |reason: &str| reasons.iter().filter(|one| **one == reason).count();
         assert_eq!((count("SuccessfulCreate"), count("SuccessfulDelete")), (4, 2), "{reasons:?}");
-        node.cluster.delete_with(&own, "Foreground").await.is(200);
+        node.cluster.delete_with(&own, "Foreground").await.is(202);
         node.cluster.gone(&own).await;
         assert_eq!(pods_of(&node, app).await, [json!(null); 0]);
     }

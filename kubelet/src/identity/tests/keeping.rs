@@ -83,7 +83,9 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     // A damaged certificate does not invalidate the kubeconfig: the server stays known, and a new certificate is requested.
     fs::write(files.current(Kind::Client), "damaged").unwrap();
     assert!(matches!(files.known().unwrap().unwrap().credentials, Credentials::Anonymous));
-    assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("client certificate that contains no"));
+    assert!(
+        known(&files.kubeconfig).unwrap_err().to_string().contains("client certificate that contains no")
+    );
     // The remedy for an unregistered node depends on the certificate that its kubeconfig names.
     let remedy = |shows_others: bool| files.remedy_of_unregistered(shows_others);
     assert!(!files.shows_others().unwrap());

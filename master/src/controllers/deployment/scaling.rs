@@ -66,8 +66,8 @@ impl Rollout<'_> {
         let mut sizes = Vec::with_capacity(active.len());
         for at in &active {
             let share = self.share(*at);
-            let share = if to_add > 0 { share.min(left) } else { share.max(left) };
-            let share = if left == 0 { 0 } else { share };
+            // The share of an adopted ReplicaSet is a guess, and may have the wrong sign.
+            let share = share.clamp(left.min(0), left.max(0));
             left -= share;
             sizes.push(self.replicas_of(*at) + share);
         }

@@ -61,7 +61,7 @@ async fn the_kubeconfig_of_a_user_is_reported_and_sends_no_request() {
     let name = &node.node;
     for expected in [
         format!("{} has the certificate", kubeconfig.display()),
-        format!("needs one of kubelet:{name} or system:node:{name}"),
+        format!("needs a certificate of kubelet:{name} or system:node:{name}"),
         "--bootstrap and the output of `master join-string`".to_owned(),
     ] {
         assert!(said.contains("WARN") && said.contains(&expected), "{expected}: {said}");

@@ -173,6 +173,12 @@ fn by_key(objects: &[Value]) -> BTreeMap<String, Value> {
         for field in ["resourceVersion", "managedFields", "generation"] {
             metadata.as_object_mut().unwrap().remove(field);
         }
+        // The earlier version had no Deployment controller.
+        if kind == "Deployment"
+            && let Some(annotations) = metadata["annotations"].as_object_mut()
+        {
+            annotations.remove("deployment.kubernetes.io/revision");
+        }
         object.as_object_mut().unwrap().remove("status");
         let object = match kind.as_str() {
             // Leases are renewed, and repeated events are counted. New versions add permissions to default roles.

@@ -291,6 +291,12 @@ impl Controllers {
         let now = self.cluster.now();
         let plan = plan_deployment(Input { deployment: &deployment, sets: &own, with_pods: &with_pods, now });
         let limits = Limits::of(&deployment);
+        // Proportional scaling divides pods by size alone, as in the stock controller.
+        let replicas = deployment.replicas().to_string();
+        let was_scaled = own.iter().filter(|set| set.replicas() > 0).any(|set| {
+            let sized_for = set.metadata.annotations.get("deployment.kubernetes.io/desired-replicas");
+            sized_for.is_some_and(|sized_for| sized_for != replicas)
+        });
         for write in &plan.writes {
             let before = (self.cluster.total_replicas(), self.cluster.total_available());
             match write {
@@ -300,7 +306,7 @@ impl Controllers {
                     self.delete_set(name, uid, resource_version)?;
                 }
             }
-            self.check_limits(before, limits, &deployment)?;
+            self.check_limits(before, limits, &deployment, was_scaled)?;
         }
         if plan.status != deployment.status || plan.revision.is_some() {
             let fate = self.fate();
@@ -326,6 +332,7 @@ impl Controllers {
         (before, available_before): (i64, i64),
         limits: Limits,
         deployment: &crate::objects::Deployment,
+        was_scaled: bool,
     ) -> Result<(), Stop> {
         let (total, wanted) = (self.cluster.total_replicas(), deployment.replicas());
         if total > before && total > wanted + limits.surge {
@@ -334,10 +341,12 @@ impl Controllers {
         let is_rolling = &*deployment.spec.strategy.r#type == "RollingUpdate";
         let available = self.cluster.total_available();
         let is_too_few = available < available_before && available < wanted - limits.unavailable;
-        if is_rolling && !self.cluster.has_failing_pods && is_too_few {
+        if is_rolling && !was_scaled && !self.cluster.has_failing_pods && is_too_few {
             return Err(Stop::Broken(format!(
-                "{available} pods stay available of {wanted} - {}",
-                limits.unavailable
+                "{available} pods stay available of {wanted} - {}; cached: {:?}; live: {:?}",
+                limits.unavailable,
+                self.cluster.sets.cache.values().map(sizes).collect::<Vec<_>>(),
+                self.cluster.sets.truth.values().map(sizes).collect::<Vec<_>>(),
             )));
         }
         Ok(())
@@ -490,4 +499,16 @@ fn seen(set: &ReplicaSet) -> Seen<'_> {
 
 fn controller(kind: &str, uid: &str) -> OwnerReference {
     OwnerReference { kind: kind.into(), uid: uid.into(), controller: true, ..OwnerReference::default() }
+}
+
+/// Name, generation, observed generation, replicas and available replicas of a ReplicaSet.
+fn sizes(set: &ReplicaSet) -> (&str, i64, i64, i64, i64) {
+    let (metadata, status) = (&set.metadata, &set.status);
+    (
+        &metadata.name,
+        metadata.generation,
+        status.observed_generation,
+        set.replicas(),
+        status.available_replicas,
+    )
 }
