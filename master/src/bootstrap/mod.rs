@@ -69,7 +69,7 @@ impl ClusterInfo {
     pub fn read(document: &Value) -> Result<Self, String> {
         let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
         if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
-            return Err(format!("is no {KIND} of {API_VERSION}"));
+            return Err(format!("is not a {KIND} of {API_VERSION}"));
         }
         let servers = document.get("servers").and_then(Value::as_array).into_iter().flatten();
         let servers: Vec<String> = servers.filter_map(Value::as_str).map(str::to_owned).collect();

@@ -37,7 +37,7 @@ fn it_says_what_the_contract_says_and_the_time() {
 fn what_is_no_such_document_is_refused() {
     let good = info().document(NOW.parse().unwrap());
     for (field, value, expected) in [
-        ("kind", json!("Pod"), "is no ClusterInfo"),
+        ("kind", json!("Pod"), "is not a ClusterInfo"),
         ("servers", json!([]), "names no servers"),
         ("servers", json!("https://a"), "names no servers"),
         ("certificateAuthority", json!("PEM"), "contains no certificate"),

@@ -10,10 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::json;
-use tests::{
-    DEADLINE, Files, HollowNodes, IMAGE, Master, PRIVATE_ADDRESS, PrivateEngine, Process, free_port,
-    installed,
-};
+use tests::{DEADLINE, Files, IMAGE, Master, PRIVATE_ADDRESS, PrivateEngine, Process, free_port, installed};
 
 use crate::stock_client::{Client, LOST_WITHIN, NODE_GRACE, deployment, web};
 use crate::stock_components::arguments;

@@ -101,7 +101,7 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     assert!(!files.rewrite_kubeconfig(&more).unwrap());
     assert_eq!(fs::read_to_string(&files.kubeconfig).unwrap(), others);
     fs::write(&files.kubeconfig, "a: [").unwrap();
-    assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("etc/kubeconfig does not read"));
+    assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("etc/kubeconfig cannot be parsed"));
 }
 
 #[test]

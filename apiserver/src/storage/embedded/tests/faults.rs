@@ -127,7 +127,7 @@ async fn a_disk_that_loses_synced_data_is_detected() {
     disk.reopen_only();
     let error = store.get("/a").await.unwrap_err();
     assert!(
-        matches!(&error, Error::Damaged { reason, .. } if reason.contains("revision is 1, but revision 2 was")),
+        matches!(&error, Error::Damaged { reason, .. } if reason.contains("its revision is 1, but revision 2")),
         "{error}"
     );
 }

@@ -45,7 +45,9 @@ async fn a_lost_route_is_reported_and_restored() {
     stage.at(At::A, || ip("link set eth0 down"));
     let told = stage.sync(At::A);
     assert!(
-        told.warnings.iter().any(|text| text.contains("node node-c") && text.contains("no way")),
+        told.warnings
+            .iter()
+            .any(|text| text.contains("node node-c") && text.contains("no route to the node")),
         "{told:?}"
     );
     stage.at(At::A, || {
