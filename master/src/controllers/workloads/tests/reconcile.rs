@@ -291,12 +291,13 @@ impl Controllers {
         let now = self.cluster.now();
         let plan = plan_deployment(Input { deployment: &deployment, sets: &own, with_pods: &with_pods, now });
         let limits = Limits::of(&deployment);
-        // Proportional scaling divides pods by size alone, as in the stock controller.
+        // A paused or scaled Deployment divides its pods by size alone, as in the stock controller.
         let replicas = deployment.replicas().to_string();
-        let was_scaled = own.iter().filter(|set| set.replicas() > 0).any(|set| {
+        let is_rescaled = own.iter().filter(|set| set.replicas() > 0).any(|set| {
             let sized_for = set.metadata.annotations.get("deployment.kubernetes.io/desired-replicas");
             sized_for.is_some_and(|sized_for| sized_for != replicas)
         });
+        let was_scaled = deployment.spec.paused || is_rescaled;
         for write in &plan.writes {
             let before = (self.cluster.total_replicas(), self.cluster.total_available());
             match write {
