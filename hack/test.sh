@@ -18,5 +18,9 @@ fi
 # Build everything at once: the binaries that the tests run, and the tests.
 cargo build --workspace --locked --bins --tests
 cargo test --quiet --workspace --locked --doc
+# Below 15 % (`imagefs.available`) kubelets report DiskPressure, and no pod is scheduled on their nodes.
+read -r blocks free < <(stat --file-system --format '%b %a' "${TMPDIR:-/tmp}")
+free_percent=$((free * 100 / blocks))
+[ $free_percent -ge 20 ] || echo "test: WARNING: only $free_percent % of the disk is free; tests that schedule pods fail below 15 %" >&2
 # Tests with stock programs run if CORACLE_PEERS names a folder with them (.config/nextest.toml).
 exec cargo nextest run --workspace --locked ${CI:+--profile ci} ${CORACLE_PEERS:+--ignore-default-filter} "$@"
