@@ -157,7 +157,7 @@ async fn a_range_that_is_in_use_here_is_refused_by_name() {
         .wait_for("the refusal", async || {
             let log = world.log_tail();
             if log.contains(&format!(
-                "this machine reaches {third}.0/24 over {bridge} (pods of node {}) already, ",
+                "overlaps the route of this machine to {third}.0/24 over {bridge} (pods of node {}): use another",
                 first.node
             )) {
                 Ok(())

@@ -11,10 +11,10 @@ async fn removed_routes_and_devices_are_restored_and_reported() {
     let name = stage.at(At::A, || run("ip -o link show type vxlan | grep -o 'coracle4-[0-9a-f]*' | head -1"));
     let name = name.trim();
     for (harm, named) in [
-        ("ip route del 10.244.2.0/24".to_owned(), "route to 10.244.2.0/24, pods of node node-b,"),
-        ("ip -6 route del fd00:3::/64".to_owned(), "route to fd00:3::/64, pods of node node-c,"),
+        ("ip route del 10.244.2.0/24".to_owned(), "route to 10.244.2.0/24, the pods of node node-b,"),
+        ("ip -6 route del fd00:3::/64".to_owned(), "route to fd00:3::/64, the pods of node node-c,"),
         (format!("ip link del {name}"), "tunnel"),
-        (format!("ip link set {name} down"), "route to 10.244.3.0/24, pods of node node-c,"),
+        (format!("ip link set {name} down"), "route to 10.244.3.0/24, the pods of node node-c,"),
     ] {
         stage.at(At::A, || run(&harm));
         let told = stage.sync(At::A);
@@ -71,7 +71,7 @@ async fn routes_and_tunnels_of_others_are_left_alone() {
     let told = stage.sync(At::A);
     assert_eq!(told.failed, None);
     let text = told.warnings.iter().next().unwrap();
-    assert!(text.contains("route to 10.244.2.0/24, pods of node node-b, via"), "{told:?}");
+    assert!(text.contains("route to 10.244.2.0/24, the pods of node node-b, via"), "{told:?}");
     let theirs = || run("ip route show | grep 192.0.2.254; ip link show flannel.1 | grep -c flannel");
     let before = stage.at(At::A, theirs);
     for route in
