@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Finds an object by a list with a field selector, for users who may list but not get.
+    /// Finds an object by a list with a field selector, for users with permission to list but not to get.
     ///
     /// # Errors
     /// If the server does not say whether the object exists. The caller should retry.

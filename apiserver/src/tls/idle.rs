@@ -63,7 +63,7 @@ mod tests {
         requests.idle().await;
         assert_eq!(begun.elapsed(), IDLE_TIMEOUT, "no request was ever made");
         let watch = requests.begin();
-        assert!(timeout(10 * IDLE_TIMEOUT, requests.idle()).await.is_err(), "somebody watches");
+        assert!(timeout(10 * IDLE_TIMEOUT, requests.idle()).await.is_err(), "a watch is open");
         drop(watch);
         let begun = Instant::now();
         requests.idle().await;

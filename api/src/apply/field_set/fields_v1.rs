@@ -96,8 +96,8 @@ impl<'de> Visitor<'de> for Steps {
 }
 
 impl FieldSet {
-    /// Intersects this set with an encoded one and decodes no more than necessary. `None` if the encoded set is invalid
-    /// or must be adapted to the schema first.
+    /// Intersects this set with an encoded one, and decodes only the shared part. Returns `None` if the encoded set is
+    /// invalid, or if it must be adapted to the schema first.
     pub(in crate::apply) fn common_with(&self, text: &str, shape: Shape<'_>) -> Option<Self> {
         let mut text = serde_json::Deserializer::from_str(text);
         let read = Common { of: self, member: false, shape }.deserialize(&mut text);

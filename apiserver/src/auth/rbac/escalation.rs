@@ -1,4 +1,4 @@
-//! RBAC escalation check: a user who writes a role or binding may grant only permissions that the user has.
+//! RBAC escalation check: the writer of a role or binding can grant only permissions that the writer has.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};

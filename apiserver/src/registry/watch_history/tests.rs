@@ -44,15 +44,15 @@ async fn write(registry: &Registry, name: &str, phase: Option<u8>) {
 }
 
 /// Events of a watch from that revision; the previous object precedes a colon.
-fn told(cache: &WatchCache, from: u64) -> Result<Vec<String>, TooOld> {
+fn changes_since(cache: &WatchCache, from: u64) -> Result<Vec<String>, TooOld> {
     let mut watcher = cache.watch(PODS, Scope::All, from)?;
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     loop {
         let changes = watcher.ready()?;
         if changes.is_empty() {
-            return Ok(told);
+            return Ok(texts);
         }
-        told.extend(changes.iter().map(|change| {
+        texts.extend(changes.iter().map(|change| {
             let before = match &change.before {
                 Before::Nothing => "nothing".to_owned(),
                 Before::Object(object) => String::from_utf8_lossy(object.json()).into_owned(),
@@ -65,10 +65,10 @@ fn told(cache: &WatchCache, from: u64) -> Result<Vec<String>, TooOld> {
 }
 
 /// True when two lists differ only in previous objects that are unknown.
-fn agree(told: &[String], known: &[String]) -> bool {
-    told.len() == known.len()
-        && told.iter().zip(known).all(|(told, known)| {
-            let (before, now) = told.split_once(": ").unwrap();
+fn agree(changes: &[String], known: &[String]) -> bool {
+    changes.len() == known.len()
+        && changes.iter().zip(known).all(|(changes, known)| {
+            let (before, now) = changes.split_once(": ").unwrap();
             let (known_before, known_now) = known.split_once(": ").unwrap();
             now == known_now && (before == known_before || (before == "?" && known_before != "nothing"))
         })
@@ -98,15 +98,15 @@ proptest! {
             old.cache().wait_for_revision(revision).await;
             let mut is_too_old = false;
             for from in (1..=revision).rev() {
-                let known = told(old.cache(), from).unwrap();
-                match told(new.cache(), from) {
-                    Ok(told) => {
-                        prop_assert!(!is_too_old && agree(&told, &known), "from {from}: {told:#?}\nnot {known:#?}");
+                let known = changes_since(old.cache(), from).unwrap();
+                match changes_since(new.cache(), from) {
+                    Ok(changes) => {
+                        prop_assert!(!is_too_old && agree(&changes, &known), "from {from}: {changes:#?}\nnot {known:#?}");
                     }
                     Err(_) => is_too_old = true,
                 }
             }
-            prop_assert!(kept < steps.len() + 1 || !is_too_old, "all that is in the log is told");
+            prop_assert!(kept < steps.len() + 1 || !is_too_old, "the cache has every change of the log");
             Ok(())
         })?;
     }
@@ -174,8 +174,8 @@ async fn a_deletion_in_a_log_that_does_not_tell_what_went_is_where_watches_begin
     let cache = WatchCache::new(9);
     drop(cache.watch(PODS, Scope::All, 9));
     past.load_into(&cache, &Catalog::new([row()]).rows());
-    assert!(told(&cache, 7).is_err(), "nobody can be told what came at 8");
-    assert_eq!(told(&cache, 8).unwrap().len(), 1);
+    assert!(changes_since(&cache, 7).is_err(), "the change at revision 8 is not available");
+    assert_eq!(changes_since(&cache, 8).unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn who_has_waited_for_the_log_in_vain_does_not_read_it_too() {
     assert!((&mut waiting).now_or_never().is_none());
     drop(reading);
     assert_eq!(waiting.await, [false; 3]);
-    assert!(registry.load_history(PODS).await, "whoever comes later tries it");
+    assert!(registry.load_history(PODS).await, "a later watch loads the history");
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn a_full_log_is_read_while_writers_trim_it() {
         let registry = Registry::open(Arc::new(busy), Catalog::new([row()])).await.unwrap();
         drop(registry.cache().watch(PODS, Scope::All, 0));
         assert!(registry.load_history(PODS).await, "{writes_before_watch}");
-        let changes = told(registry.cache(), revision - 20);
+        let changes = changes_since(registry.cache(), revision - 20);
         assert!(changes.is_ok_and(|changes| changes.len() >= 20), "{writes_before_watch}");
     }
 }

@@ -57,15 +57,15 @@ fn an_indexed_watch_receives_the_events_of_its_value() {
         }
         // Starts in the past and gets new changes.
         let mut watcher = store.watch_field("pods", Scope::All, field_value.clone(), after).unwrap();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..100 {
             change(&mut random);
             if random.usize(..5) == 0 {
-                heard.extend(revisions(&watcher.ready().unwrap()));
+                received.extend(revisions(&watcher.ready().unwrap()));
             }
         }
-        heard.extend(revisions(&watcher.ready().unwrap()));
-        assert_eq!(heard, of_history(&store, &field_value, after), "{value:?}");
+        received.extend(revisions(&watcher.ready().unwrap()));
+        assert_eq!(received, of_history(&store, &field_value, after), "{value:?}");
         assert!(!watcher.has_changes() && watcher.bookmark_revision() == store.revision(), "{value:?}");
     }
 }
@@ -83,7 +83,10 @@ async fn what_happens_to_others_neither_wakes_nor_ages_a_reader() {
     tokio::task::yield_now().await;
     let revision = store.put("pods", &draft("own", "m", 0)).object().revision();
     assert_eq!(waiting.await.unwrap().unwrap(), [revision]);
-    assert!(store.watch_field("pods", Scope::All, field_value("m"), 0).is_err(), "nobody remembers that");
+    assert!(
+        store.watch_field("pods", Scope::All, field_value("m"), 0).is_err(),
+        "the history does not go back that far"
+    );
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn a_token_holds_when_everything_about_it_does() {
     assert!(check(Some(&secret("expiration", "")), ID, SECRET, now).is_ok(), "one without an end");
     let expired = secret("expiration", "2025-12-31T00:00:00Z");
     let guessed = check(Some(&expired), ID, "0000000000000000", now);
-    assert_eq!(guessed, Err(TokenError::Unknown), "nothing is told to whoever only knows the name");
+    assert_eq!(guessed, Err(TokenError::Unknown), "the name alone reveals nothing about the token");
 }
 
 #[test]

@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Film {
     chance: fastrand::Rng,
-    told: Arc<AtomicU64>,
+    acknowledged: Arc<AtomicU64>,
     cuts: Vec<Cut>,
 }
 
@@ -50,7 +50,7 @@ struct Film {
 #[derive(Debug)]
 pub(super) struct Cut {
     /// The last revision that was acknowledged before.
-    pub(super) told: u64,
+    pub(super) acknowledged: u64,
     pub(super) disk: Disk,
 }
 
@@ -151,10 +151,10 @@ impl Disk {
         self.lock().fault = None;
     }
 
-    /// Samples power failures; `told` is the last acknowledged revision.
-    pub(super) fn film(&self, seed: u64, told: Arc<AtomicU64>) {
+    /// Samples power failures; `acknowledged` is the last acknowledged revision.
+    pub(super) fn film(&self, seed: u64, acknowledged: Arc<AtomicU64>) {
         let chance = fastrand::Rng::with_seed(seed);
-        self.lock().film = Some(Film { chance, told, cuts: Vec::new() });
+        self.lock().film = Some(Film { chance, acknowledged, cuts: Vec::new() });
     }
 
     /// The samples.
@@ -199,8 +199,8 @@ impl State {
     fn admit(&mut self, refuses: impl Fn(Fault) -> bool) -> Result<()> {
         if let Some(mut film) = self.film.take() {
             if film.chance.u32(..CUT_EVERY) == 0 {
-                let told = film.told.load(Ordering::SeqCst);
-                film.cuts.push(Cut { told, disk: self.after_power_cut(&mut film.chance) });
+                let acknowledged = film.acknowledged.load(Ordering::SeqCst);
+                film.cuts.push(Cut { acknowledged, disk: self.after_power_cut(&mut film.chance) });
             }
             self.film = Some(film);
         }

@@ -23,7 +23,7 @@ const NOT_LATE_EVERY: u64 = 16;
 
 /// Acknowledged writes since the last kill.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     /// Number and revision of each write, by writer.
     writes: BTreeMap<u64, Vec<(u64, u64)>>,
     newest: u64,
@@ -35,30 +35,38 @@ struct Told {
 async fn acknowledged_writes_survive_a_kill() {
     let kills = env::var("CORACLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let directory = tempfile::tempdir().unwrap();
-    let mut told = Told { newest: 1, ..Told::default() };
+    let mut acknowledged = Acknowledged { newest: 1, ..Acknowledged::default() };
     for kill in 0..kills {
         let mut child = start(directory.path());
-        read_until_killed(&mut child, fastrand::usize(..12), &mut told);
+        read_until_killed(&mut child, fastrand::usize(..12), &mut acknowledged);
         let store = open(directory.path()).await;
         let now = store.revision().await.unwrap();
-        assert!(now >= told.newest, "kill {kill}: {now} after {}", told.newest);
+        assert!(now >= acknowledged.newest, "kill {kill}: {now} after {}", acknowledged.newest);
         for writer in 0..WRITERS {
-            let found = check(&store, writer, &told, kill).await;
-            told.writes.insert(writer, found.into_iter().collect());
+            let found = check(&store, writer, &acknowledged, kill).await;
+            acknowledged.writes.insert(writer, found.into_iter().collect());
         }
-        told.newest = now;
+        acknowledged.newest = now;
     }
-    assert!(told.newest > kills as u64, "they did write");
+    assert!(acknowledged.newest > kills as u64, "they did write");
 }
 
 /// Number and revision of a writer's last durable write, or of a complete later one.
-async fn check(store: &dyn Store, writer: u64, told: &Told, kill: usize) -> Option<(u64, u64)> {
-    let writes = told.writes.get(&writer).map_or([].as_slice(), Vec::as_slice);
-    let (number, revision) =
-        writes.iter().rfind(|(_, revision)| *revision <= told.newest_safe).copied().unwrap_or_default();
+async fn check(
+    store: &dyn Store,
+    writer: u64,
+    acknowledged: &Acknowledged,
+    kill: usize,
+) -> Option<(u64, u64)> {
+    let writes = acknowledged.writes.get(&writer).map_or([].as_slice(), Vec::as_slice);
+    let (number, revision) = writes
+        .iter()
+        .rfind(|(_, revision)| *revision <= acknowledged.newest_safe)
+        .copied()
+        .unwrap_or_default();
     let found = store.get(&key(writer)).await.unwrap().entry;
     let Some(entry) = found else {
-        assert_eq!(number, 0, "kill {kill}: writer {writer} was told of {number}, and it is gone");
+        assert_eq!(number, 0, "kill {kill}: writer {writer} lost acknowledged write {number}");
         return None;
     };
     let text = String::from_utf8(entry.value.to_vec()).unwrap();
@@ -81,38 +89,38 @@ fn start(directory: &Path) -> Child {
 }
 
 /// Kills the child after this many acknowledgements and reads its remaining output.
-fn read_until_killed(child: &mut Child, lines: usize, told: &mut Told) {
+fn read_until_killed(child: &mut Child, lines: usize, acknowledged: &mut Acknowledged) {
     let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut heard = 0;
-    while heard < lines {
+    let mut count = 0;
+    while count < lines {
         let line = output.next().expect("the child writes until it is killed").unwrap();
-        heard += usize::from(hear(&line, told));
+        count += usize::from(record_line(&line, acknowledged));
     }
     child.kill().unwrap();
     child.wait().unwrap();
     for line in output {
-        hear(&line.unwrap(), told);
+        record_line(&line.unwrap(), acknowledged);
     }
 }
 
-/// Parses `told <writer> <number> <revision> .` or `late ...`; other output comes from the test harness.
-fn hear(line: &str, told: &mut Told) -> bool {
+/// Parses `acknowledged <writer> <number> <revision> .` or `late ...`; other output comes from the test harness.
+fn record_line(line: &str, acknowledged: &mut Acknowledged) -> bool {
     let Some((how, words)) = line.strip_suffix(" .").and_then(|line| line.split_once(' ')) else {
         return false;
     };
-    if !matches!(how, "told" | "late") {
+    if !matches!(how, "acknowledged" | "late") {
         return false;
     }
     let numbers: Vec<u64> = words.split(' ').map(|word| word.parse().unwrap()).collect();
     let (number, revision) = (numbers[1], numbers[2]);
-    let writes = told.writes.entry(numbers[0]).or_default();
+    let writes = acknowledged.writes.entry(numbers[0]).or_default();
     assert!(writes.last().is_none_or(|last| last.0 < number && last.1 < revision), "{line}");
     writes.push((number, revision));
-    told.newest = told.newest.max(revision);
-    if how == "told" {
-        told.newest_safe = told.newest_safe.max(revision);
+    acknowledged.newest = acknowledged.newest.max(revision);
+    if how == "acknowledged" {
+        acknowledged.newest_safe = acknowledged.newest_safe.max(revision);
     }
-    how == "told"
+    how == "acknowledged"
 }
 
 /// The child process, not a test of its own.
@@ -130,7 +138,7 @@ async fn a_child_writes_until_it_is_killed() {
                 println!("late {writer} {number} {revision} .");
             } else {
                 let revision = put(&*store, &key(writer), &value(number)).await;
-                println!("told {writer} {number} {revision} .");
+                println!("acknowledged {writer} {number} {revision} .");
             }
         }
     };

@@ -226,16 +226,16 @@ async fn sweep(fault: Fault, once: bool) {
     assert!(lasting.len() < OPERATIONS, "something failed");
     let end = put(&store, "/last", "").await;
     lasting.push((end, "/last".to_owned()));
-    let (mut seen, mut told) = (0, Vec::new());
+    let (mut seen, mut events) = (0, Vec::new());
     while seen < end {
         let batch = next(&mut watch).await.unwrap();
         assert!(batch.revision > seen);
         seen = batch.revision;
-        told.extend(
+        events.extend(
             batch.events.iter().filter(|event| &*event.key != "/beat").map(|e| (seen, e.key.to_string())),
         );
     }
-    assert_eq!(told, lasting, "{fault:?}, once: {once}");
+    assert_eq!(events, lasting, "{fault:?}, once: {once}");
     let held = values(&store, "/").await;
     drop(store);
     assert_eq!(values(&disk.open().unwrap(), "/").await, held, "{fault:?}, once: {once}");
@@ -268,9 +268,9 @@ async fn after_a_power_cut_the_store_is_what_it_was_at_one_revision() {
         let steps: Vec<Step> =
             (0..STEPS).map(|_| Step { key: chance.u64(..4), late: chance.u32(..3) > 0 }).collect();
         let disk = Disk::with_store();
-        let told = Arc::new(AtomicU64::new(1));
+        let acknowledged = Arc::new(AtomicU64::new(1));
         let store = disk.open_with(Limits { revisions: 6, bytes: 1024 * 1024 }).unwrap();
-        disk.film(seed, told.clone());
+        disk.film(seed, acknowledged.clone());
         for (number, step) in steps.iter().enumerate() {
             let (key, value) = (format!("/{}", step.key), text(number));
             let revision = match step.late {
@@ -278,28 +278,30 @@ async fn after_a_power_cut_the_store_is_what_it_was_at_one_revision() {
                 false => put(&store, &key, &value).await,
             };
             assert_eq!(revision, number as u64 + 2);
-            told.store(revision, Ordering::SeqCst);
+            acknowledged.store(revision, Ordering::SeqCst);
         }
         for cut in disk.cuts() {
-            check(&cut.disk, cut.told, &steps, seed).await;
+            check(&cut.disk, cut.acknowledged, &steps, seed).await;
         }
     }
 }
 
 /// A step's revision is its index plus two.
-async fn check(disk: &Disk, told: u64, steps: &[Step], seed: u64) {
+async fn check(disk: &Disk, acknowledged: u64, steps: &[Step], seed: u64) {
     let store = disk.open().unwrap();
     let revision = store.revision().await.unwrap();
-    assert!(revision >= told, "seed {seed}: {revision} after {told}");
-    let done = told as usize - 1;
+    assert!(revision >= acknowledged, "seed {seed}: {revision} after {acknowledged}");
+    let done = acknowledged as usize - 1;
     let safe = steps[..done].iter().rposition(|step| !step.late).map_or(0, |last| last + 1);
     let held = values(&store, "/").await;
     let at = (safe..=(done + 1).min(steps.len())).find(|at| state(&steps[..*at]) == held);
-    let at = at.unwrap_or_else(|| panic!("seed {seed}: told {told}, it is at no revision: {held:?}"));
+    let at = at.unwrap_or_else(|| {
+        panic!("seed {seed}: acknowledged {acknowledged}, it is at no revision: {held:?}")
+    });
     if at < done {
         // Watches from lost revisions get an error.
-        let mut watch = store.watch(told).await.err();
-        assert!(matches!(watch.take(), Some(Error::Compacted { .. })), "seed {seed}: {told}");
+        let mut watch = store.watch(acknowledged).await.err();
+        assert!(matches!(watch.take(), Some(Error::Compacted { .. })), "seed {seed}: {acknowledged}");
     }
     assert_eq!(
         committed(store.commit(Transaction::put("/0", Expected::Any, Bytes::new())).await),

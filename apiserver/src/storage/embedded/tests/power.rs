@@ -15,26 +15,29 @@ const KEYS: u64 = 5;
 async fn acknowledged_writes_survive_a_power_cut() {
     for seed in 0..seeds() {
         let disk = Disk::with_store();
-        let told = Arc::new(AtomicU64::new(1));
+        let acknowledged = Arc::new(AtomicU64::new(1));
         let store = disk.open_with(Limits { revisions: 3, bytes: 1024 * 1024 }).unwrap();
-        disk.film(seed, told.clone());
+        disk.film(seed, acknowledged.clone());
         for n in 0..WRITES {
             let revision = put(&store, &key(n), &value(n)).await;
-            told.store(revision, Ordering::SeqCst);
+            acknowledged.store(revision, Ordering::SeqCst);
         }
         let cuts = disk.cuts();
         assert!(!cuts.is_empty(), "seed {seed}");
         for cut in cuts {
-            check(&cut.disk, cut.told, seed).await;
+            check(&cut.disk, cut.acknowledged, seed).await;
         }
     }
 }
 
 /// Each revision determines the state, so a store is consistent if it has the state of its revision.
-async fn check(disk: &Disk, told: u64, seed: u64) {
+async fn check(disk: &Disk, acknowledged: u64, seed: u64) {
     let store = disk.open().unwrap();
     let revision = store.revision().await.unwrap();
-    assert!((told..=told + 1).contains(&revision), "seed {seed}: told {told}, found {revision}");
+    assert!(
+        (acknowledged..=acknowledged + 1).contains(&revision),
+        "seed {seed}: acknowledged {acknowledged}, found {revision}"
+    );
     let mut expected = std::collections::BTreeMap::new();
     for n in 0..revision - 1 {
         expected.insert(key(n), value(n));

@@ -167,7 +167,7 @@ async fn a_full_etcd_says_so_and_goes_on_reading() {
     }
     assert!(
         matches!(store.check_health().await, Err(Error::Quota { .. })),
-        "whoever asks is told without a write"
+        "the health check reports the quota without a write"
     );
     assert!(store.get("/0").await.unwrap().entry.is_some());
 }

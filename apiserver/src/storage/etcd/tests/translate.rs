@@ -66,7 +66,7 @@ fn a_lost_answer_is_settled_by_what_is_there() {
             Some(CommitResult::Unclear),
         ),
         ("who deleted it?", &delete, answer(false, 9, &[None]), true, Some(CommitResult::Unclear)),
-        ("nothing was told", &update, answer(false, 9, &[]), true, Some(CommitResult::Unclear)),
+        ("the outcome was not reported", &update, answer(false, 9, &[]), true, Some(CommitResult::Unclear)),
     ] {
         let settled = outcome(transaction, answer, is_retry);
         match expected {

@@ -74,7 +74,7 @@ fn steps(mirror_pods: &mut MirrorPods, pod_store: &PodStore) -> String {
 fn what_is_made_and_what_goes() {
     let all = Completeness::Complete;
     for (what, pods, completeness, there, expected) in [
-        ("a pod that nobody shows", &["web h1"][..], all, &[][..], "+web"),
+        ("a pod without a mirror pod", &["web h1"][..], all, &[][..], "+web"),
         ("one that is shown", &["web h1"], all, &["web u1 h1"], ""),
         ("one that has been edited", &["web h2"], all, &["web u1 h1"], "-u1"),
         ("one that is no more", &[], all, &["web u1 h1"], "-u1"),
