@@ -1,5 +1,7 @@
 //! Streaming responses: raw bytes, lines, and Docker's multiplexed stdout and stderr frames.
 
+use std::io::ErrorKind;
+
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::Request;
@@ -7,7 +9,7 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt, ReadHalf};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::Docker;
 use super::errors::{QUERY_TIMEOUT, classify, classify_status, timed_out};
@@ -128,12 +130,16 @@ pub(super) fn lines(
 }
 
 /// The bytes read from an upgraded connection.
-pub(super) fn chunks(read: ReadHalf<Pipe>, operation: &'static str) -> Chunks {
+///
+/// A reset ends the stream like an orderly close. If the engine closes a Unix socket before it has read all input of
+/// the process, `read` returns the remaining output first and then `ECONNRESET`. The caller asks for the exit code.
+pub(super) fn chunks(read: impl AsyncRead + Send + Unpin + 'static, operation: &'static str) -> Chunks {
     stream::try_unfold((read, BytesMut::new()), move |(mut read, mut held)| async move {
         held.reserve(CHUNK_BYTES);
         match read.read_buf(&mut held).await {
             Ok(0) => Ok(None),
             Ok(_) => Ok(Some((held.split().freeze(), (read, held)))),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(None),
             Err(error) => Err(classify(operation, "", error.into())),
         }
     })

@@ -3,6 +3,8 @@
 
 use futures_util::TryStreamExt;
 use proptest::prelude::*;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 
 use super::*;
 
@@ -51,6 +53,16 @@ fn a_terminals_bytes_pass_as_they_are() {
     let prompt = b"\x01\x02 no line end $ ";
     let pieces: Vec<_> = wait(output(cut(prompt, 100), true).try_collect()).unwrap();
     assert_eq!(pieces, [(Stream::Stdout, Bytes::from_static(prompt))]);
+}
+
+#[tokio::test]
+async fn output_ends_without_error_if_the_engine_closes_the_socket_before_it_has_read_all_input() {
+    let (mut engine, mut kubelet) = UnixStream::pair().unwrap();
+    kubelet.write_all(b"input that the engine does not read").await.unwrap();
+    engine.write_all(&frame(1, b"output")).await.unwrap();
+    drop(engine);
+    let pieces: Vec<_> = output(chunks(kubelet, "start the command"), false).try_collect().await.unwrap();
+    assert_eq!(pieces, [(Stream::Stdout, Bytes::from_static(b"output"))]);
 }
 
 #[test]
