@@ -75,7 +75,7 @@ impl Stock {
         }
         let client = Client::new(&path, &at("admin.conf"));
         let stock = Self { client, folder, _port: port, _processes: processes, _etcd: etcd };
-        let ready = async || stock.client.says(&["get", "--raw", "/readyz"], "ok").await;
+        let ready = async || stock.client.check_output(&["get", "--raw", "/readyz"], "ok").await;
         wait_until(DEADLINE, ready).await.unwrap();
         for (name, role, who) in [
             ("boot", "system:node-bootstrapper", "--group=system:bootstrappers"),
@@ -87,7 +87,10 @@ impl Stock {
         ] {
             let role = format!("--clusterrole={role}");
             let binds = async || {
-                stock.client.says(&["create", "clusterrolebinding", name, &role, who], "created").await
+                stock
+                    .client
+                    .check_output(&["create", "clusterrolebinding", name, &role, who], "created")
+                    .await
             };
             wait_until(DEADLINE, binds).await.unwrap();
         }
@@ -145,9 +148,9 @@ async fn a_pod_lives_on_a_node_of_a_stock_cluster() {
     let flags = ["--bootstrap-kubeconfig", boot.to_str().unwrap(), "--kubeconfig", &kubeconfig];
     other = other.with_config("rotateCertificates: true\n").with_flags(flags);
     other.launch();
-    client.comes_to_say(DEADLINE, &["get", "node", &other.node], " Ready").await;
-    client.says(&["cordon", &other.node], "cordoned").await.unwrap();
-    client.comes_to_say(DEADLINE, &["get", "node", &node.node], " Ready").await;
+    client.wait_for_output(DEADLINE, &["get", "node", &other.node], " Ready").await;
+    client.check_output(&["cordon", &other.node], "cordoned").await.unwrap();
+    client.wait_for_output(DEADLINE, &["get", "node", &node.node], " Ready").await;
     // An administrator approves the serving certificate.
     let approve = async || {
         let list = client.kubectl(&["get", "csr", "-o", "json"]).await;
@@ -155,63 +158,65 @@ async fn a_pod_lives_on_a_node_of_a_stock_cluster() {
         let all = list["items"].as_array().ok_or("no list")?;
         let serving = all.iter().find(|csr| csr["spec"]["signerName"] == "kubernetes.io/kubelet-serving");
         let name = serving.and_then(|csr| csr["metadata"]["name"].as_str()).ok_or("no request")?;
-        client.says(&["certificate", "approve", name], "approved").await
+        client.check_output(&["certificate", "approve", name], "approved").await
     };
     node.wait_for("a request for a serving certificate", approve).await;
 
     client.apply(&web("first")).await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "web"], "1/1").await;
-    client.comes_to_say(DEADLINE, &["logs", "web"], "begins").await;
-    client.comes_to_say(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "first").await;
-    client.forwards("web", 8080, "/text", "first").await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "web"], "1/1").await;
+    client.wait_for_output(DEADLINE, &["logs", "web"], "begins").await;
+    client.wait_for_output(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "first").await;
+    client.check_port_forward("web", 8080, "/text", "first").await;
     // A short command that `kubectl run` attaches to.
     let image = format!("--image={IMAGE}");
     let attach = ["run", "once", &image, "--restart=Never", "--rm", "--attach", "--command", "--"];
-    client.comes_to_say(DEADLINE, &[&attach[..], &["sh", "-c", "sleep 1; echo said"]].concat(), "said").await;
+    client
+        .wait_for_output(DEADLINE, &[&attach[..], &["sh", "-c", "sleep 1; echo said"]].concat(), "said")
+        .await;
     client.apply(&web("second")).await;
-    client.comes_to_say(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "second").await;
-    attaches_with_input(client).await;
-    changes_its_conditions(client).await;
+    client.wait_for_output(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "second").await;
+    check_attach_with_input(client).await;
+    check_conditions(client).await;
     client.apply(&deployment("one")).await;
-    client.rolls_out().await;
+    client.wait_for_rollout().await;
     client.apply(&deployment("two")).await;
-    client.rolls_out().await;
+    client.wait_for_rollout().await;
 
     // The node becomes unreachable. Pods that do not tolerate that are evicted, the others stay as they are.
-    client.has_settled().await;
+    client.wait_for_terminating_pods().await;
     let id = node.container("web", "main").await.map(|container| container.id).unwrap_or_default();
     node.kill();
-    client.comes_to_say(LOST_WITHIN, &["get", "node", &node.node], "NotReady").await;
-    client.are_replaced().await;
+    client.wait_for_output(LOST_WITHIN, &["get", "node", &node.node], "NotReady").await;
+    client.wait_for_eviction().await;
     node.launch();
-    client.comes_to_say(DEADLINE, &["get", "node", &node.node], " Ready").await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "web"], "1/1").await;
+    client.wait_for_output(DEADLINE, &["get", "node", &node.node], " Ready").await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "web"], "1/1").await;
     assert_eq!(node.container("web", "main").await.map(|container| container.id).unwrap_or_default(), id);
-    client.rolls_out().await;
-    client.has_settled().await;
+    client.wait_for_rollout().await;
+    client.wait_for_terminating_pods().await;
 
     let gone = client.kubectl(&["delete", "pod", "web", "--wait"]).await;
     assert_eq!(gone.code, 0, "{gone:?}");
     client.kubectl(&["delete", "deployment", "dep"]).await;
-    client.comes_to_say_nothing(&["get", "pods", "-o", "name"]).await;
+    client.wait_for_no_output(&["get", "pods", "-o", "name"]).await;
 }
 
 /// Input reaches a running container, and its output comes back.
-async fn attaches_with_input(client: &Client) {
+async fn check_attach_with_input(client: &Client) {
     let main = container("main", "read word; echo said $word", "stdin: true, stdinOnce: true");
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: talk}}\nspec: {{restartPolicy: Never, containers: [{main}]}}\n"
     );
     client.apply(&pod).await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "talk"], "1/1").await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "talk"], "1/1").await;
     let said = client.kubectl_with_input(&["attach", "-i", "talk"], "hello\n").await;
     assert!(said.code == 0 && said.stdout.contains("said hello"), "{said:?}");
-    client.comes_to_say(DEADLINE, &["get", "pod", "talk"], "Completed").await;
-    client.says(&["delete", "pod", "talk"], "deleted").await.unwrap();
+    client.wait_for_output(DEADLINE, &["get", "pod", "talk"], "Completed").await;
+    client.check_output(&["delete", "pod", "talk"], "deleted").await.unwrap();
 }
 
 /// A pod waits for its init container, and fails with it; another is edited while it runs.
-async fn changes_its_conditions(client: &Client) {
+async fn check_conditions(client: &Client) {
     const INITIALIZED: &str = "{.status.conditions[?(@.type=='Initialized')]['status','reason']}";
     let (init, main) = (container("init", "sleep 1; exit 3", ""), container("main", "sleep 1000", ""));
     let pod = format!(
@@ -219,24 +224,24 @@ async fn changes_its_conditions(client: &Client) {
          containers: [{main}]}}\n"
     );
     client.apply(&pod).await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "fails"], "Init:0/1").await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "fails"], "Init:0/1").await;
     let shown = format!("jsonpath={{.status.phase}} {INITIALIZED}");
     client
-        .comes_to_say(
+        .wait_for_output(
             DEADLINE,
             &["get", "pod", "fails", "-o", &shown],
             "Failed False ContainersNotInitialized",
         )
         .await;
-    client.says(&["get", "pod", "fails"], "Init:Error").await.unwrap();
-    client.says(&["delete", "pod", "fails"], "deleted").await.unwrap();
+    client.check_output(&["get", "pod", "fails"], "Init:Error").await.unwrap();
+    client.check_output(&["delete", "pod", "fails"], "deleted").await.unwrap();
 
     // A stock server lets an image of a running pod change; the container restarts.
     let other = format!("{IMAGE}-none");
     let image = format!(r#"{{"spec":{{"containers":[{{"name":"main","image":"{other}"}}]}}}}"#);
-    client.says(&["patch", "pod", "web", "-p", &image], "patched").await.unwrap();
-    client.comes_to_say(DEADLINE, &["get", "events"], &other).await;
+    client.check_output(&["patch", "pod", "web", "-p", &image], "patched").await.unwrap();
+    client.wait_for_output(DEADLINE, &["get", "events"], &other).await;
     let image = image.replace(&other, IMAGE);
-    client.says(&["patch", "pod", "web", "-p", &image], "patched").await.unwrap();
-    client.comes_to_say(DEADLINE, &["get", "pod", "web"], "1/1").await;
+    client.check_output(&["patch", "pod", "web", "-p", &image], "patched").await.unwrap();
+    client.wait_for_output(DEADLINE, &["get", "pod", "web"], "1/1").await;
 }

@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Checks that kubectl succeeds and prints the expected text.
-    pub async fn says(&self, arguments: &[&str], expected: &str) -> Result<(), String> {
+    pub async fn check_output(&self, arguments: &[&str], expected: &str) -> Result<(), String> {
         let said = self.kubectl(arguments).await;
         if said.code == 0 && said.stdout.contains(expected) {
             Ok(())
@@ -65,14 +65,14 @@ impl Client {
         }
     }
 
-    /// Waits until `says` succeeds.
-    pub async fn comes_to_say(&self, within: Duration, arguments: &[&str], expected: &str) {
-        let look = async || self.says(arguments, expected).await;
-        wait_until(within, look).await.unwrap_or_else(|seen| panic!("{expected:?} is not said: {seen}"));
+    /// Waits until `check_output` succeeds.
+    pub async fn wait_for_output(&self, within: Duration, arguments: &[&str], expected: &str) {
+        let look = async || self.check_output(arguments, expected).await;
+        wait_until(within, look).await.unwrap_or_else(|seen| panic!("{expected:?} is not printed: {seen}"));
     }
 
     /// Waits until kubectl prints nothing.
-    pub async fn comes_to_say_nothing(&self, arguments: &[&str]) {
+    pub async fn wait_for_no_output(&self, arguments: &[&str]) {
         let look = async || match self.kubectl(arguments).await {
             said if said.code == 0 && said.stdout.is_empty() => Ok(()),
             said => Err(format!("{arguments:?}: {said:?}")),
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Waits until a port of the pod, forwarded by kubectl, serves that text at the path.
-    pub async fn forwards(&self, pod: &str, port: u16, path: &str, expected: &str) {
+    pub async fn check_port_forward(&self, pod: &str, port: u16, path: &str, expected: &str) {
         let local = free_port();
         let mut command = std::process::Command::new(installed("kubernetes-client", "kubectl"));
         command.env("HOME", &self.folder).arg("--kubeconfig").arg(&self.kubeconfig);
@@ -108,21 +108,21 @@ impl Client {
     }
 
     /// Waits until the Deployment of [`deployment`] has rolled out.
-    pub async fn rolls_out(&self) {
+    pub async fn wait_for_rollout(&self) {
         let status = ["rollout", "status", "deployment/dep", "--timeout=20s"];
-        self.comes_to_say(LOST_WITHIN, &status, "successfully").await;
+        self.wait_for_output(LOST_WITHIN, &status, "successfully").await;
     }
 
     /// Waits until no pod is terminating.
-    pub async fn has_settled(&self) {
+    pub async fn wait_for_terminating_pods(&self) {
         let terminating = "jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.name}";
-        self.comes_to_say_nothing(&["get", "pods", "-o", terminating]).await;
+        self.wait_for_no_output(&["get", "pods", "-o", terminating]).await;
     }
 
     /// Waits until the controller manager has evicted both pods of [`deployment`] from a lost node: they are terminating, and
     /// the Deployment has others, for which there is no node. Another node has to be Ready, because the controller manager evicts
     /// no pods while all nodes are lost; it is cordoned.
-    pub async fn are_replaced(&self) {
+    pub async fn wait_for_eviction(&self) {
         let look = async || {
             let said = self.kubectl(&["get", "pods", "-l", "app=dep", "--no-headers"]).await;
             let count = |status: &str| said.stdout.lines().filter(|line| line.contains(status)).count();

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::json;
-use tests::{DEADLINE, Files, IMAGE, Master, PRIVATE_ADDRESS, PrivateEngine, Process, free_port, installed};
+use tests::{
+    DEADLINE, Files, IMAGE, Master, PRIVATE_ADDRESS, PrivateEngine, Process, World, free_port, installed,
+};
 
 use crate::stock_client::{Client, LOST_WITHIN, NODE_GRACE, deployment, web};
 use crate::stock_components::arguments;
@@ -106,35 +108,51 @@ async fn a_stock_kubelet_is_a_node_of_the_master() {
     let client = Client::new(&master.data_dir(), &master.data_dir().join("admin.kubeconfig"));
     let _log = ShownOnFailure(engine.folder().join("kubelet.log"));
 
-    client.comes_to_say(LOST_WITHIN, &["get", "node", NODE], " Ready").await;
+    let other = second_node(&master, &client).await;
+
+    client.wait_for_output(LOST_WITHIN, &["get", "node", NODE], " Ready").await;
     client.apply(&web("first")).await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "web"], "1/1").await;
-    client.comes_to_say(DEADLINE, &["logs", "web"], "begins").await;
-    client.comes_to_say(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "first").await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "web"], "1/1").await;
+    client.wait_for_output(DEADLINE, &["logs", "web"], "begins").await;
+    client.wait_for_output(DEADLINE, &["exec", "web", "--", "cat", "/conf/text"], "first").await;
     let image = format!("--image={IMAGE}");
     let attach = ["run", "once", &image, "--restart=Never", "--rm", "--attach", "--command", "--"];
-    client.comes_to_say(DEADLINE, &[&attach[..], &["sh", "-c", "sleep 1; echo said"]].concat(), "said").await;
-    client.forwards("web", 8080, "/text", "first").await;
+    client
+        .wait_for_output(DEADLINE, &[&attach[..], &["sh", "-c", "sleep 1; echo said"]].concat(), "said")
+        .await;
+    client.check_port_forward("web", 8080, "/text", "first").await;
     let sent = engine.folder().join("sent");
     fs::write(&sent, "a file").unwrap();
-    client.comes_to_say(DEADLINE, &["cp", sent.to_str().unwrap(), "web:/tmp/sent"], "").await;
+    client.wait_for_output(DEADLINE, &["cp", sent.to_str().unwrap(), "web:/tmp/sent"], "").await;
     let got = engine.folder().join("got");
-    client.comes_to_say(DEADLINE, &["cp", "web:/tmp/sent", got.to_str().unwrap()], "").await;
+    client.wait_for_output(DEADLINE, &["cp", "web:/tmp/sent", got.to_str().unwrap()], "").await;
     assert_eq!(fs::read_to_string(&got).unwrap(), "a file");
 
     client.apply(&deployment("one")).await;
-    client.rolls_out().await;
+    client.wait_for_rollout().await;
     client.apply(&deployment("two")).await;
-    client.rolls_out().await;
+    client.wait_for_rollout().await;
 
     kubelet.kill();
-    client.comes_to_say(LOST_WITHIN, &["get", "node", NODE], "NotReady").await;
-    client.are_replaced().await;
+    client.wait_for_output(LOST_WITHIN, &["get", "node", NODE], "NotReady").await;
+    client.wait_for_eviction().await;
     let _kubelet = start(&master, &engine).await;
-    client.comes_to_say(LOST_WITHIN, &["get", "node", NODE], " Ready").await;
-    client.rolls_out().await;
-    client.comes_to_say(DEADLINE, &["get", "pod", "web"], "1/1").await;
+    client.wait_for_output(LOST_WITHIN, &["get", "node", NODE], " Ready").await;
+    client.wait_for_rollout().await;
+    client.wait_for_output(DEADLINE, &["get", "pod", "web"], "1/1").await;
     client.kubectl(&["delete", "deployment", "dep"]).await;
     client.kubectl(&["delete", "pod", "web"]).await;
-    client.comes_to_say_nothing(&["get", "pods", "-o", "name"]).await;
+    client.wait_for_no_output(&["get", "pods", "-o", "name"]).await;
+    drop(other);
+}
+
+/// Starts a kubelet of Coracle as a cordoned node. The controller manager evicts no pods while all nodes are lost.
+async fn second_node(master: &Master, client: &Client) -> World {
+    let mut other = World::new("second").await;
+    let user = master.user(&format!("system:node:{}", other.node), &["system:nodes"]).await;
+    other = other.with_flags(["--kubeconfig", user.to_str().unwrap(), "--node-ip", "127.0.0.1"]);
+    other.launch();
+    client.wait_for_output(DEADLINE, &["get", "node", &other.node], " Ready").await;
+    client.check_output(&["cordon", &other.node], "cordoned").await.unwrap();
+    other
 }
