@@ -34,8 +34,9 @@ bench: ## run the benchmarks, against a bare engine and fixed targets (ARGS=--qu
 	@hack/bench.sh $(ARGS)
 
 PROFILE ?= release
+BINS ?= kubelet master demo-cluster
 static: ## build kubelet and master as static binaries, which run in an image FROM scratch
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace --bins --target $$(rustc --print host-tuple)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace $(addprefix --bin ,$(BINS)) --target $$(rustc --print host-tuple)
 
 release: ## build static binaries with fat LTO, SHA256SUMS and SBOMs into target/dist/coracle-VERSION-TARGET
 	@hack/release.sh

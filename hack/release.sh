@@ -18,7 +18,7 @@ DIST=$TARGET_DIR/dist/coracle-$VERSION-$TARGET
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-make --no-print-directory static PROFILE=dist
+make --no-print-directory static PROFILE=dist BINS="${PROGRAMS[*]}"
 rm -rf "$DIST" && mkdir -p "$DIST"
 cp LICENSE "$DIST"
 # It writes a file beside the manifest of each package of the workspace.
