@@ -133,6 +133,7 @@ async fn a_stock_kubelet_is_a_node_of_the_master() {
     client.apply(&deployment("two")).await;
     client.wait_for_rollout().await;
 
+    client.wait_for_terminating_pods().await;
     kubelet.kill();
     client.wait_for_output(LOST_WITHIN, &["get", "node", NODE], "NotReady").await;
     client.wait_for_eviction().await;
@@ -150,7 +151,14 @@ async fn a_stock_kubelet_is_a_node_of_the_master() {
 async fn second_node(master: &Master, client: &Client) -> World {
     let mut other = World::new("second").await;
     let user = master.user(&format!("system:node:{}", other.node), &["system:nodes"]).await;
-    other = other.with_flags(["--kubeconfig", user.to_str().unwrap(), "--node-ip", "127.0.0.1"]);
+    other = other.with_flags([
+        "--kubeconfig",
+        user.to_str().unwrap(),
+        "--node-ip",
+        "127.0.0.1",
+        "--pod-network",
+        "docker",
+    ]);
     other.launch();
     client.wait_for_output(DEADLINE, &["get", "node", &other.node], " Ready").await;
     client.check_output(&["cordon", &other.node], "cordoned").await.unwrap();
