@@ -5,7 +5,7 @@ use std::fmt;
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A field.
+    /// The field of an object.
     Field(&'a str),
     /// A key of a map, such as a label.
     Key(&'a str),
@@ -64,7 +64,7 @@ impl<'a> Path<'a> {
 /// One step of a [`PathBuf`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnedStep {
-    /// A field.
+    /// The field of an object.
     Field(String),
     /// A key of a map.
     Key(String),

@@ -25,7 +25,7 @@ pub struct References {
 /// The key of a service-account token. Volumes of a pod with equal requests share one token.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenKey {
-    /// The UID of the pod.
+    /// UID of the pod that the token is bound to.
     pub pod_uid: String,
     /// The audience; empty for the API server.
     pub audience: String,

@@ -28,7 +28,7 @@ pub struct Shape<'a>(Option<&'a dyn Node>);
 pub enum Form<'a> {
     /// Unknown: objects are merged by key, lists are replaced.
     Unknown,
-    /// A scalar.
+    /// A string, number or boolean.
     Scalar,
     /// An object with known fields.
     Struct {

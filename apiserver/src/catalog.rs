@@ -43,7 +43,7 @@ impl Catalog {
         &self.built_in
     }
 
-    /// The current rows.
+    /// Returns the served resources and their groups as they are now.
     pub fn rows(&self) -> Arc<Rows> {
         self.now.borrow().clone()
     }

@@ -21,12 +21,12 @@ pub enum TaskError {
         /// Name of the task.
         name: &'static str,
     },
-    /// It panicked.
+    /// The task panicked.
     #[error("the background task \"{name}\" has panicked; this is a bug, please report it")]
     Panicked {
         /// Name of the task.
         name: &'static str,
-        /// The panic.
+        /// The panic, as tokio reports it.
         source: JoinError,
     },
 }

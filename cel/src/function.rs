@@ -26,7 +26,7 @@ pub struct Function {
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any type.
+    /// A value of any type.
     Any,
     /// A boolean.
     Bool,

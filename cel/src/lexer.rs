@@ -2,7 +2,7 @@
 
 use crate::error::SourceError;
 
-/// A token.
+/// A token of a CEL expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     Name(String),

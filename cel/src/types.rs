@@ -35,7 +35,7 @@ pub enum Type {
     Map(Arc<Type>, Arc<Type>),
     /// An object with known fields.
     Object(Arc<ObjectType>),
-    /// An optional.
+    /// An optional value, with the type of the value.
     Optional(Arc<Type>),
     /// An opaque type of a library, by its name.
     Opaque(&'static str),
@@ -46,7 +46,7 @@ pub enum Type {
 pub struct ObjectType {
     /// The name in error messages.
     pub name: String,
-    /// The fields.
+    /// The types of the fields by name.
     pub fields: BTreeMap<String, Type>,
 }
 

@@ -34,7 +34,7 @@ pub enum Error {
     Lost {
         /// The URL of the server.
         server: Arc<str>,
-        /// The cause.
+        /// The error of the connection.
         #[source]
         source: BoxError,
     },

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: Cow<'static, str>,
-    /// The version.
+    /// The API version without its group, such as `v1`.
     pub version: Cow<'static, str>,
     /// The kind, such as `Pod`.
     pub kind: Cow<'static, str>,

@@ -17,7 +17,7 @@ use crate::options::NodeMode;
 
 /// The assembled API.
 pub struct Served {
-    /// All API paths.
+    /// Router of all API paths.
     pub api: Router,
     /// Authentication and authorization.
     pub auth: Arc<Auth>,

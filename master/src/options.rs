@@ -98,8 +98,8 @@ impl AddressType {
     pub const PREFERRED: [Self; 5] =
         [Self::Hostname, Self::InternalDns, Self::InternalIp, Self::ExternalDns, Self::ExternalIp];
 
-    /// The default order: that of kubeadm, followed by the other types. The host name of a node usually does not
-    /// resolve on other machines.
+    /// The default of `--kubelet-preferred-address-types` here: the types of kubeadm, then the other types. `Hostname`
+    /// is not first, because the host name of a node usually does not resolve on other machines.
     pub const USUAL: [Self; 5] =
         [Self::InternalIp, Self::ExternalIp, Self::Hostname, Self::InternalDns, Self::ExternalDns];
 

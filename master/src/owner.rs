@@ -51,7 +51,7 @@ pub enum Error {
          this master; all earlier certificates, kubeconfigs, join strings and tokens then become invalid"
     )]
     Foreign {
-        /// What differs.
+        /// The identity that differs, such as `key of service accounts`.
         what: &'static str,
         /// The directory of this master's certificates.
         pki: PathBuf,
@@ -70,7 +70,7 @@ enum Verdict {
     Note,
     /// Record this master, and warn that credentials became invalid.
     NoteAndWarn(&'static str),
-    /// Reject the master.
+    /// Do not start the master. The value names the identity that differs.
     Refuse(&'static str),
 }
 

@@ -79,7 +79,7 @@ pub fn decode_with(bytes: &[u8], extra_check: &dyn Fn(&Object) -> Vec<FieldError
     outcome.decoded
 }
 
-/// The result so far.
+/// The objects and errors of the documents that were decoded, and the state for the next document.
 struct Outcome<'a> {
     decoded: Decoded,
     seen: HashSet<ObjectName>,

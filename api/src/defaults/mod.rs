@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 pub use self::pod::{pod_spec, template_spec};
 use crate::object::Object;
 
-/// The default namespace.
+/// The namespace of objects whose manifest names none.
 pub const NAMESPACE: &str = "default";
 
 /// Sets the defaults of an object, except those of a Pod's spec, which [`pod_spec`] sets.

@@ -16,13 +16,13 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WORD: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-/// A named format.
+/// A format of the CEL library `format`, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form(&'static str);
 
 foreign!(Form, NAME);
 
-/// All formats.
+/// The names of all formats.
 const FORMS: [&str; 13] = [
     "dns1123Label",
     "dns1123Subdomain",

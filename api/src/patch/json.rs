@@ -121,7 +121,7 @@ fn fits_at(value: &Value, path: &Pointer) -> Result<(), Failure> {
     }
 }
 
-/// Adds the size of a value, and fails over the limit.
+/// Adds the size of a value to `bytes`, and returns an error if the sum exceeds `limit`.
 fn charge(bytes: &mut usize, value: &Value, limit: usize, what: &str) -> Result<(), Failure> {
     *bytes = bytes.saturating_add(size_bytes(value));
     if *bytes > limit {

@@ -6,12 +6,12 @@ pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// An encoded value.
+/// The value of a protobuf field, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wire<'a> {
     /// An integer or a boolean.
     Varint(u64),
-    /// An 8-byte number.
+    /// The wire type of `fixed64`, `sfixed64` and `double`.
     Fixed64(u64),
     /// A string, bytes, a message, or a packed list.
     Bytes(&'a [u8]),

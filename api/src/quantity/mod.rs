@@ -36,7 +36,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Zero.
+    /// The quantity `0`.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
     /// Creates a quantity of whole units, such as bytes or cores.

@@ -9,7 +9,7 @@ pub struct Schema {
     types: BTreeMap<&'static str, Type>,
 }
 
-/// An object type.
+/// A type with named fields.
 #[derive(Debug)]
 pub struct Type {
     /// The name, such as `PodSpec`.

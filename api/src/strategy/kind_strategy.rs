@@ -8,7 +8,7 @@ use crate::schema;
 
 /// The strategy of a built-in kind. Functions that a kind does not need come from [`NO_OP`].
 pub(super) struct KindStrategy {
-    /// Sets defaults.
+    /// Sets the defaults of fields that the client left out.
     pub default: fn(&mut Json),
     /// Resets fields that the client cannot set.
     pub prepare: fn(&mut Json, Option<&Json>, &Part<'_>),
@@ -21,13 +21,13 @@ pub(super) struct KindStrategy {
     pub create: fn(&FieldValue<'_, '_>, &mut Causes),
     /// Additional validation of updates, except those of the status. The arguments are the new and the old object.
     pub update: fn(&FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
-    /// Immutable fields.
+    /// Dotted paths of the fields that an update cannot change.
     pub immutable: &'static [&'static str],
     /// Validates a new status. The arguments are the new and the old object.
     pub status: fn(&FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
     /// Validates a write of a subresource. The arguments are its name, the new and the old object.
     pub subresource: fn(&str, &FieldValue<'_, '_>, &FieldValue<'_, '_>, &mut Causes),
-    /// Returns warnings.
+    /// Returns the warnings for the client, for example about deprecated fields.
     pub warn: fn(&Json) -> Vec<String>,
     /// True if an update is a heartbeat. The arguments are the old and the new object.
     pub heartbeat: fn(&Json, &Json) -> bool,

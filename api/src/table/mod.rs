@@ -58,7 +58,7 @@ pub use self::workload::{
 /// An object as served.
 pub type Object = Map<String, Value>;
 
-/// A column.
+/// A printer column, as `kubectl get` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The column header.

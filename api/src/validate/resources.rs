@@ -11,7 +11,7 @@ use crate::path::Path;
 use crate::quantity::Quantity;
 use crate::schema::nearest;
 
-/// The native resources.
+/// Resource names without a domain that a container may request. Huge pages come in addition, see [`HUGE`].
 const NATIVE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 const HUGE: &str = "hugepages-";
 

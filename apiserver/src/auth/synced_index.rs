@@ -17,9 +17,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An index of all objects of some kinds.
 pub(super) trait Index: Debug + Default + Send + Sync {
-    /// Identifies a kind.
+    /// The kinds of objects that the index contains.
     type Kind: Copy + Debug + Send + Sync + 'static;
-    /// All indexed kinds.
+    /// Every value of [`Self::Kind`].
     const KINDS: &'static [Self::Kind];
 
     /// Storage name of a kind.

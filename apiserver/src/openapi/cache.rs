@@ -16,7 +16,7 @@ use crate::resource::Resource;
 /// Hash that is computed at build time, and changes when the document generator changes.
 const EDITION: u64 = include!(concat!(env!("OUT_DIR"), "/edition.rs"));
 
-/// A generated document.
+/// An OpenAPI document, compressed, with the hash of its inputs.
 #[derive(Debug)]
 pub(super) struct Made {
     hash: String,
@@ -30,7 +30,7 @@ impl Made {
         Ok(Self { hash, gzipped: encoder.finish()?.into() })
     }
 
-    /// The gzip-compressed document.
+    /// Returns the document, compressed with gzip.
     pub(super) fn gzipped(&self) -> Bytes {
         self.gzipped.clone()
     }

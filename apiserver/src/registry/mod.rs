@@ -166,7 +166,7 @@ impl Registry {
         Ok(self.cache.get(stored, namespace, name))
     }
 
-    /// The current rows.
+    /// Returns the served resources and their groups as they are now.
     pub fn rows(&self) -> Arc<Rows> {
         self.catalog.rows()
     }

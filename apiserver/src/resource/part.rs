@@ -8,7 +8,7 @@ use super::Text;
 /// stored object and the sent one.
 pub type UpdateFields = fn(&Json, Json) -> Json;
 
-/// A subresource.
+/// A subresource of a resource, such as `status` or `scale`.
 #[derive(Clone, Debug)]
 pub struct Subresource {
     /// Name in paths.
@@ -17,11 +17,11 @@ pub struct Subresource {
     pub kind: Option<(&'static str, &'static str, &'static str)>,
     /// Supported verbs.
     pub verbs: &'static [&'static str],
-    /// How the subresource works.
+    /// What the server does with requests for the subresource.
     pub part: Part,
 }
 
-/// How a subresource works.
+/// What the server does with requests for a subresource.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// The subresource reads and writes the status.

@@ -11,7 +11,7 @@ pub(super) enum Decision {
     Conflict { key: Arc<str>, current: Option<Entry> },
     /// All expectations hold and nothing changes.
     Nothing,
-    /// The changes.
+    /// The transaction changes these keys.
     Change(Batch),
 }
 

@@ -85,8 +85,7 @@ impl Revocation {
         poll_fn(|context| if self.poll_revoked(context) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Whether the client is no longer trusted. The check registers no waker, because the half of the connection
-    /// that reads waits for the revocation.
+    /// Whether the client is no longer trusted. Does not wake the task later; [`Self::poll_revoked`] does.
     pub(super) fn has_happened(&mut self) -> bool {
         if self.client.as_mut().is_some_and(ClientTrust::is_revoked) {
             self.revoked = None;

@@ -187,7 +187,7 @@ pub(super) struct SnapshotCache {
 }
 
 impl SnapshotCache {
-    /// Keeps a snapshot.
+    /// Retains the snapshot, so that later pages of a list can use it.
     pub fn keep(&mut self, snapshot: &Snapshot) {
         if self.find(snapshot.revision).is_some() {
             return;

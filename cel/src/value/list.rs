@@ -6,7 +6,7 @@ use super::{Key, Value};
 use crate::budget::Budget;
 use crate::error::Error;
 
-/// A list.
+/// A CEL list.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// The elements.

@@ -21,7 +21,7 @@ pub enum Key {
     String(Arc<str>),
 }
 
-/// A map.
+/// A CEL map.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: BTreeMap<Key, Value>,

@@ -72,7 +72,7 @@ pub struct RunFlags {
     /// IP address of the node, detected by default
     #[arg(long, value_name = "IP", help_heading = "Node")]
     pub node_ip: Option<String>,
-    /// Labels of the node
+    /// Labels to set on the Node at registration
     #[arg(long, value_name = "K=V,...", help_heading = "Node")]
     pub node_labels: Vec<String>,
     /// Taints of the node
@@ -186,7 +186,7 @@ pub struct MetricsCertificate {
 /// The namespace flag that several subcommands share.
 #[derive(Clone, Debug, Args)]
 pub struct InNamespace {
-    /// The namespace
+    /// Namespace of the objects
     #[arg(short, long, value_name = "NS", default_value = "default")]
     pub namespace: String,
 }
@@ -203,7 +203,7 @@ pub struct Get {
     /// Namespace of the objects
     #[command(flatten)]
     pub place: InNamespace,
-    /// All namespaces
+    /// Show the objects of all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// Output format

@@ -15,7 +15,7 @@ pub struct Authorities {
     pub retiring: Vec<CertificateDer<'static>>,
 }
 
-/// The status of a certificate's issuer.
+/// Whether the cluster still uses the CA that signed a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IssuerStatus {
     /// An active CA signed the certificate.
@@ -28,7 +28,7 @@ pub enum IssuerStatus {
 }
 
 impl Authorities {
-    /// The status of a certificate's issuer.
+    /// Finds the CA that signed a certificate.
     pub fn issuer_status(&self, certificate: &Certificate, kind: Kind) -> IssuerStatus {
         let chain = &certificate.certified.cert;
         let leads = |all: &[CertificateDer<'_>]| all.iter().any(|root| leads_to(chain, root));

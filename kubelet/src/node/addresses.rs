@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// Watches the node's addresses in the network namespace in which the thread was at the start.
 pub struct Addresses {
     given: Option<IpAddr>,
-    /// The socket for events, or `None` if there are no events.
+    /// The netlink socket that reports address changes, or `None` if the addresses are polled.
     events: Option<TokioSocket>,
 }
 

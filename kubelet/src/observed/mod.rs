@@ -49,9 +49,9 @@ impl fmt::Debug for PodUid {
 /// The sandboxes and containers of one pod, including exited ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
-    /// Name of the pod, from the labels.
+    /// Name of the pod, as the labels of its containers store it.
     pub name: String,
-    /// Namespace of the pod, from the labels.
+    /// Namespace of the pod, as the labels of its containers store it.
     pub namespace: String,
     /// The sandboxes, newest attempt first.
     pub sandboxes: Vec<Sandbox>,
@@ -111,9 +111,9 @@ impl Pod {
 pub struct Sandbox {
     /// Engine id.
     pub id: String,
-    /// Number of earlier sandboxes of the pod, from the labels.
+    /// Number of earlier sandboxes of the pod, as the label of the sandbox stores it.
     pub attempt: u32,
-    /// Hash of the sandbox spec, from the labels.
+    /// Hash of the sandbox spec, as the label of the sandbox stores it.
     pub hash: String,
     /// Lifecycle state.
     pub state: State,
@@ -132,17 +132,17 @@ pub struct Container {
     pub id: String,
     /// Container name in the pod.
     pub name: String,
-    /// Restart count, from the labels.
+    /// Restart count, as the label of the container stores it.
     pub attempt: u32,
-    /// Hash of the container spec, from the labels.
+    /// Hash of the container spec, as the label of the container stores it.
     pub hash: String,
-    /// Restart back-off if this attempt ends, from the labels.
+    /// Restart back-off after this attempt ends. A label of the container stores it.
     pub back_off: Duration,
     /// The image as the manifest names it.
     pub image: String,
     /// Engine id of the image.
     pub image_id: String,
-    /// Id of the sandbox whose namespaces the container joined, from the labels.
+    /// Id of the sandbox whose namespaces the container joined, as the label of the container stores it.
     pub sandbox_id: String,
     /// Lifecycle state.
     pub state: State,

@@ -100,12 +100,12 @@ fn failed_probe(input: &Input<'_>, id: &str) -> Option<StopReason> {
     }
 }
 
-/// Whether a running container has started. It has if it has no startup probe, or the probe succeeded.
+/// Whether a running container has started: it has no startup probe, or the probe succeeded.
 pub(super) fn started(input: &Input<'_>, container: &Container, id: &str) -> bool {
     has_passed(input, &container.startup_probe, id, Kind::Startup)
 }
 
-/// Whether a running container is ready. It is if it has started and its readiness probe, if any, succeeds.
+/// Whether a running container is ready: it has started, and its readiness probe, if any, succeeds.
 pub(super) fn ready(input: &Input<'_>, container: &Container, id: &str) -> bool {
     started(input, container, id) && has_passed(input, &container.readiness_probe, id, Kind::Readiness)
 }

@@ -64,9 +64,9 @@ pub enum EngineHealth {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownPod {
     pub uid: PodUid,
-    /// Namespace of the pod, from the labels.
+    /// Namespace of the pod, as the labels of its containers store it.
     pub namespace: String,
-    /// Name of the pod, from the labels.
+    /// Name of the pod, as the labels of its containers store it.
     pub name: String,
 }
 

@@ -15,7 +15,7 @@ const HEADERS_LIMIT: usize = 128;
 /// Initial size of the buffer. Most response heads fit into it.
 const HEAD_GUESS: usize = 1024;
 
-/// A response.
+/// An HTTP/1 response, as a probe evaluates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub status: u16,
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// A response head.
+/// Status line and headers of a response.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,

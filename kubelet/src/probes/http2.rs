@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::http1::{BODY_LIMIT, HEAD_LIMIT};
 
-/// A response.
+/// An HTTP/2 response, as a probe evaluates it.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: StatusCode,

@@ -84,7 +84,7 @@ pub enum Refusal {
 pub struct Listed {
     /// Engine id.
     pub id: String,
-    /// The identity, from the labels.
+    /// Pod, container name and attempt, as the labels store them.
     pub identity: Identity,
     pub running: bool,
     /// The state in the engine's terms (`created`, `running`, `exited`, ...).
@@ -105,7 +105,7 @@ pub enum Inspected {
 pub struct Event {
     /// Engine id.
     pub id: String,
-    /// UID of the pod, from the labels.
+    /// UID of the pod, as the labels store it.
     pub uid: PodUid,
     /// Whether the container was removed.
     pub removed: bool,

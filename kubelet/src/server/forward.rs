@@ -54,7 +54,7 @@ pub struct Destination {
     pub idle: Duration,
 }
 
-/// The pod of a request path.
+/// Namespace and name of the pod, parsed from the request path.
 #[derive(Debug, Deserialize)]
 pub struct Target {
     namespace: String,

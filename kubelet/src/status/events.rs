@@ -48,7 +48,7 @@ struct RecordedEvent {
     last: Timestamp,
 }
 
-/// Different messages with one reason about one object.
+/// Events with the same object and reason whose messages differ. Many of them are combined into one event.
 #[derive(Debug)]
 struct SimilarMessages {
     messages: Vec<String>,

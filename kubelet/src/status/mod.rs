@@ -34,7 +34,7 @@ pub struct StatusManager {
     shown_node: watch::Sender<Arc<Map<String, Value>>>,
 }
 
-/// State that is needed to rebuild objects.
+/// Inputs of the Node object and of the events, kept until the next change.
 #[derive(Debug)]
 struct State {
     events: EventCorrelator,

@@ -11,7 +11,7 @@ use super::types::{self, Create, Location, Setup};
 use super::{Refreshed, VolumeInput};
 use crate::spec::Note;
 
-/// A planned volume.
+/// A volume of a pod and how it is created.
 pub(super) struct Planned {
     name: String,
     path: PathBuf,

@@ -50,7 +50,7 @@ impl fmt::Display for Subject {
 pub struct Finding {
     pub severity: Severity,
     pub subject: Subject,
-    /// What is wrong.
+    /// The fault, as a clause without a full stop.
     pub what: String,
     /// The cause; empty if it is unknown.
     pub cause: String,

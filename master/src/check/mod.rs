@@ -34,7 +34,7 @@ use crate::pki::{self, Validity};
 /// Maximum size of a kubeconfig that is read, in bytes. One with certificates has about 10 KiB.
 const MOST_KUBECONFIG_BYTES: u64 = 1 << 20;
 
-/// What to check.
+/// The cluster that `master check` examines.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The kubeconfig. `None` for the one in the data directory.
@@ -43,7 +43,7 @@ pub struct Target {
     pub data_dir: Option<PathBuf>,
 }
 
-/// Runs all checks.
+/// Runs all checks of the local files, the API server and the objects.
 pub async fn run(target: &Target) -> Report {
     let here = target.data_dir.as_deref().map(here::look);
     let own = target.data_dir.as_deref().map(|directory| DataDir::at(directory).admin_kubeconfig());

@@ -44,7 +44,7 @@ pub enum Fields {
     ReplicaSet(Box<ReplicaSet>),
 }
 
-/// Fields of a pod.
+/// The fields of a pod that controllers use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFields {
     /// The node of the pod. Empty while the pod is not bound.
@@ -106,7 +106,7 @@ pub struct QuotaFields {
     pub status: ResourceQuotaStatus,
 }
 
-/// Fields of a Deployment.
+/// The fields of a Deployment that controllers of other kinds use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeploymentFields {
     /// Selects ReplicaSets and pods.
@@ -115,7 +115,7 @@ pub struct DeploymentFields {
     pub is_recreated: bool,
 }
 
-/// Fields of a Job.
+/// The fields of a Job that the TTL controller uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFields {
     /// How long a finished Job is kept. `None` means forever.

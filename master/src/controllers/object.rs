@@ -82,12 +82,12 @@ impl Object {
         self.owners.iter().find(|owner| owner.controller)
     }
 
-    /// A ReplicaSet or a ReplicationController.
+    /// Returns the fields of a ReplicaSet or ReplicationController, `None` for other kinds.
     pub fn replica_set(&self) -> Option<&ReplicaSet> {
         if let Fields::ReplicaSet(set) = &self.fields { Some(set) } else { None }
     }
 
-    /// The fields of a Deployment.
+    /// Returns the fields of a Deployment, `None` for other kinds.
     pub fn deployment(&self) -> Option<&DeploymentFields> {
         if let Fields::Deployment(fields) = &self.fields { Some(fields) } else { None }
     }

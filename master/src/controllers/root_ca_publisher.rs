@@ -25,7 +25,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 #[derive(Debug)]
 pub struct RootCaPublisher {
     client: Client,
-    /// Client of another user, which reads: the stock role may write but not read.
+    /// Reads with another user, because the stock role of this controller permits writes only.
     reader: Client,
     informers: SharedInformers,
     certificate: String,

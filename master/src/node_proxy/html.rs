@@ -51,7 +51,7 @@ enum Encoding {
     Deflate,
 }
 
-/// How links are rewritten.
+/// The prefix and the hosts with which links of a page are rewritten.
 #[derive(Clone, Debug)]
 pub struct Links {
     /// Path of the proxy.

@@ -17,9 +17,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The end at which a direction failed.
 enum CopyError {
-    /// Reading failed.
+    /// Reading from the source failed.
     From(io::Error),
-    /// Writing failed.
+    /// Writing to the destination failed.
     To(io::Error),
 }
 

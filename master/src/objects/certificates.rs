@@ -13,7 +13,7 @@ use super::values::List;
 #[serde(default)]
 pub struct CertificateSigningRequest {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: CertificateSigningRequestSpec,
     pub status: CertificateSigningRequestStatus,
 }

@@ -10,7 +10,7 @@ use super::values::time;
 #[serde(default)]
 pub struct Lease {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: LeaseSpec,
 }
 

@@ -15,7 +15,7 @@ use super::values::{IntOrString, List, StringMap, time};
 #[serde(default)]
 pub struct Deployment {
     pub metadata: ObjectMeta<StringMap>,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: DeploymentSpec,
     pub status: DeploymentStatus,
 }

@@ -10,7 +10,7 @@ use super::values::{List, StringMap, time};
 #[serde(default)]
 pub struct Node {
     pub metadata: ObjectMeta<StringMap>,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: NodeSpec,
     pub status: NodeStatus,
 }

@@ -13,7 +13,7 @@ use super::values::{List, StringMap, time};
 #[serde(default)]
 pub struct Pod {
     pub metadata: ObjectMeta<PodAnnotations>,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: PodSpec,
     pub status: PodStatus,
 }

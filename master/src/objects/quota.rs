@@ -9,7 +9,7 @@ use super::values::{List, StringMap};
 #[serde(default)]
 pub struct ResourceQuota {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: ResourceQuotaSpec,
     pub status: ResourceQuotaStatus,
 }
@@ -57,7 +57,7 @@ pub struct ResourceQuotaStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct LimitRange {
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: LimitRangeSpec,
 }
 

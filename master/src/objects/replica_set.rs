@@ -15,7 +15,7 @@ use super::values::{List, StringMap};
 #[serde(default, bound(deserialize = "Selector: Default + Deserialize<'de>"))]
 pub struct ReplicaSet<Selector = LabelSelector> {
     pub metadata: ObjectMeta<StringMap>,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: ReplicaSetSpec<Selector>,
     pub status: ReplicaSetStatus,
 }

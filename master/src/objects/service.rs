@@ -9,7 +9,7 @@ use super::values::{IntOrString, List, StringMap};
 #[serde(default)]
 pub struct Service {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: ServiceSpec,
 }
 

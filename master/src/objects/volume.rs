@@ -11,7 +11,7 @@ use super::values::List;
 #[serde(default)]
 pub struct PersistentVolumeClaim {
     pub metadata: ObjectMeta<ClaimAnnotations>,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: PersistentVolumeClaimSpec,
     pub status: PersistentVolumeClaimStatus,
 }
@@ -51,7 +51,7 @@ pub struct PersistentVolumeClaimStatus {
 #[serde(default)]
 pub struct PersistentVolume {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: PersistentVolumeSpec,
 }
 

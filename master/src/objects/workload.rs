@@ -12,7 +12,7 @@ use super::values::{IntOrString, List, StringMap};
 #[serde(default, bound(deserialize = "Selector: Default + Deserialize<'de>"))]
 pub struct PodSelecting<Selector> {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: PodSelectingSpec<Selector>,
 }
 
@@ -28,7 +28,7 @@ pub struct PodSelectingSpec<Selector> {
 #[serde(default)]
 pub struct PodDisruptionBudget {
     pub metadata: ObjectMeta,
-    /// Specification.
+    /// The desired state, `spec`.
     pub spec: PodDisruptionBudgetSpec,
     pub status: PodDisruptionBudgetStatus,
 }

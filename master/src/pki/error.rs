@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// An error that names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An I/O error.
+    /// A file or directory could not be read or written.
     #[error("cannot {operation} {path}: {source}; check --data-dir and its file permissions")]
     Io {
         /// The failed operation (a verb).
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The cause.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file is missing, damaged or does not match the others.
@@ -26,12 +26,12 @@ pub enum Error {
         /// What the user can do.
         remedy: String,
     },
-    /// Signing failed.
+    /// A certificate could not be signed.
     #[error("cannot create the certificate of {subject}: {fault}")]
     Signing {
         /// Common name of the certificate.
         subject: String,
-        /// The cause.
+        /// The message of the signing library.
         fault: String,
     },
 }

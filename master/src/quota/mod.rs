@@ -21,7 +21,7 @@ pub type Json = Map<String, Value>;
 /// Quantities by quota resource name, such as `pods`, `requests.cpu` or `count/deployments.apps`.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// A ResourceQuota.
+/// The parts of a ResourceQuota that count and limit usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quota {
     pub name: String,

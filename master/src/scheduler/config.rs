@@ -30,7 +30,7 @@ pub enum ScoringStrategy {
     Disabled,
 }
 
-/// A scheduler profile.
+/// A scheduler profile, `profiles[]` of the KubeSchedulerConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Name of the profile. It applies to pods with this `spec.schedulerName`.

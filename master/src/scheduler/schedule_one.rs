@@ -195,7 +195,7 @@ fn rejected_by_extenders(cluster: &Cluster, feasible: FeasibleNodes, verdict: &V
 
 /// The result of a search.
 struct Found {
-    /// Feasible nodes.
+    /// Nodes that passed all filters.
     nodes: Vec<NodeId>,
     /// The nodes that were searched.
     scope: SearchScope,

@@ -41,7 +41,7 @@ pub enum Decision {
         pod: Arc<Pod>,
         /// Why no node fits.
         fit_error: FitError,
-        /// Preemption candidates.
+        /// The possible victims for each candidate node.
         offers: Vec<PreemptionOffer>,
     },
     /// Report the pod as unschedulable.

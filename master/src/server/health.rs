@@ -19,7 +19,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The result of a check, as a future.
 type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A health check.
+/// A named check of `/livez` or `/readyz`.
 struct Check {
     name: &'static str,
     /// The endpoints that fail if the check fails.

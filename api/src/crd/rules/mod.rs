@@ -16,7 +16,7 @@ pub(super) use self::cost::{Cardinality, MAX_EXPRESSION_COST, MAX_SCHEMA_COST, e
 pub(super) use self::types::type_of;
 pub(super) use self::validator::validate;
 
-/// A compiled rule.
+/// A rule of `x-kubernetes-validations`, compiled.
 #[derive(Debug)]
 pub(super) struct Rule {
     text: Box<str>,

@@ -26,7 +26,7 @@ pub(in crate::crd) fn validate(schema: &Schema, object: &Json, before: Option<&J
     validator.causes
 }
 
-/// The context of a value.
+/// The old value that corresponds to a new value, and where the new value is in the object.
 #[derive(Clone, Copy)]
 struct Context<'v> {
     /// The old value, if it can be correlated.

@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Storage name.
+    /// Name of the resource in the storage, with its group.
     pub fn resource(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -67,7 +67,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Creates a key.
+    /// Creates the key of an object.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }

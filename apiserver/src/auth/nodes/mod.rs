@@ -77,7 +77,7 @@ impl Nodes {
         ))
     }
 
-    /// Decides about requests of nodes. Other users are denied without a reason.
+    /// Authorizes a request of a node. Returns `Denied` without a reason for other users.
     pub fn decide(&self, who: &Identity, attributes: &Attributes) -> Decision {
         let allowed = || Decision::Allowed(String::new());
         let Some(node) = node_of(who) else { return Decision::Denied(String::new()) };

@@ -43,7 +43,7 @@ pub enum RoleRef {
     ClusterRole(String),
 }
 
-/// Roles and bindings.
+/// Rules of roles, and the bindings that grant them to users and groups.
 #[derive(Debug, Default)]
 pub struct Index {
     /// Rules by namespace and role name. The namespace of cluster roles is empty.
@@ -58,7 +58,7 @@ pub struct Index {
 /// is empty.
 type Grants = HashMap<String, BTreeMap<String, Granted>>;
 
-/// What one binding grants to a subject.
+/// The role that one binding grants to a subject, and the namespace in which it applies.
 #[derive(Clone, Debug)]
 struct Granted {
     role: RoleRef,

@@ -52,7 +52,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural)
     }
 
-    /// Storage name.
+    /// Name of the resource in the storage, with its group.
     pub fn qualified(self) -> String {
         format!("{}.{}", self.plural(), index::RBAC)
     }

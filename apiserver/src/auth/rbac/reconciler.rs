@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Plural name, namespace and name of a role or binding.
 type Place = (&'static str, String, String);
-/// Roles and bindings.
+/// Roles and bindings by kind, namespace and name.
 type Objects = BTreeMap<Place, Map<String, Value>>;
 
 /// A planned write.

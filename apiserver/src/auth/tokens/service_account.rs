@@ -11,7 +11,7 @@ const GROUP: &str = "system:serviceaccounts";
 /// Tolerance for clock skew, and for the last requests of a pod that is being deleted.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// A service account.
+/// Namespace, name and UID of a service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Namespace of the service account.

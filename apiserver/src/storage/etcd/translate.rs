@@ -13,7 +13,7 @@ use crate::storage::{Change, Entry, Event, Expected, Outcome, Revision, Transact
 /// The outcome of a transaction, which may be a retry of an attempt without a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CommitResult {
-    /// The outcome is known.
+    /// etcd committed or rejected the transaction.
     Known(Outcome),
     /// The outcome is unknown: a later write hides whether an earlier attempt took effect.
     Unclear,

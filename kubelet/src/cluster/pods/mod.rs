@@ -237,7 +237,7 @@ impl ApiPodSource {
         tasks.spawn("watch of the API service", watch_api_service(self.shared.clone(), self.apis.clone()));
         tokio::select! {
             () = self.publish_changes() => {}
-            error = tasks.first_end() => tracing::error!(%error, "the pods of the API server are not followed any more"),
+            error = tasks.first_end() => tracing::error!(%error, "stopped watching the pods of the API server: a task failed"),
         }
     }
 

@@ -114,8 +114,8 @@ impl Admission {
         }
     }
 
-    /// Decides about all desired pods that are not being deleted. A pod that is no longer desired keeps its resources until
-    /// [`Self::release`].
+    /// Admits or rejects each desired pod that is not being deleted. A pod that is no longer desired keeps its
+    /// resources until [`Self::release`].
     pub fn decide(&mut self, desired: &Desired, node: &Node) -> Decision {
         let mut decision = Decision::default();
         let (known, new): (Vec<_>, Vec<_>) = desired

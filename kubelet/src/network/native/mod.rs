@@ -95,7 +95,7 @@ pub struct Native {
 /// The pod CIDRs of this node and its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ranges {
-    /// The CIDRs of this node.
+    /// The node's pod CIDRs, current and former ones.
     own: NodeCidrs,
     /// The CIDRs of peer nodes.
     others: Vec<IpNet>,

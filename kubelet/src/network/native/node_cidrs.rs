@@ -28,7 +28,7 @@ impl NodeCidrs {
     }
 }
 
-/// What the cluster membership requires.
+/// The pod CIDRs that follow from the cluster membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// The pod CIDRs that the node uses after the decision.
@@ -50,7 +50,8 @@ pub(super) fn without_change(
     status.and_then(|()| if decided == now { Ok(()) } else { Err(why.to_owned()) })
 }
 
-/// Decides about the pod CIDRs. `requested` are those of `--pod-cidr`.
+/// Chooses the pod CIDRs of this node: those that its Node names, unless they cannot be used. `requested` are those of
+/// `--pod-cidr`, `now` those in use.
 pub(super) fn decide(node: &str, requested: &[IpNet], now: &NodeCidrs, members: &Members) -> Decision {
     let assigned: Vec<IpNet> = members.own.iter().map(IpNet::trunc).collect();
     let (current, status) = match rejection(node, requested, &assigned, members) {

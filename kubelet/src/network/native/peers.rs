@@ -22,9 +22,9 @@ pub(super) struct PeerUpdate {
     pub notices: Vec<String>,
     /// What was missing and has been restored.
     pub repaired: Vec<String>,
-    /// The current warnings.
+    /// Conditions that an administrator should fix, as they are now.
     pub warnings: BTreeSet<String>,
-    /// The error after which the caller retries.
+    /// The error of a failed change. The caller retries.
     pub failed: Option<String>,
 }
 

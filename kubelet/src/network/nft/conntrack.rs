@@ -138,8 +138,8 @@ pub(super) fn forget_masqueraded(socket: &mut Socket, node: &Node) {
         if node.cluster.iter().any(|range| Family::of(range.addr()) == family)
             && let Err(error) = forget_of(socket, family, |flow| flow.is_masqueraded(node))
         {
-            tracing::warn!(error = %error.errno(), "cannot delete conntrack entries: UDP packets of pods may be masqueraded \
-                 towards other nodes until a pause");
+            tracing::warn!(error = %error.errno(), "cannot delete conntrack entries: UDP packets from pods to other \
+                 nodes may be masqueraded until the flow is idle");
         }
     }
 }

@@ -96,7 +96,7 @@ fn list<'a>(service: &'a Json, field: &str) -> impl Iterator<Item = &'a Value> +
     spec.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Allocates for one Service.
+/// The addresses and ports of one Service, before and after a write.
 pub struct ServiceAllocation<'a> {
     ranges: &'a [ServiceRange],
     taken: HashSet<Resource>,

@@ -53,7 +53,7 @@ const fn row(kind: Kind, list: fn(&mut Lists) -> &mut dyn ObjectList) -> Row {
     Row { kind, list }
 }
 
-/// Objects by resource.
+/// The objects that the checks examine, as listed from the API server.
 #[derive(Debug, Default)]
 struct Lists {
     nodes: Vec<Node>,

@@ -34,7 +34,7 @@ const STEP: Duration = Duration::from_secs(10);
 const MOST_BYTES: usize = 1 << 20;
 /// Maximum size of the metrics in bytes. They have a few thousand lines.
 const MOST_METRICS_BYTES: usize = 16 << 20;
-/// The ALPN protocol.
+/// The only protocol that the client offers: HTTP/1.1.
 const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// An HTTP response.

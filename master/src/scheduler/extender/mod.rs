@@ -19,15 +19,15 @@ use super::pod::Pod;
 /// A configured extender. The scheduler does not call it for a verb that it does not have.
 #[derive(Clone, Debug)]
 pub struct Extender {
-    /// The HTTP client.
+    /// Sends the requests to the extender's URL.
     pub client: ExtenderClient,
-    /// `filterVerb`.
+    /// `filterVerb`: path of the filter request.
     pub filter: Option<String>,
-    /// `prioritizeVerb`.
+    /// `prioritizeVerb`: path of the request for scores.
     pub prioritize: Option<String>,
-    /// `preemptVerb`.
+    /// `preemptVerb`: path of the request to choose victims.
     pub preempt: Option<String>,
-    /// `bindVerb`.
+    /// `bindVerb`: path of the request to bind a pod.
     pub bind: Option<String>,
     /// Factor of the extender's scores.
     pub weight: i64,

@@ -26,7 +26,7 @@ const EVENTS: Line = on("create patch update", "core events.k8s.io", "events");
 /// A rule: verbs, groups, resources, names and paths.
 type Line = [&'static str; 5];
 
-/// A role.
+/// Name and rules of a bootstrap role.
 struct Role {
     name: &'static str,
     /// The aggregated role to which this role contributes; may be empty.

@@ -53,7 +53,7 @@ pub struct SyncResult {
     pub repaired: Vec<String>,
     /// Warnings, one sentence each.
     pub warnings: BTreeSet<String>,
-    /// The error after which the caller retries.
+    /// The error of a failed change. The caller retries.
     pub failed: Option<String>,
 }
 
