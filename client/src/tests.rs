@@ -64,7 +64,7 @@ async fn a_page_that_is_too_large_is_read_again_with_half_as_many_objects() {
 }
 
 #[tokio::test]
-async fn one_object_that_is_too_large_is_an_error_that_says_so() {
+async fn client_reports_an_object_above_the_size_limit() {
     let (client, asked) = server(0);
     let error = client.list(&Kind::CONFIG_MAP, "", |_| {}).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { bytes: MAX_RESPONSE_BYTES, .. }), "{error:?}");

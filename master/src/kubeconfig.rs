@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_user_is_called_it_reads_back(user in any::<String>(), key in "[ -~\n]{1,40}") {
+        fn kubeconfig_round_trips_any_user_name(user in any::<String>(), key in "[ -~\n]{1,40}") {
             let config = Kubeconfig {
                 server: "https://[::1]:6443".to_owned(),
                 authority: "root".to_owned(),
@@ -82,7 +82,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_is_read_panics(text in any::<String>()) {
+        fn reader_never_panics(text in any::<String>()) {
             let _ = Kubeconfig::read(&text);
         }
     }

@@ -171,7 +171,7 @@ mod tests {
 
     /// The keys are those that a stock server publishes, and that its components look up.
     #[test]
-    fn it_has_the_keys_of_the_stock_server() {
+    fn config_map_has_the_keys_of_the_stock_server() {
         let Step::Create(made) = plan(None, "CLIENT", "PROXY") else { panic!("it is created") };
         let mut keys: Vec<&str> = map(&made["data"]).keys().map(String::as_str).collect();
         keys.sort_unstable();

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_that_goes_comes_back_and_others_do_not() {
+    async fn only_system_namespaces_are_created_again() {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));
         let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
         ensure(&registry).await.unwrap();

@@ -53,7 +53,7 @@ fn a_template_leaves_open_what_follows_from_its_other_fields() {
 }
 
 #[test]
-fn an_account_stands_under_both_its_names() {
+fn defaults_set_both_service_account_fields() {
     for (written, name) in [
         (json!({"serviceAccountName": "a"}), "a"),
         (json!({"serviceAccount": "a"}), "a"),

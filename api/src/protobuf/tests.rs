@@ -119,7 +119,7 @@ fn a_pod_as_go_writes_it() {
 }
 
 #[test]
-fn what_json_writes_in_its_own_way() {
+fn protobuf_values_are_converted_to_their_json_form() {
     let times = |seconds, nanos| message(&[number(1, seconds), number(2, nanos)]);
     check(
         "v1",

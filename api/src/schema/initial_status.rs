@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_its_kind() {
+    fn initial_status_matches_the_schema_of_its_kind() {
         for (api_version, kind, _) in all().kinds() {
             let Some(status) = initial_status(api_version, kind) else { continue };
             let mut object = json!({"status": status});

@@ -334,7 +334,7 @@ async fn a_slow_watch_gets_an_error_that_requires_a_new_list() {
 }
 
 #[tokio::test]
-async fn nothing_can_be_written_and_every_answer_says_why() {
+async fn read_only_api_rejects_every_write_with_a_reason() {
     let (_, router) = world();
     for (method, path, code, message) in [
         ("DELETE", "/api/v1/namespaces/a/pods/x", 403, "pods \"x\" is forbidden: it belongs to a file"),

@@ -214,7 +214,7 @@ async fn questions_are_answered() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_question_reaches_the_store() {
+async fn access_reviews_are_not_stored() {
     let bed = Bed::new();
     let group = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     for (line, expected) in [

@@ -136,7 +136,7 @@ fn impostor(plural: &str, kind: &str) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn no_definition_takes_the_name_of_a_built_in_kind_nor_its_objects_along() {
+async fn definition_cannot_use_the_name_of_a_built_in_kind() {
     let registry = registry(&memory()).await;
     let deployments = registry.rows().find("apps", "v1", "deployments").unwrap().clone();
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "default"}});

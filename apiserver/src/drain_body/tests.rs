@@ -30,7 +30,7 @@ fn router() -> Router {
 }
 
 #[tokio::test]
-async fn an_early_answer_reaches_who_is_still_sending() {
+async fn early_response_reaches_a_client_that_is_still_sending() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
@@ -56,7 +56,7 @@ async fn an_early_answer_reaches_who_is_still_sending() {
 }
 
 #[tokio::test]
-async fn who_asks_before_sending_is_not_made_to_send() {
+async fn server_awaits_no_body_after_expect_continue() {
     let asked = Request::post("/none").header("expect", "100-continue");
     // An endless body is not awaited.
     let endless = Body::from_stream(futures_util::stream::pending::<Result<&str, std::io::Error>>());

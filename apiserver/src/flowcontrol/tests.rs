@@ -164,7 +164,7 @@ async fn a_rejected_watch_frees_its_seat_though_the_client_does_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_too_long_is_given_up() {
+async fn requests_time_out_after_their_deadline() {
     let server = Server::new();
     for (query, seconds) in [("", 60), ("?timeout=5s", 5), ("?timeout=1h", 60), ("?timeout=0s", 60)] {
         let begun = tokio::time::Instant::now();

@@ -134,7 +134,7 @@ async fn a_type_says_what_explain_and_patches_need_to_know() {
 }
 
 #[tokio::test]
-async fn hardly_a_type_or_field_goes_without_a_word() {
+async fn almost_all_types_and_fields_have_a_description() {
     let document = get(&documents(), "/openapi/v2").await;
     let mut silent = Vec::new();
     for (name, schema) in document["definitions"].as_object().unwrap() {
@@ -203,7 +203,7 @@ async fn a_document_under_its_hash_may_be_kept_forever() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_not_offered_is_a_status() {
+async fn openapi_returns_a_status_for_unknown_documents_and_formats() {
     let documents = documents();
     let v3 = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     let table = [

@@ -194,7 +194,7 @@ async fn a_resource_may_come_with_what_the_store_holds_and_go_again() {
 }
 
 #[tokio::test]
-async fn what_is_written_meanwhile_is_there_when_a_resource_is_served() {
+async fn new_resource_serves_concurrent_writes_of_other_servers() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let (writer, reader) = (open(&store).await, open(&store).await);
     let writes = tokio::spawn(async move {
@@ -223,7 +223,7 @@ async fn the_follower_keeps_the_very_bytes_of_the_writer() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_into_a_namespace_that_has_begun_to_go() {
+async fn registry_rejects_creates_in_a_terminating_namespace() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let namespaces = || Resource::new("", "v1", "Namespace", NAMESPACES, "namespace").cluster();
     let open = async || Registry::open(store.clone(), Catalog::new([row(), namespaces()])).await.unwrap();

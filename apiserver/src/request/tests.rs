@@ -65,7 +65,7 @@ fn other_paths() {
 }
 
 #[test]
-fn what_a_revision_is_matched_with() {
+fn list_options_parse_resource_version_match() {
     let asked = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap(), false);
     for (query, exact, limit) in [
         ("", false, None),

@@ -36,7 +36,7 @@ mod tests {
     use super::{ID, dictionary};
 
     #[test]
-    fn it_is_the_one_of_spdy_3() {
+    fn dictionary_has_the_checksum_of_spdy_3() {
         let (mut low, mut high) = (1_u32, 0_u32);
         for byte in dictionary() {
             low = (low + u32::from(byte)) % 65_521;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_used_is_idle() {
+    async fn connection_without_requests_is_idle() {
         let requests = Arc::new(IdleTracker::default());
         let begun = Instant::now();
         requests.idle().await;

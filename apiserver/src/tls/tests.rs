@@ -328,7 +328,7 @@ async fn clients_that_stall_in_the_handshake_do_not_block_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_silent_is_sent_away() {
+async fn server_closes_connections_without_a_handshake() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
     let mut answer = Vec::new();
@@ -341,7 +341,7 @@ async fn who_is_silent_is_sent_away() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_closed() {
+async fn server_closes_connections_without_tls() {
     let bed = Bed::new(&Authority::new()).await;
     for text in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\0\0\0\0\0\0"]
     {

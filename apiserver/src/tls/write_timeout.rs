@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_reads_slowly_or_is_something_else_by_now_is_not() {
+    async fn slow_or_upgraded_connection_does_not_hit_the_write_timeout() {
         let (near, mut far) = duplex(BYTES);
         let mut connection = WriteTimeout::new(near, Arc::default(), Revocation::when(pending()));
         let slow = tokio::spawn(async move {

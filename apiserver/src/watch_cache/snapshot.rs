@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_go_when_they_are_many_or_keep_much_alive() {
+    fn old_snapshots_are_evicted_by_count_and_size() {
         let mut snapshots = SnapshotCache::default();
         let mut objects = Objects::default();
         for revision in 1..=SNAPSHOTS as u64 + 1 {

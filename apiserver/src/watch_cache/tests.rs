@@ -157,7 +157,7 @@ fn a_new_store_does_not_resume_an_old_one() {
 }
 
 #[tokio::test]
-async fn what_one_revision_changed_is_never_torn_apart() {
+async fn changes_of_one_revision_are_delivered_together() {
     let store = WatchCache::new(0);
     for at in 0..300 {
         store.put("pods", &draft("a", &format!("p{at:03}"), "red"));

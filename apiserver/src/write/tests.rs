@@ -99,7 +99,7 @@ fn refused(answer: (u16, Value), code: u16, reason: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn what_is_created_is_there() {
+async fn created_object_has_metadata_and_can_be_read() {
     let server = Server::new().await;
     let (code, made) = server.json("POST", MAPS, map("a")).await;
     assert_eq!(code, 201, "{made}");

@@ -111,7 +111,7 @@ fn version_two_has_one_tree() {
 }
 
 #[test]
-fn where_none_can_be_made_there_are_none() {
+fn cgroups_are_absent_if_they_cannot_be_created() {
     let root = tempfile::tempdir().unwrap();
     assert!(Cgroups::at(&root.path().join("nothing")).is_none());
 }

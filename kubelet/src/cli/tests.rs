@@ -77,7 +77,7 @@ fn a_stock_flag_is_one_mistake_with_its_value() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_one_line() {
+fn command_line_errors_are_one_line() {
     for line in ["get", "frobnicate", "get pods -o csv", "exec web sh", "logs", "--port"] {
         let found = mistakes(line);
         assert!(

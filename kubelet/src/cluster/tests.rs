@@ -155,7 +155,7 @@ fn a_node_that_goes_is_gone() {
 }
 
 #[test]
-fn what_is_kept_reads_as_it_was_written() {
+fn members_file_round_trips() {
     let mut membership = Membership::new("n1");
     membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24", "fd00::/64"])]));
     let members = membership.members(None, Instant::now()).unwrap();

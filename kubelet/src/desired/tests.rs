@@ -114,7 +114,7 @@ fn of_two_with_one_uid_the_first_wins() {
 }
 
 #[test]
-fn it_is_complete_once_every_source_has_been_read() {
+fn desired_pods_are_complete_after_all_sources_were_read() {
     let completeness = |merge: &Merge| merge.desired().completeness;
     assert_eq!(completeness(&Merge::new([])), Completeness::Complete);
     let mut merge = Merge::new([SourceKind::File, SourceKind::Http]);
@@ -130,7 +130,7 @@ fn it_is_complete_once_every_source_has_been_read() {
 }
 
 #[test]
-fn what_waits_is_wanted_and_does_not_begin() {
+fn waiting_pod_is_desired_but_not_started() {
     let mut merge = Merge::new([SourceKind::Api]);
     let waits = |waiting: &[&str]| {
         let waiting = waiting.iter().map(|uid| PodUid::new(uid)).collect();
@@ -147,7 +147,7 @@ fn what_waits_is_wanted_and_does_not_begin() {
 }
 
 #[test]
-fn what_does_not_change_is_the_very_same() {
+fn merge_returns_the_same_allocation_for_unchanged_pods() {
     let mut merge = Merge::new([SourceKind::File]);
     let first = snapshot(SourceKind::File, &["a web 1", "a db 2", "a conf"]);
     let before = merge.put(first.clone());
@@ -183,7 +183,7 @@ fn config_maps_of_two_sources_are_separate_and_pods_with_one_name_conflict() {
 }
 
 #[test]
-fn what_a_source_wanted_that_is_not_asked_runs_on() {
+fn pods_of_unconfigured_sources_keep_running() {
     let mut merge = Merge::new([SourceKind::File]);
     merge.put(snapshot(SourceKind::File, &["a web 1"]));
     let gone = PodUid::new("gone");

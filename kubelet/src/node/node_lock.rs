@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_kubelet_left_behind_is_no_hindrance() {
+    fn kubelet_acquires_the_lock_of_a_killed_kubelet() {
         let folder = tempfile::tempdir().unwrap();
         let claim = acquire(folder.path(), "n", ENGINE).unwrap();
         let lock = claim.path.clone();

@@ -74,7 +74,7 @@ fn only_differences_are_looked_at() {
 }
 
 #[test]
-fn what_is_listed_and_not_yet_seen_holds_its_pod() {
+fn cache_keeps_a_pod_with_uninspected_containers() {
     let mut cache = PodCache::default();
     cache.expect(1, &whose("u"), "a");
     assert!(!cache.pod(&PodUid::new("u")).uninspected.is_empty());
@@ -105,7 +105,7 @@ fn a_look_that_began_before_a_removal_brings_nothing_back() {
 }
 
 #[test]
-fn what_was_listed_before_it_could_be_looked_at_is_there_once_it_is_made() {
+fn container_listed_during_its_creation_is_not_lost() {
     let mut cache = PodCache::default();
     cache.expect(1, &whose("u"), "a");
     cache.remove(2, &PodUid::new("u"), "a"); // The engine knew nothing of it yet.
@@ -129,7 +129,7 @@ fn the_entry_of_a_pod_that_is_gone_goes_with_its_last_follower() {
 }
 
 #[test]
-fn what_a_caller_saw_does_not_undo_what_has_happened_since() {
+fn older_observation_does_not_replace_a_newer_one() {
     let exit = crate::observed::Exit {
         code: 0,
         oom_killed: false,

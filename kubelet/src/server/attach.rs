@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_stream_repeats_is_sent_once() {
+    fn attach_sends_repeated_lines_once() {
         for (recent, next, expected) in [
             ("", "a\n", 0),
             ("a\n", "b\n", 2),

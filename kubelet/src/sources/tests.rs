@@ -134,7 +134,7 @@ fn after(versions: &[&str]) -> (String, Vec<bool>) {
 }
 
 #[test]
-fn what_stops_being_good_stays_as_it_was() {
+fn source_keeps_the_last_valid_version_of_a_pod() {
     let two = |a: &str, b: &str| format!("{}---\n{}", pod("a", a), pod("b", b));
     let broken = |name: &str| pod(name, "x").replace("image:", "imag:");
     let unnamed = "apiVersion: v1\nkind: Pod\nmetadata: [";

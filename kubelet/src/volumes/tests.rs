@@ -374,7 +374,7 @@ async fn termination_messages_are_bounded_and_those_of_earlier_attempts_go() {
 }
 
 #[tokio::test]
-async fn what_empty_dirs_take_is_measured() {
+async fn usage_of_empty_dirs_is_measured() {
     let fixture = Fixture::new(json!({"containers": [], "volumes": [
         {"name": "a", "emptyDir": {"sizeLimit": "1Mi"}}, {"name": "b", "emptyDir": {"medium": "Memory"}}]}));
     fixture.mount().await.unwrap();

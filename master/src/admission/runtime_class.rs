@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_class_says_is_put_on_unless_it_conflicts() {
+    fn runtime_class_sets_overhead_and_scheduling_unless_they_conflict() {
         let class = json!({
             "overhead": {"podFixed": {"cpu": "250m"}},
             "scheduling": {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox"}]},

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_post_a_finished_pod() {
+    fn only_administrators_and_mirror_pods_of_nodes_are_privileged() {
         for (group, of_a_pod, of_a_mirror) in [
             ("system:masters", true, true),
             ("system:nodes", false, true),

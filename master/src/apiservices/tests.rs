@@ -37,7 +37,7 @@ fn is_available(object: Option<&Value>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_come_and_go_with_what_is_served() {
+async fn api_services_follow_the_served_group_versions() {
     let catalog = Catalog::new(kinds::all());
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
     crd::start(&registry).await.unwrap();

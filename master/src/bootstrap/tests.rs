@@ -18,7 +18,7 @@ fn info() -> ClusterInfo {
 }
 
 #[test]
-fn it_says_what_the_contract_says_and_the_time() {
+fn document_has_the_fields_of_the_contract_and_the_server_time() {
     let info = info();
     let document = info.document(NOW.parse().unwrap());
     let expected = json!({
@@ -34,7 +34,7 @@ fn it_says_what_the_contract_says_and_the_time() {
 }
 
 #[test]
-fn what_is_no_such_document_is_refused() {
+fn parser_rejects_invalid_cluster_info() {
     let good = info().document(NOW.parse().unwrap());
     for (field, value, expected) in [
         ("kind", json!("Pod"), "is not a ClusterInfo"),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_begins_everything_anew() {
+    fn suspend_resets_the_observation_time() {
         let start = Instant::now();
         let after = |seconds: u64| start + Duration::from_secs(seconds);
         let mut detector = SuspendDetector::new(CHECK_INTERVAL);

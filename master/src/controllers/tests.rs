@@ -119,7 +119,7 @@ async fn every_namespace_gets_its_account_and_certificate() {
 }
 
 #[tokio::test]
-async fn what_nobody_owns_goes_and_the_rest_stays() {
+async fn garbage_collector_deletes_only_objects_without_owners() {
     let client = running(Controllers::Only(vec![garbage_collector::NAME.to_owned()])).await;
     namespace(&client, "shop").await;
     namespace(&client, "far").await;
@@ -167,7 +167,7 @@ async fn orphans_stay_and_forget() {
 }
 
 #[tokio::test]
-async fn quotas_are_counted_and_counted_anew() {
+async fn quota_usage_is_recounted() {
     let client = running(Controllers::Only(vec![resource_quota::NAME.to_owned()])).await;
     namespace(&client, "shop").await;
     config_map(&client, "shop", "a", None).await;
@@ -231,7 +231,7 @@ async fn ready_pod(client: &Client, number: usize) {
 }
 
 #[tokio::test]
-async fn slices_of_many_pods_are_whole_whoever_meddles() {
+async fn endpoint_slices_are_repaired_after_foreign_changes() {
     /// More than one slice can hold.
     const PODS: usize = 105;
     let names = [endpoints::slices::NAME, endpoints::legacy::NAME].map(str::to_owned);

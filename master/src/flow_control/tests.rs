@@ -13,7 +13,7 @@ fn named(kind: &Kind, name: &str) -> Object {
 
 /// Compares the output of `kubectl get flowschemas,prioritylevelconfigurations` with a stock server's.
 #[test]
-fn they_are_those_of_the_stock_server() {
+fn flow_control_objects_equal_those_of_the_stock_server() {
     let mut schemas = Vec::new();
     let mut levels = Vec::new();
     for object in all() {

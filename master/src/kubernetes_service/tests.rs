@@ -79,7 +79,7 @@ fn memory() -> Arc<dyn Store> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_there_and_comes_back() {
+async fn deleted_kubernetes_service_is_created_again() {
     let server = Server::over(memory()).await;
     server.keep("192.0.2.7:6443", |own, _| MasterLeases::Alone(own));
     server.tells(&["192.0.2.7"]).await;

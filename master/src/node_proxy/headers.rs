@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_does_not_speak_for_the_master() {
+    fn proxy_drops_response_headers_that_affect_the_master() {
         let got = headers(
             "content-type: text/html
              location: /x

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_a_node_itself() {
+    fn node_proxy_paths_are_translated_for_the_kubelet() {
         for (path, is_read, expected) in [
             ("/api/v1/nodes/n1/proxy", true, Err("/api/v1/nodes/n1/proxy/")),
             ("/api/v1/nodes/n1/proxy?x=%20y", true, Err("/api/v1/nodes/n1/proxy/?x=%20y")),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_climbs_is_seen() {
+    fn redirect_detects_paths_above_the_root() {
         for (location, expected) in [
             ("/a/b", false),
             ("a..b/...", false),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_seen() {
+    fn redirect_detects_other_hosts() {
         for (location, expected) in [
             ("/login", false),
             ("login", false),

@@ -73,7 +73,7 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn what_no_node_is_asked_for() {
+async fn proxy_rejects_invalid_requests_without_calling_the_node() {
     // The port is closed again.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let bed = Bed::new(port);

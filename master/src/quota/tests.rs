@@ -133,7 +133,7 @@ proptest! {
 
     /// Admitted usage never exceeds a quota.
     #[test]
-    fn nothing_passes_beyond_the_limit(hard in 0..50_i64, wanted in prop::collection::vec(0..10_i64, 0..30)) {
+    fn quota_usage_never_exceeds_the_limit(hard in 0..50_i64, wanted in prop::collection::vec(0..10_i64, 0..30)) {
         let mut quota = Quota { hard: Amounts::from([("pods".to_owned(), Quantity::from_units(hard, api::quantity::Format::DecimalSi))]), ..Quota::default() };
         for wanted in wanted {
             let share = quota.share(&Amounts::from([("pods".to_owned(), Quantity::from_units(wanted, api::quantity::Format::DecimalSi))]));

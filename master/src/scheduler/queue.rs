@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_priority_goes_first_and_then_who_came_first() {
+    fn queue_orders_pods_by_priority_then_by_arrival() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         for (uid, priority) in [("a", 0), ("b", 0), ("c", 9), ("d", -1), ("e", 9)] {
             queue.put(pod(uid, priority, false), now);

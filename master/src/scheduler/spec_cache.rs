@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pod_wants_is_read_anew_when_it_is_something_else() {
+    fn spec_cache_parses_a_changed_spec_again() {
         let cached = SpecCache::default();
         let first = json!({
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": {"app": "web"}},

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_and_again_is_counted_once_however_much_that_is() {
+    fn repeated_terms_are_counted_once() {
         let mut terms = TopologyCounts::default();
         let live: Vec<Arc<Term>> = (0..MIN_KEPT * 3 / 2).map(term).collect();
         for round in 0..4 {

@@ -165,7 +165,7 @@ async fn a_serving_master_names_the_checks_of_the_stock_server() {
 }
 
 #[tokio::test]
-async fn what_is_plugged_in_answers_those_who_may() {
+async fn router_serves_only_authorized_clients() {
     let api = Router::new().route("/api", get(|| async { "the API" }));
     let router = router(api, &Arc::new(Checks::new()), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);

@@ -42,7 +42,7 @@ fn after_a_change_to_certificate_mode_old_nodes_stay_and_new_ones_are_rejected()
 }
 
 #[test]
-fn a_list_keeps_out_who_registers_from_elsewhere() {
+fn allowlist_rejects_registrations_from_other_networks() {
     for (mode, peer, expected) in [
         (NodeMode::Allowlist, Some([10, 9, 9, 9]), true),
         (NodeMode::Allowlist, Some([11, 0, 0, 1]), false),
@@ -55,7 +55,7 @@ fn a_list_keeps_out_who_registers_from_elsewhere() {
 }
 
 #[test]
-fn what_a_node_says_of_its_trust_when_it_registers_does_not_count() {
+fn registration_ignores_trust_annotations_of_the_node() {
     let mut sent = node(&[(TRUSTED, "true"), (KEYS, "bb"), ("example.com/own", "x")]);
     let who = Identity {
         peer: Some([10, 0, 0, 7].into()),
@@ -191,7 +191,7 @@ fn pods_pass_that_tolerate_it() {
 
 proptest! {
     #[test]
-    fn what_is_settled_stays_and_is_what_was_judged(
+    fn applying_the_trust_decision_twice_changes_nothing(
         holds: bool, taints in proptest::collection::vec("[a-z]{1,3}|coracle.io/untrusted", 0..4), broken in 0_u8..4,
     ) {
         let taints: Vec<Value> = taints.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();

@@ -102,7 +102,7 @@ async fn a_new_root_is_taken_up_and_a_broken_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whose_the_store_is_is_noted_as_soon_as_it_can_be() {
+async fn owner_record_is_written_when_it_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, _shown, believed) = kept(folder.path());
     let (_, asked) = backup::reloading();

@@ -10,7 +10,7 @@ use crate::fuzz;
 use crate::server::{Server, admin};
 
 #[test]
-fn a_damaged_token_is_nobodys() {
+fn damaged_token_authenticates_no_user() {
     let server = Server::new();
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let json = |method: &str, path: &str| admin(method, path).header("content-type", "application/json");

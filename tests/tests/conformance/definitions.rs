@@ -122,7 +122,7 @@ async fn objects_of_them_are_watched_and_selected_by_fields() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_filled_in_when_it_is_written_and_when_it_is_read() {
+async fn custom_resource_defaults_apply_on_write_and_read() {
     let cluster = Cluster::running().await;
     let schema =
         |default: Value| json!({"type": "object", "properties": {"a": default, "b": {"type": "string"}}});

@@ -68,7 +68,7 @@ async fn pods_follow_the_lifecycle_of_the_api() {
 }
 
 #[tokio::test]
-async fn what_is_written_of_a_pod_is_counted() {
+async fn generation_counts_changes_of_the_pod_spec() {
     let node = Node::running("counts").await;
     let cluster = &node.cluster;
     let mut first = runs_on(&json!({}));

@@ -142,7 +142,7 @@ impl Own {
 }
 
 #[tokio::test]
-async fn what_an_image_begins_with_is_overridden() {
+async fn command_and_args_override_those_of_the_image() {
     let node = Node::running("image").await;
     let image = Own::new(&node.world).await;
     let cases = [

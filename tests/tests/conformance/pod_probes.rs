@@ -23,7 +23,7 @@ const SERVES: &str = "mkdir /www; echo ok >/www/healthz; httpd -f -vv -p 8080 -h
 const TAKES: &str = "exec nc -ll -p 8080 -e sh -c 'echo asked >/proc/1/fd/1'";
 
 #[tokio::test]
-async fn what_is_well_is_left_alone_and_what_is_not_is_begun_again() {
+async fn probes_restart_only_unhealthy_containers() {
     let node = Node::running("probes").await;
     let healthz = json!({"httpGet": {"path": "/healthz", "port": 8080}});
     let health = json!({"exec": {"command": ["sh", "-c", "cat /tmp/health && echo asked >/proc/1/fd/1"]}});

@@ -168,7 +168,7 @@ async fn policies_take_parameters_and_conditions_and_may_warn() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_refused_unless_it_may_be_ignored() {
+async fn failed_policies_reject_requests_unless_they_are_ignored() {
     let cluster = cluster().await;
     let bad = policy(
         "ValidatingAdmissionPolicy",

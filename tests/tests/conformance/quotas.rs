@@ -34,7 +34,7 @@ fn pod(name: &str, requests: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_made_is_counted_until_it_is_gone() {
+async fn quota_counts_objects_until_they_are_deleted() {
     let cluster = cluster().await;
     let template =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});

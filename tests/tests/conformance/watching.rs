@@ -64,7 +64,7 @@ async fn a_watch_starts_at_its_resource_version_and_resumes() {
 }
 
 #[tokio::test]
-async fn what_no_longer_fits_the_selector_is_gone_for_the_watch() {
+async fn watch_reports_a_deletion_when_the_selector_no_longer_matches() {
     let cluster = Cluster::running().await;
     let from = make(&cluster, "moving", "in").await;
     let mut watch = cluster.watch(&format!("{MAPS}?labelSelector=watched%3Din&resourceVersion={from}")).await;

@@ -43,7 +43,7 @@ async fn sigterm_leaves_containers_running_and_exits_with_zero() {
 }
 
 #[tokio::test]
-async fn what_changed_meanwhile_is_made_good() {
+async fn kubelet_reconciles_changes_made_during_its_absence() {
     let mut world = World::running("meanwhile").await;
     for name in ["gone", "dies", "edited", "stays"] {
         world.write(&format!("{name}.yaml"), &sleeper(name));

@@ -41,7 +41,7 @@ async fn pods_come_from_a_url_and_follow_it() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_sent_again() {
+async fn url_source_does_not_fetch_unchanged_manifests_again() {
     let server = Server::start(&sleeper("web")).await;
     let world = world(&server).await;
     let before = world.wait_ready("web").await;

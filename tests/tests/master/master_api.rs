@@ -39,7 +39,7 @@ async fn kubectl_makes_shows_changes_and_removes() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     let mut master = Master::running().await;
     for name in ["a", "b"] {
         kubectl(&master, &["create", "configmap", name, "--from-literal=k=v"]).await;
@@ -98,7 +98,7 @@ async fn raw(master: &Master, verb: &str, path: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_stands_twice_or_is_of_the_wrong_type_is_refused() {
+async fn server_rejects_duplicate_fields_and_wrong_types() {
     let master = Master::running().await;
     let maps = "/api/v1/namespaces/default/configmaps?fieldValidation=Strict";
     let twice = r#"{"metadata": {"name": "a"}, "dat": 1, "data": {"k": "v", "k": "w"}}"#;

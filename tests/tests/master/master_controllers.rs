@@ -122,7 +122,7 @@ async fn a_namespace_has_its_account_and_certificate_and_goes_with_everything_in
 }
 
 #[tokio::test]
-async fn what_is_owned_follows_its_owner_in_three_ways() {
+async fn dependents_follow_all_three_propagation_policies() {
     let master = Master::running().await;
     for name in ["background", "foreground", "orphan"] {
         kubectl(&master, &["create", "configmap", name]).await;
@@ -299,7 +299,7 @@ async fn a_pod_is_completed_as_a_stock_server_does() {
 }
 
 #[tokio::test]
-async fn of_two_masters_one_runs_controllers_and_the_other_goes_on_when_that_is_gone() {
+async fn standby_master_takes_over_the_controllers() {
     const HOLDER: [&str; 7] = [
         "get",
         "lease",

@@ -194,7 +194,7 @@ async fn appliers_share_a_list_by_its_keys() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_with_reasons() {
+async fn server_rejects_invalid_custom_resources_with_reasons() {
     let bench = Bench::with_cron_tabs().await;
     for (text, expected) in [
         (MINE.replace("ports:", "prots:"), r#"unknown field "spec.prots""#),

@@ -50,7 +50,7 @@ async fn described(master: &Master, whole_of_it: bool) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_the_answer_is_one_that_was_announced() {
+async fn every_response_matches_the_openapi_document() {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/master");
     let long: Option<u64> = env::var("CORACLE_SCHEMATHESIS").ok().map(|text| text.parse().unwrap());
     let master = Master::running().await;

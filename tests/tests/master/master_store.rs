@@ -196,7 +196,7 @@ async fn a_namespace_made_on_one_master_is_there_on_the_other_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_backed_up_comes_back_and_revisions_go_on() {
+async fn restore_recovers_the_objects_and_continues_the_revisions() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "first", "--from-literal=k=v"]).await;
     kubectl(&master, &["create", "secret", "generic", "hidden", "--from-literal=p=q"]).await;

@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(live in any_value(), value in any_value(), mut applied in any_object(), part in 0..4_usize) {
+    fn apply_never_panics(live in any_value(), value in any_value(), mut applied in any_object(), part in 0..4_usize) {
         let part = [Part::Whole, Part::Main, Part::Status, Part::Other("x")][part];
         for shape in [sample::pod(), Shape::UNKNOWN] {
             let writer = Writer { part, shape, ..writer("kubectl") };

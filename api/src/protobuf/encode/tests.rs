@@ -69,7 +69,7 @@ fn values_of_all_forms_round_trip() {
 }
 
 #[test]
-fn nothing_is_written_of_null_and_of_what_protobuf_does_not_have() {
+fn protobuf_omits_null_and_unknown_fields() {
     let pod = json!({"metadata": {"creationTimestamp": null, "labels": null, "finalizers": []},
         "spec": {"nodeName": null, "volumes": [{"emptyDir": null}], "unknown": {"deep": [1]}}});
     assert_eq!(round_trip("v1", "Pod", &pod), json!({"metadata": {}, "spec": {"volumes": [{}]}}));

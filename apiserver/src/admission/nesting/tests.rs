@@ -24,7 +24,7 @@ fn revision(name: &str, depth: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_is_stored_can_be_read_in_a_list() {
+async fn lists_serve_objects_of_the_maximum_depth() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
     let router = Api::writable(registry, vec![Arc::new(NestingLimit)], VERSION).router();

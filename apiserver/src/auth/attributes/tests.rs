@@ -116,7 +116,7 @@ fn refusals_are_those_of_the_stock_server() {
 proptest! {
     /// Routing and authorization see the same resource and names.
     #[test]
-    fn what_is_answered_is_what_was_asked(path in "(/(api|apis|%61pi|v1|apps|namespaces|pods|status|a|%2f|%41||watch)){0,8}/?") {
+    fn attributes_equal_the_parsed_request_target(path in "(/(api|apis|%61pi|v1|apps|namespaces|pods|status|a|%2f|%41||watch)){0,8}/?") {
         let uri: Uri = if path.is_empty() { "/".parse().unwrap() } else { path.parse().unwrap() };
         let attributes = Attributes::of(&Method::PUT, &uri).unwrap();
         if let Some(Target::Objects(objects)) = Target::parse(&path) {

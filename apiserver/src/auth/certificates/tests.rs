@@ -76,7 +76,7 @@ fn request(name: &str, signer: &str, group: &str) -> Value {
 }
 
 #[tokio::test]
-async fn who_asks_is_who_sends_it_and_stays_so() {
+async fn csr_username_is_the_requester_and_immutable() {
     let router = router().await;
     let mut sent = request("a", "example.com/a", "dev");
     sent["spec"]["username"] = "system:node:other".into();
@@ -100,7 +100,7 @@ async fn who_asks_is_who_sends_it_and_stays_so() {
 }
 
 #[tokio::test]
-async fn only_who_may_for_the_signer_approves_and_signs() {
+async fn approving_and_signing_needs_permission_for_the_signer() {
     let router = router().await;
     let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}});
     let failed = json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}});

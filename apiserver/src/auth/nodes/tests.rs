@@ -279,7 +279,7 @@ fn a_node_may_what_its_pods_need_and_nothing_else() {
 }
 
 #[test]
-fn who_is_no_node_may_what_everybody_may() {
+fn users_other_than_nodes_get_no_node_permissions() {
     let auth = auth(two_nodes());
     let everybody = expected(&ALLOWED[..EVERYBODY], "a");
     for who in [
@@ -409,7 +409,7 @@ fn a_list_of_its_own_pods_passes_by_its_selector() {
 }
 
 #[test]
-fn what_a_pod_names_is_there_at_once_and_gone_at_once() {
+fn node_access_follows_pod_references_immediately() {
     let store = two_nodes();
     let nodes = Nodes::new(store.clone(), false);
     let may = |who: &str, name: &str| {

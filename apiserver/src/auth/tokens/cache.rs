@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_is_bounded() {
+    fn token_cache_keeps_used_tokens_and_bounds_the_others() {
         let cache = Cache::default();
         cache.put("used", claims(0));
         for number in 1..4 * GENERATION {

@@ -64,7 +64,7 @@ fn the_use_of_processors_is_a_field_and_the_rest_stands_in_annotations() {
 }
 
 #[test]
-fn what_v1_says_is_stored_as_metrics() {
+fn v1_fields_are_stored_as_v2_metrics() {
     let stored = |spec: Value, status: Value, annotations: Value| {
         let stored = AutoscalersV1.to_stored(scaler(SHOWN, spec, status, annotations));
         assert_eq!(stored["apiVersion"], STORED);
@@ -105,7 +105,7 @@ fn other_metric() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_on_the_way_through_v1(
+    fn v1_round_trip_preserves_all_metrics(
         others in prop::collection::vec(other_metric(), 0..4),
         percent in prop::option::of(1..99i64),
     ) {

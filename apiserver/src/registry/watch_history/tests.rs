@@ -125,7 +125,7 @@ async fn watch(router: &axum::Router, query: &str) -> Result<String, u16> {
 }
 
 #[tokio::test]
-async fn who_needs_what_is_forgotten_lists_again_and_all_others_go_on() {
+async fn only_watches_older_than_the_history_list_again() {
     let store = Arc::new(storage::Memory::new(Limits::default()));
     let old = open(&store).await;
     write(&old, "web", Some(0)).await;
@@ -179,7 +179,7 @@ async fn a_deletion_in_a_log_that_does_not_tell_what_went_is_where_watches_begin
 }
 
 #[tokio::test]
-async fn who_has_waited_for_the_log_in_vain_does_not_read_it_too() {
+async fn waiters_do_not_repeat_a_failed_load_of_the_history() {
     let store = Arc::new(storage::Memory::new(Limits::default()));
     write(&*open(&store).await, "web", Some(0)).await;
     let registry = open(&store).await;
@@ -194,7 +194,7 @@ async fn who_has_waited_for_the_log_in_vain_does_not_read_it_too() {
 }
 
 #[tokio::test]
-async fn what_was_adopted_later_has_a_past_too() {
+async fn resource_adopted_later_has_a_watch_history() {
     let store = Arc::new(storage::Memory::new(Limits::default()));
     let made = |name: &str| {
         let object = json!({"metadata": {"namespace": "a", "name": name}}).to_string();

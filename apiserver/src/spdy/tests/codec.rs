@@ -135,7 +135,7 @@ fn frames_are_what_they_were_however_they_come() {
 }
 
 #[test]
-fn nothing_that_comes_does_harm() {
+fn decoder_survives_damaged_frames() {
     let damage = vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
     let cases = (vec(any_frame(), 1..8), damage, vec(1_usize..700, 1..5), vec(any::<u8>(), 0..64));
     let run = runner().run(&cases, |(frames, damage, lengths, noise)| {

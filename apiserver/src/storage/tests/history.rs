@@ -34,7 +34,7 @@ fn a_hand_is_bounded() {
 
 proptest! {
     #[test]
-    fn what_is_kept_is_the_end_without_gaps(
+    fn history_retains_a_contiguous_suffix(
         sizes in prop::collection::vec(0_usize..5000, 0..60),
         most in 1_usize..20,
         bytes in 0_usize..20_000,

@@ -71,7 +71,7 @@ fn an_indexed_watch_receives_the_events_of_its_value() {
 }
 
 #[tokio::test]
-async fn what_happens_to_others_neither_wakes_nor_ages_a_reader() {
+async fn changes_of_other_objects_do_not_wake_or_expire_a_watcher() {
     let store = WatchCache::new(0);
     let mut watcher = store.watch_field("pods", Scope::All, field_value("m"), 0).unwrap();
     for round in 0..=HISTORY_CHANGES {
@@ -111,7 +111,7 @@ fn a_reader_that_does_not_read_is_closed_and_leaves_nothing() {
 }
 
 #[test]
-fn what_one_revision_changed_is_never_torn_apart() {
+fn changes_of_one_revision_are_delivered_together() {
     let store = WatchCache::new(0);
     for at in 0..300 {
         store.put("pods", &draft(&format!("p{at:03}"), "m", 0));

@@ -56,7 +56,7 @@ fn invalid_options_have_the_stock_messages() {
 }
 
 #[test]
-fn what_makes_sense_is_taken() {
+fn valid_write_options_are_parsed() {
     let options = parse(&Method::PATCH, APPLY, "fieldManager=me&force=True&dryRun=All&pretty=true").unwrap();
     assert!(options.force && options.dry_run);
     assert_eq!(options.field_manager.as_deref(), Some("me"));

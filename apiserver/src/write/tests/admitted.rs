@@ -30,7 +30,7 @@ impl Admission for Vandal {
 }
 
 #[tokio::test]
-async fn it_is_stored_like_the_rest_with_defaults_of_its_own() {
+async fn server_defaults_and_stores_objects_changed_by_admission() {
     let server = Server::of(resources(), |_| vec![Arc::new(Limiter)]).await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "web:1"}]}});
     let (code, made) = server.json("POST", PODS, pod).await;
@@ -40,7 +40,7 @@ async fn it_is_stored_like_the_rest_with_defaults_of_its_own() {
 }
 
 #[tokio::test]
-async fn it_is_refused_like_the_rest() {
+async fn server_rejects_invalid_objects_changed_by_admission() {
     let server = Server::of(resources(), |_| vec![Arc::new(Vandal)]).await;
     let (code, refused) =
         server.json("POST", DEPLOYMENTS, json!({"metadata": {"name": "d"}, "spec": {}})).await;
@@ -61,7 +61,7 @@ impl Admission for Keeper {
 }
 
 #[tokio::test]
-async fn what_keeps_a_place_gives_it_to_what_is_made_and_only_once() {
+async fn create_replaces_a_placeholder_exactly_once() {
     let server = Server::of(resources(), |_| vec![Arc::new(Keeper)]).await;
     let (code, kept) =
         server.json("POST", MAPS, json!({"metadata": {"name": "m", "labels": {"a": "b"}}})).await;
@@ -109,7 +109,7 @@ impl Admission for Meanwhile {
 }
 
 #[tokio::test]
-async fn what_keeps_a_place_may_change_in_the_moment_in_which_it_is_given_away() {
+async fn create_retries_if_the_placeholder_changes_concurrently() {
     for (changes, is_filled, expected) in [
         (3, false, (201, None)),
         (1, true, (409, Some("AlreadyExists"))),

@@ -461,7 +461,7 @@ async fn pods_of_v1beta3_are_those_of_v1_with_their_host() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_ask() {
+async fn large_responses_are_compressed_on_request() {
     use std::io::Read as _;
 
     let server = server().await;
@@ -494,7 +494,7 @@ async fn large_answers_are_compressed_for_those_who_ask() {
 }
 
 #[tokio::test]
-async fn what_is_served_as_bindings_is_no_way_to_pods() {
+async fn bindings_resource_gives_no_access_to_pods() {
     let server = server().await;
     let (code, made) = server.json("POST", PODS, pod("p", json!({}))).await;
     assert_eq!(code, 201, "{made}");

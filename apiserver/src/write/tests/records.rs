@@ -54,7 +54,7 @@ async fn patches_of_the_record_see_all_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_only_tried_shows_the_record_too() {
+async fn dry_run_response_contains_managed_fields() {
     let server = shared().await;
     let path = format!("{MAPS}/a?fieldManager=three&dryRun=All");
     let (code, tried, _) = server.ask("PATCH", &path, MERGE, r#"{"data":{"z":"1"}}"#).await;

@@ -160,7 +160,7 @@ fn namespace(name: &str, ends: bool) -> Transaction {
 }
 
 #[tokio::test]
-async fn nothing_is_made_in_a_namespace_that_ends_in_the_last_instant() {
+async fn server_rejects_creates_if_the_namespace_terminates_concurrently() {
     let (store, server) = bed().await;
     store.next(Next::Comes(namespace("default", true)));
     let ending = "because it is being terminated";

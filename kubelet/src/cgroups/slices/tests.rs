@@ -95,7 +95,7 @@ fn a_rejection_has_the_message_of_systemd() {
 }
 
 #[test]
-fn what_is_refused_at_the_end_holds_up_nothing_else() {
+fn failed_slice_removal_does_not_block_other_slices() {
     let systemd = Listener::new("case $1 in stop) echo 'Access denied' >&2; exit 4;; esac");
     let (a, b) = (PodUid::new("a"), PodUid::new("b"));
     systemd.slices.apply(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();

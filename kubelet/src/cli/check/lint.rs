@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_similar_and_works_is_not() {
+    fn lint_accepts_valid_lookalikes() {
         for container in [
             json!({"image": "i", "resources": {"limits": {"memory": "6Mi"}}}),
             json!({"image": "Registry.example:5000/web:V1@sha256:ABC"}),

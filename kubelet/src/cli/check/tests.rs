@@ -32,7 +32,7 @@ fn host(app_armor: Option<bool>) -> Host {
 }
 
 #[test]
-fn what_is_fine_is_counted() {
+fn check_counts_valid_objects() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n";
     assert_eq!(checked(&[]), "0 objects fine\n");
     assert_eq!(checked(&[("a.yaml", &pod("a", ""))]), "1 object fine\n");
@@ -217,7 +217,7 @@ fn check_names_what_fails_when_containers_are_made() {
 }
 
 #[test]
-fn what_a_pod_lacks_is_a_warning() {
+fn check_warns_about_missing_references() {
     let map = |data: &str| {
         ("map.yaml", format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf}}\ndata: {data}\n"))
     };

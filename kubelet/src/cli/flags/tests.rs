@@ -26,7 +26,7 @@ fn with_file() -> RunFlags {
 }
 
 #[test]
-fn nothing_given_is_the_stock_kubelet() {
+fn kubelet_without_flags_uses_the_stock_defaults() {
     let options = ok(&flags(), "").options;
     assert_eq!(options.node_name, "node-1");
     assert_eq!(options.api_address.unwrap().to_string(), "0.0.0.0:10250");
@@ -168,7 +168,7 @@ fn names_of_nodes() {
 }
 
 #[test]
-fn what_the_nodes_api_shows_comes_from_flags_or_the_file() {
+fn node_api_settings_come_from_flags_or_the_file() {
     let path = |text: &str| Some(PathBuf::from(text));
     let file = format!(
         "{HEAD}tlsCertFile: /a.crt\ntlsPrivateKeyFile: /a.key\nauthentication:\n  x509: {{clientCAFile: /ca.crt}}\n  \

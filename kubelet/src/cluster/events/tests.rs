@@ -49,7 +49,7 @@ async fn an_event_is_made_once_and_counted_then() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_let_go_and_nothing_else() {
+async fn poster_drops_only_permanently_rejected_events() {
     let (fake, api) = Fake::start().await;
     let poster = poster(api.clone());
     for (code, is_let_go) in

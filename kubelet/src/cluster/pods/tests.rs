@@ -111,7 +111,7 @@ fn summary(pod_store: &mut PodStore, reference_cache: &ReferenceCache) -> (usize
 }
 
 #[test]
-fn what_runs_is_not_taken_for_unwanted_while_it_is_asked_what_it_refers_to() {
+fn running_pod_stays_desired_while_its_references_are_fetched() {
     let (mut pod_store, mut reference_cache) = (PodStore::new("n1"), ReferenceCache::default());
     let (settings, web) = configured("web", "u1");
     pod_store.apply(all(&[web], 100));
@@ -188,7 +188,7 @@ fn a_pod_that_waits_long_says_for_what() {
 type Row = (&'static str, Vec<Delta<Value>>, Option<&'static str>, &'static str, usize);
 
 #[test]
-fn what_ends_a_pod_and_what_does_not() {
+fn pod_ends_only_after_a_trusted_deletion() {
     let (web, db) = (|| pod("web", "u1", 10), || pod("db", "u2", 20));
     let rows: Vec<Row> = vec![
         ("it was deleted while the watch went on", vec![Delta::Deleted(db())], None, "web", 0),
@@ -271,7 +271,7 @@ fn a_pod_that_the_api_server_lost_ends_only_by_an_explicit_deletion() {
 }
 
 #[test]
-fn what_is_not_begun_here() {
+fn kubelet_does_not_start_ineligible_pods() {
     let mirror = json!({"kubernetes.io/config.mirror": "h"});
     for (what, pod) in [
         ("an image of a pod that is here already", with(pod("a", "u", 1), "/metadata/annotations", mirror)),
@@ -361,7 +361,7 @@ fn map(name: &str, value: &str) -> Value {
 }
 
 #[test]
-fn what_pods_name_goes_when_a_server_that_knows_the_node_says_so() {
+fn referenced_object_is_removed_only_after_a_trusted_deletion() {
     let [conf, _] = objects();
     let held = |reference_cache: &ReferenceCache| match reference_cache.held().next() {
         Some(SourceObject::ConfigMap(map)) => map.data.as_ref().unwrap()["k"].clone(),
@@ -453,7 +453,7 @@ fn patch_of(uid: &PodUid, there: Value, own: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_given_is_on_the_disk_for_the_next_kubelet() {
+async fn checkpoint_restores_the_assigned_pods() {
     let folder = tempfile::tempdir().unwrap();
     let kept = CheckpointDir::under(folder.path());
     let empty = kept.read().await;

@@ -31,7 +31,7 @@ async fn until(stock: &Stock, what: &str, holds: impl Fn(&Value) -> bool) -> Dur
 }
 
 #[tokio::test]
-async fn what_another_client_changes_in_the_status_is_repaired_within_ten_seconds() {
+async fn kubelet_repairs_foreign_status_changes_within_ten_seconds() {
     let bare =
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {}, "status": {}});
     let (stock, api) = Stock::start(&[(NODE, bare)]).await;

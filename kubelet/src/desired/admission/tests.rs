@@ -71,7 +71,7 @@ fn decided(pods: &[Arc<DesiredPod>]) -> (String, BTreeMap<String, String>) {
 }
 
 #[test]
-fn what_does_not_fit_is_rejected_with_the_stock_words() {
+fn admission_rejects_pods_with_the_stock_messages() {
     for (pods, run, rejected, expected) in [
         (
             vec![cpu("a", "9")],
@@ -204,7 +204,7 @@ fn ports_clash_by_number_protocol_and_address() {
 }
 
 #[test]
-fn what_runs_wins_over_what_comes_first() {
+fn admission_prefers_running_pods_to_earlier_names() {
     let mut admission = Admission::default();
     let late = port("z", 80);
     admission.decide(&desired(std::slice::from_ref(&late)), &node());
@@ -231,7 +231,7 @@ fn a_rejected_edit_keeps_the_running_version() {
 }
 
 #[test]
-fn what_was_there_before_the_kubelet_is_not_asked_whether_it_fits() {
+fn adopted_pod_skips_admission_of_resources() {
     let mut admission = Admission::default();
     admission.adopt(cpu("big", "5"));
     let decision = admission.decide(&desired(&[cpu("small", "1"), cpu("big", "5")]), &node());
@@ -249,7 +249,7 @@ fn which_nodes_a_pod_of_the_master_likes_is_up_to_the_master() {
 }
 
 #[test]
-fn what_has_run_to_its_end_holds_nothing_and_stays_admitted() {
+fn finished_pod_uses_no_resources_and_stays_admitted() {
     let mut admission = Admission::default();
     let (done, next) = (cpu("done", "2"), cpu("next", "2"));
     admission.decide(&desired(std::slice::from_ref(&done)), &node());

@@ -105,7 +105,7 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
 }
 
 #[test]
-fn everything_in_the_way_says_what_to_do() {
+fn every_api_error_names_a_remedy() {
     let server = "https://a:1".to_owned();
     let refused = |code, credentials: &Credentials| ApiError::Rejected {
         server: server.clone(),
@@ -144,7 +144,7 @@ fn everything_in_the_way_says_what_to_do() {
 }
 
 #[test]
-fn who_greets_minds_only_what_lasts_until_a_person_does_something() {
+fn only_lasting_identity_errors_need_an_operator() {
     let server = || "https://a:1".to_owned();
     let refused = |code| ApiError::Rejected {
         server: server(),

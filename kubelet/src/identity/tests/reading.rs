@@ -16,7 +16,7 @@ use super::super::kubeconfig::{self, Data, Kubeconfig};
 use super::{names, pair};
 
 #[test]
-fn what_has_become_of_a_request_is_read_from_it() {
+fn csr_status_is_parsed_from_its_conditions() {
     let signed = STANDARD.encode("PEM");
     let condition = |kind: &str| json!([{"type": kind, "reason": "R", "message": "why"}]);
     for (status, expected) in [
@@ -201,7 +201,7 @@ fn a_request_is_the_same_one_for_the_same_key_and_another_for_whatever_differs()
 
 proptest! {
     #[test]
-    fn nothing_that_is_sent_or_lies_there_panics(text in any::<String>(), bytes in any::<Vec<u8>>()) {
+    fn identity_parsers_never_panic(text in any::<String>(), bytes in any::<Vec<u8>>()) {
         let _ = Kubeconfig::read(text.as_bytes(), Path::new("/"));
         let _ = Certificate::read(&bytes, jiff::Timestamp::UNIX_EPOCH);
         let _ = hash(&bytes);

@@ -59,7 +59,7 @@ fn the_closest_key_is_tried_first() {
 }
 
 #[test]
-fn both_kinds_of_secrets_and_both_ways_to_tell_are_read() {
+fn keyring_reads_both_secret_types_and_both_credential_forms() {
     let auth = STANDARD.encode("alice:open:sesame");
     let old = secret("kubernetes.io/dockercfg", ".dockercfg", &json!({ "quay.io": { "auth": auth } }));
     let new = json!({ "auths": { "quay.io": { "username": "bob", "password": "p" }, "empty.io": {} } });

@@ -31,7 +31,7 @@ fn names_mean_what_engines_take_them_for() {
 }
 
 #[test]
-fn what_is_no_name_says_why_and_what_to_write() {
+fn invalid_image_name_error_shows_a_valid_name() {
     for (wrong, says) in [
         ("", "it is empty"),
         ("busy box", "' '"),
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(written in "\\PC{0,40}") {
+    fn parser_of_image_names_never_panics(written in "\\PC{0,40}") {
         let _ = ImageName::parse(&written);
     }
 }

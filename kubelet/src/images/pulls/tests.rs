@@ -18,7 +18,7 @@ async fn pull(pulls: &Pulls, name: &str, as_users: &[Credentials]) -> Result<(),
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_want_the_same_share_a_pull() {
+async fn concurrent_requests_share_one_image_pull() {
     let (fake, pulls) = pulls(5);
     fake.publish("quay.io/a:1", None);
     let (one, two) = tokio::join!(pull(&pulls, "quay.io/a:1", &[]), pull(&pulls, "quay.io/a:1", &[]));

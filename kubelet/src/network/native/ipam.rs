@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_rests_while_there_are_others() {
+    fn ipam_reuses_released_addresses_last() {
         let range = range("10.1.2.0/24");
         let given = next(range, &HashSet::new(), None).unwrap();
         assert_eq!(next(range, &HashSet::new(), Some(given)), Some(ip("10.1.2.3")));

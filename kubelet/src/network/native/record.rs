@@ -134,7 +134,7 @@ mod tests {
     use crate::runtime::spec::HostPort;
 
     #[test]
-    fn what_was_written_is_found_and_what_was_begun_is_not() {
+    fn incomplete_sandbox_records_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let key = |uid: &str, attempt| Key { uid: PodUid::new(uid), attempt };
         let port =

@@ -297,7 +297,7 @@ fn a_removed_container_keeps_its_count() {
 }
 
 #[test]
-fn what_only_memory_knows_is_written_down() {
+fn plan_persists_the_history_of_unsaved_runs() {
     let has_unsaved_runs = |there: Moment, written: Option<u32>| {
         let remembered = |moment: Moment| {
             let mut history = super::super::History::default();
@@ -365,7 +365,7 @@ fn container_rules_come_before_its_policy() {
 }
 
 #[test]
-fn nothing_is_tried_again_at_once() {
+fn failed_actions_are_retried_after_a_delay() {
     check(Moment::of(WEB).failed(Key::Sandbox, 105), "");
     check(Moment::of(WEB).sandbox(State::Created).failed(Key::Sandbox, 105), "create web 0 (0s)");
     let unmounted = Moment::of(WEB).tune(|m| m.history.volumes_mounted = false);

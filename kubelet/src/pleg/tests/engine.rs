@@ -70,7 +70,7 @@ fn runs(pod: &Pod) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_there_is_seen_before_the_node_counts_as_seen() {
+async fn first_relist_inspects_existing_containers_before_it_completes() {
     let world = World::new();
     world.bench.running("one", "sleep 1000").await;
     world.bench.running("two", "sleep 1000").await;

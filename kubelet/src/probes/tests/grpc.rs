@@ -141,7 +141,7 @@ async fn the_service_is_named_and_tls_is_spoken_unverified() {
 }
 
 #[tokio::test]
-async fn who_does_not_listen_is_not_healthy() {
+async fn grpc_probe_fails_without_a_listener() {
     let Outcome::Failure(said) = check(1, None, None).await else { panic!("nobody listens there") };
     let dial = "dial tcp 127.0.0.1:1: connect: connection refused";
     assert_eq!(said, format!("error: failed to connect service at \"127.0.0.1:1\": {dial}"));

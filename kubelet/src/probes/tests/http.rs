@@ -130,7 +130,7 @@ async fn the_request_says_what_the_manifest_says() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_decides_nothing() {
+async fn impossible_http_probe_returns_no_result() {
     for (action, expected) in [
         (
             json!({"port": "ten"}),

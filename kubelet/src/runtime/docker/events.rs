@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_pod_is_not_ours() {
+    fn events_of_foreign_containers_are_ignored() {
         assert_eq!(event(br#"{"Action":"die","Actor":{"ID":"abc","Attributes":{"name":"x"}}}"#), None);
         assert_eq!(event(b"not json"), None);
     }

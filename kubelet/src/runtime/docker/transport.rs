@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_says_what_to_write() {
+    fn invalid_endpoint_error_shows_a_valid_endpoint() {
         for wrong in
             ["", "docker", "unix://relative.sock", "tcp://host", "tcp://:1", "tcp://host:http", "ssh://host"]
         {

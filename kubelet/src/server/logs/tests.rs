@@ -48,7 +48,7 @@ fn switches_are_read_as_a_stock_server_reads_them() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn invalid_log_options_are_named_in_the_error() {
     for query in [
         &[("tailLines", "-1")][..],
         &[("limitBytes", "0")],

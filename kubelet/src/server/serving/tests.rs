@@ -47,7 +47,7 @@ async fn open(files: Files) -> Result<ServingCertificates, String> {
 }
 
 #[tokio::test]
-async fn what_changes_is_taken_up_and_what_is_damaged_is_not() {
+async fn server_loads_changed_certificates_and_ignores_damaged_ones() {
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path());
     let mut serving = open(files.clone()).await.unwrap();

@@ -135,7 +135,7 @@ async fn the_terminal_size_is_set() {
 }
 
 #[tokio::test]
-async fn what_was_not_asked_for_is_not_sent() {
+async fn exec_sends_only_the_requested_streams() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=cat&stdin=true&stderr=true");
     let (mut socket, _) = bed.websocket(&path, V5).await.unwrap();
@@ -168,7 +168,7 @@ async fn attaching_to_a_container_that_has_just_ended_ends() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_the_upgrade() {
+async fn exec_rejects_invalid_requests_before_the_upgrade() {
     let bed = Bed::new().await;
     for (path, code, message) in [
         (format!("{EXEC}?container=c&command=x&stdout=true"), 400, "Upgrade request required"),

@@ -91,7 +91,7 @@ async fn an_idle_half_closed_connection_has_a_shorter_timeout() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_forwarded_is_refused_before_the_upgrade() {
+async fn port_forward_rejects_invalid_requests_before_the_upgrade() {
     let bed = Bed::new().await;
     for (path, code, message) in [
         (format!("{FORWARD}?port=7"), 400, "Upgrade request required"),

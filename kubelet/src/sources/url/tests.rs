@@ -147,7 +147,7 @@ fn pod(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_served_is_wanted() {
+async fn url_source_publishes_the_served_pods() {
     let mut bed = Bed::start(200, &pod("a")).await;
     let snapshot = bed.until("a", &[]).await;
     assert_eq!(snapshot.completeness, Completeness::Complete);
@@ -164,7 +164,7 @@ async fn what_is_served_is_wanted() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_served_again() {
+async fn url_source_sends_conditional_requests() {
     let mut bed = Bed::start(200, &pod("a")).await;
     bed.script(|script| {
         script.headers =

@@ -96,7 +96,7 @@ fn keys_that_are_no_variable_names_are_omitted_and_reported() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn env_errors_name_the_missing_object_or_key() {
     for (container, words) in [
         (json!({"envFrom": [{"configMapRef": {"name": "x"}}]}), "configmap \"x\" not found in namespace n"),
         (json!({"envFrom": [{"secretRef": {"name": "x"}}]}), "secret \"x\" not found in namespace n"),
@@ -124,7 +124,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn who_waits_for_the_pods_address() {
+fn env_detects_references_to_the_pod_address() {
     for (path, expected) in [("status.podIP", true), ("status.podIPs", true), ("status.hostIP", false)] {
         let container =
             json!({"name": "c", "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": path}}}]});

@@ -40,7 +40,7 @@ fn every_refused_field_is_named_with_its_place() {
 }
 
 #[test]
-fn what_only_a_master_gives_is_refused_to_the_pods_of_a_node() {
+fn static_pods_cannot_use_features_that_need_a_master() {
     let token = json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}});
     for (source, expected) in [("file", 2), ("api", 1)] {
         let pod = json!({

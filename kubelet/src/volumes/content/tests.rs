@@ -149,7 +149,7 @@ fn a_token_file_is_readable_by_the_default_user() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn volume_errors_name_the_missing_object_or_key() {
     let items = |items: Value| json!({"configMap": {"name": "m", "items": items}});
     for (volume, words) in [
         (json!({"configMap": {"name": "none"}}), "configmap \"none\" not found in namespace n"),

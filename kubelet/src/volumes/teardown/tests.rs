@@ -37,7 +37,7 @@ fn deep_and_wide_trees_go() {
 }
 
 #[test]
-fn nothing_goes_through_a_mount() {
+fn teardown_does_not_delete_mounted_content() {
     let root = tempfile::tempdir().unwrap();
     let (top, precious) = (root.path().join("pod"), root.path().join("precious"));
     std::fs::create_dir_all(top.join("a/b")).unwrap();
@@ -71,7 +71,7 @@ fn mounts_on_mounts_and_odd_names_go() {
 
 /// With shared mount propagation, a hostPath shows mounts that the host adds later.
 #[test]
-fn what_the_host_mounted_stays_mounted() {
+fn teardown_keeps_mounts_of_the_host() {
     let root = tempfile::tempdir().unwrap();
     let (top, host) = (root.path().join("pod"), root.path().join("host"));
     std::fs::create_dir_all(top.join("part")).unwrap();

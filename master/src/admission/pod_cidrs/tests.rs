@@ -111,7 +111,7 @@ async fn masters_of_one_store_give_nothing_twice() {
 }
 
 #[tokio::test]
-async fn nothing_is_promised_by_a_write_that_is_none() {
+async fn dry_run_reserves_no_pod_cidr() {
     let server = &masters(1, "10.244.0.0/16").await[0];
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
     let (code, made) = ask(server, "POST", &format!("{ALL}?dryRun=All"), &node).await;

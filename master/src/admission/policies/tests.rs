@@ -133,7 +133,7 @@ fn decisions_cost_what_they_take() {
 
 /// A policy must not give its author access to objects that RBAC denies.
 #[tokio::test]
-async fn parameters_are_for_those_who_may_read_them() {
+async fn policy_parameters_need_read_permission() {
     const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
     let catalog = Catalog::new(kinds::all());
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog).await.unwrap();

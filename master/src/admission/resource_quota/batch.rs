@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_into_scope_counts_whole_and_what_is_in_it_by_its_growth() {
+    fn quota_charges_new_objects_fully_and_updates_by_their_increase() {
         let pod = |cpu: &str, fields: serde_json::Value| {
             let mut pod =
                 json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}});

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_decides_for_all_may_go_away() {
+    async fn evaluation_continues_after_its_leading_request_is_cancelled() {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));
         let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
         let quota = json!({

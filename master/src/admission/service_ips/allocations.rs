@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_has_no_other_gets() {
+    fn allocated_ips_and_ports_are_not_given_to_other_services() {
         let (mut taken, now, ranges) = (Allocations::default(), Instant::now(), ranges());
         let web = json!({"spec": {"clusterIPs": ["10.96.0.9"], "ports": [{"nodePort": 30001}]}});
         let read = || web.as_object().unwrap().clone();

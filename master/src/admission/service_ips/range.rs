@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_range_holds() {
+    fn service_range_contains_its_usable_addresses() {
         for (text, ip, expected) in [
             ("10.96.0.0/12", "10.96.0.0", false),
             ("10.96.0.0/12", "10.96.0.1", true),
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_given_is_of_the_range(v4 in any::<u32>(), v6 in any::<u128>(), bits in 0_u8..=126, seed in any::<u128>()) {
+        fn chosen_address_is_always_in_the_range(v4 in any::<u32>(), v6 in any::<u128>(), bits in 0_u8..=126, seed in any::<u128>()) {
             for range in [
                 ServiceRange { network: IpAddr::V4(v4.into()), bits: bits.min(30) },
                 ServiceRange { network: IpAddr::V6(v6.into()), bits },

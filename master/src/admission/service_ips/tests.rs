@@ -108,7 +108,7 @@ async fn a_service_gets_what_its_type_needs_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_given_twice_and_what_is_given_back_is_free() {
+async fn cluster_ips_are_unique_and_released_ips_are_reused() {
     let server = server(&[("10.96.0.0", 29)]).await;
     let refused = async |name: &str, spec: Value, words: &str| {
         let error = create(&server, name, spec).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn nothing_is_given_twice_and_what_is_given_back_is_free() {
 }
 
 #[tokio::test]
-async fn what_a_policy_makes_of_a_service_gets_what_it_needs_then() {
+async fn service_mutated_by_a_policy_gets_ips_and_node_ports() {
     const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic";
     let server = master().await;
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]});

@@ -27,7 +27,7 @@ fn made() -> (tempfile::TempDir, Pki, String) {
 }
 
 #[test]
-fn what_the_master_writes_the_host_reads() {
+fn discovery_file_round_trips() {
     let (_directory, pki, text) = made();
     let read = DiscoveryFile::read(&text, now()).unwrap();
     assert_eq!((read.info.authority, read.hash), (pki.root_pem(), pki.root_hash()));
@@ -36,7 +36,7 @@ fn what_the_master_writes_the_host_reads() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn discovery_file_rejects_mismatched_key_and_certificate() {
     let ((_one, _, good), (_other, _, foreign)) = (made(), made());
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     for (field, from, expected) in [
@@ -58,7 +58,7 @@ fn what_does_not_fit_together_is_refused() {
 
 proptest! {
     #[test]
-    fn nothing_that_is_read_panics(text in any::<String>()) {
+    fn reader_never_panics(text in any::<String>()) {
         prop_assert!(DiscoveryFile::read(&text, now()).is_err());
     }
 }

@@ -13,7 +13,7 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[test]
-fn nothing_given_is_a_stock_port_and_no_warning() {
+fn master_without_flags_uses_the_stock_port() {
     let found = read(&RunFlags::default(), None, None).unwrap();
     assert_eq!(found.options.address.to_string(), "0.0.0.0:6443");
     assert_eq!(found.options.service_ranges[0].first().to_string(), "10.96.0.1");

@@ -168,7 +168,7 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_write_into_it_does_not_take_it_away() {
+async fn foreign_writes_do_not_end_the_lease() {
     let bed = Bed::new().await;
     bed.mood.send_replace(Mood::Meddled);
     let mut one = bed.start("one");
@@ -187,7 +187,7 @@ async fn what_others_write_into_it_does_not_take_it_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_held_from_when_it_was_asked_for_and_not_from_when_that_was_answered() {
+async fn lease_duration_starts_at_the_request_not_at_the_response() {
     let bed = Bed::new().await;
     bed.mood.send_replace(Mood::Late(RETRY_PERIOD - Duration::from_millis(100)));
     let begun = Instant::now();
@@ -199,7 +199,7 @@ async fn it_is_held_from_when_it_was_asked_for_and_not_from_when_that_was_answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_answered_too_late_is_not_held() {
+async fn late_response_does_not_acquire_the_lease() {
     let bed = Bed::new().await;
     bed.mood.send_replace(Mood::Late(LEASE_DURATION - Duration::from_secs(1)));
     let mut one = bed.start("one");
@@ -210,7 +210,7 @@ async fn what_is_answered_too_late_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_deaf_holds_up_nobody_who_stops() {
+async fn stop_does_not_wait_for_an_unresponsive_server() {
     let bed = Bed::new().await;
     let mut one = bed.start("one");
     one.works().await;
@@ -222,7 +222,7 @@ async fn a_server_that_is_deaf_holds_up_nobody_who_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_gives_it_back_and_the_next_one_does_not_wait_until_it_is_over() {
+async fn stopping_holder_releases_the_lease() {
     let bed = Bed::new().await;
     let (mut one, mut two) = (bed.start("one"), bed.start("two"));
     tokio::select! { () = one.works() => {}, () = two.works() => std::mem::swap(&mut one, &mut two) }

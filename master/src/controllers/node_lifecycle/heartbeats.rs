@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_silent_who_was_heard_within_the_grace(heartbeats in prop::collection::vec(0_u64..500, 1..20), away in 0_u64..500, now in 0_u64..500) {
+        fn node_with_a_recent_heartbeat_is_never_overdue(heartbeats in prop::collection::vec(0_u64..500, 1..20), away in 0_u64..500, now in 0_u64..500) {
             let start = Instant::now();
             let after = |seconds: u64| start + Duration::from_secs(seconds);
             let mut sorted: Vec<u64> = heartbeats.into_iter().filter(|at| *at <= now).collect();

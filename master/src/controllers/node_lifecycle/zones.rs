@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_pods_while_nobody_is_heard() {
+    fn evictions_stop_while_all_nodes_are_unhealthy() {
         let (mut zones, start, now) = begin();
         assert_eq!(zones.put("a0", place("a", true)), ZoneChange::EvictionRate);
         assert_eq!(zones.put("b0", place("b", true)), ZoneChange::EvictionRate);

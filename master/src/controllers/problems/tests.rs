@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn what_a_person_has_to_mend_is_told_and_nothing_else() {
+fn only_permanent_errors_are_reported_as_problems() {
     let refused = |code: u16| Error::Refused {
         server: "https://192.0.2.1:6443".into(),
         code,

@@ -173,7 +173,7 @@ async fn a_silent_node_is_unknown_and_loses_its_pods_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_node_is_to_lose_its_pods_while_none_is_heard() {
+async fn controller_evicts_no_pods_while_all_nodes_are_unreachable() {
     let bed = Bed::new().await;
     for node in ["a", "b"] {
         bed.node(node).await;

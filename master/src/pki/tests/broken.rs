@@ -36,7 +36,7 @@ fn a_start_that_was_killed_between_any_two_files_is_completed() {
 }
 
 #[test]
-fn whatever_is_missing_nothing_that_is_there_is_lost() {
+fn missing_pki_files_never_cause_the_loss_of_others() {
     for kept in 0..1_u32 << FILES.len() {
         let directory = whole();
         only(directory.path(), |number| kept & (1 << number) != 0);

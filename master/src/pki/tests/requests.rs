@@ -85,7 +85,7 @@ fn each_signer_signs_what_the_stock_one_does() {
 }
 
 #[test]
-fn what_is_asked_for_is_what_is_signed() {
+fn signed_certificate_has_the_requested_names_and_usages() {
     let directory = whole();
     let pki = Pki::open(directory.path(), now()).unwrap();
     let names = ["DNS:n1.example", "IP:10.0.0.1", "IP:fd00::1"];
@@ -156,7 +156,7 @@ fn a_certificate_of_a_minute_has_most_of_it_before_itself() {
 }
 
 #[test]
-fn nothing_outlives_its_authority() {
+fn certificate_expires_no_later_than_its_ca() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), in_days(-3640)).unwrap();
     let asked = request("jane", &[], &[]);
@@ -166,7 +166,7 @@ fn nothing_outlives_its_authority() {
 }
 
 #[test]
-fn what_cannot_be_trusted_or_read_is_refused() {
+fn parser_rejects_untrusted_and_malformed_csrs() {
     let good = pem("kubelet:n1", &["system:nodes"], &[]);
     let der = x509_parser::pem::parse_x509_pem(good.as_bytes()).unwrap().1.contents;
     let with = |der: &[u8], label: &str| {
@@ -196,7 +196,7 @@ fn what_cannot_be_trusted_or_read_is_refused() {
 
 proptest::proptest! {
     #[test]
-    fn nothing_that_is_sent_panics(at in 0_usize..400, byte in proptest::prelude::any::<u8>(), cut in 0_usize..400) {
+    fn csr_parser_never_panics(at in 0_usize..400, byte in proptest::prelude::any::<u8>(), cut in 0_usize..400) {
         let mut sent = pem("kubelet:n1", &["system:nodes"], &["DNS:n1"]).into_bytes();
         if let Some(place) = sent.get_mut(at) { *place = byte; }
         let _ = Request::read(&sent);

@@ -117,7 +117,7 @@ fn a_pki_that_cannot_be_rotated_is_an_error_and_stays_unchanged() {
 }
 
 #[test]
-fn what_an_older_root_has_signed_is_not_below_the_new_one() {
+fn intermediate_of_an_old_root_is_not_below_the_new_root() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     Pki::open(path, now()).unwrap();

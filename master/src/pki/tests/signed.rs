@@ -61,7 +61,7 @@ fn serving_and_expired_certificates_authenticate_no_client() {
 }
 
 #[test]
-fn everything_stays_as_it_is_until_it_is_old_or_called_otherwise() {
+fn certificates_are_renewed_when_they_expire_or_the_names_change() {
     let directory = whole();
     let before = contents(directory.path());
     let pki = Pki::open(directory.path(), in_days(200)).unwrap();
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// DER changes the encoding of lengths around 127 and 255 bytes.
     #[test]
-    fn whatever_users_and_groups_are_called_reads_back(
+    fn certificate_round_trips_any_user_and_group_names(
         user in "\\PC{1,300}",
         groups in prop::collection::hash_set("\\PC{1,140}", 0..12),
     ) {

@@ -48,7 +48,7 @@ fn extenders_are_asked_what_they_have_verbs_for() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_its_place() {
+fn scheduler_config_rejects_unknown_fields_with_their_path() {
     for (rest, mistake) in [
         (
             "parallelism: 8",

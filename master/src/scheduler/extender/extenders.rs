@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_is_who_was_offered_on_that_node() {
+    fn extender_victims_must_be_offered_on_their_node() {
         assert_eq!(said(&[("a", &["2"]), ("b", &["3"])], false).unwrap(), "a 2, b 3");
         assert_eq!(said(&[], false).unwrap(), "");
         for answer in [&[("a", &["3"] as &[_])], &[("a", &["9"])], &[("c", &["1"])]] {

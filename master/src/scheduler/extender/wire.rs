@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_has_the_names_of_the_stock_scheduler() {
+    fn extender_requests_use_the_stock_field_names() {
         let pod = json!({"kind": "Pod"});
         let nodes = names(&["a"]);
         assert_eq!(
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_is_understood_in_either_case() {
+    fn extender_responses_are_parsed_in_any_case() {
         let asked = names(&["a", "b", "c"]);
         let expected = FilterResult {
             left: names(&["a"]),

@@ -28,7 +28,7 @@ fn check(cluster: &mut Cluster, pod: &Pod, expected: [&str; 3]) {
 const OK: [&str; 3] = ["-", "-", "-"];
 
 #[test]
-fn a_cordon_keeps_away_who_does_not_bear_it() {
+fn cordoned_node_rejects_pods_without_toleration() {
     let mut cluster = three_nodes();
     cluster.put_node(node_with("b", "x", json!({"unschedulable": true})));
     check(&mut cluster, &pod("p", json!({})), ["-", "node(s) were unschedulable", "-"]);
@@ -44,7 +44,7 @@ fn a_named_node_is_the_only_one() {
 }
 
 #[test]
-fn taints_keep_away_who_does_not_bear_them() {
+fn taints_reject_pods_without_toleration() {
     let mut cluster = three_nodes();
     let taint = |effect: &str| json!({"taints": [{"key": "k", "value": "v", "effect": effect}]});
     cluster.put_node(node_with("a", "x", taint("NoSchedule")));
@@ -185,7 +185,7 @@ fn pods_are_near_and_apart() {
 }
 
 #[test]
-fn who_is_near_may_be_told_by_the_labels_of_namespaces() {
+fn affinity_selects_pods_by_namespace_labels() {
     let term = json!({"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone",
         "namespaceSelector": {"matchLabels": {"team": "two"}}});
     let asks = pod(
@@ -228,7 +228,7 @@ fn pods_are_spread_over_zones() {
 
 proptest! {
     #[test]
-    fn what_was_counted_once_holds_for_a_node_whose_pods_are_thought_away(
+    fn cached_counts_stay_correct_without_the_pods_of_a_node(
         there in proptest::collection::vec((0_usize..3, any::<bool>()), 0..9),
         (node, key, max_skew, min_domains) in (0_usize..3, 0_usize..3, 1_i64..3, 1_i64..4),
         is_pinned in any::<bool>(),

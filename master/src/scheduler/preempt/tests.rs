@@ -162,7 +162,7 @@ fn a_node_that_would_refuse_it_anyway_is_left_alone() {
 }
 
 #[test]
-fn nobody_is_ended_whom_the_node_would_make_again() {
+fn preemption_selects_no_mirror_pods() {
     let mirror = |name: &str, cpu: &str| {
         let annotations = json!({"kubernetes.io/config.mirror": "x"});
         let pod = json!({"metadata": {"name": name, "annotations": annotations}});
@@ -180,7 +180,7 @@ fn nobody_is_ended_whom_the_node_would_make_again() {
 }
 
 #[test]
-fn who_is_in_the_way_need_not_be_large() {
+fn preemption_selects_pods_with_conflicting_anti_affinity() {
     let required_anti_affinity = required_affinity("podAntiAffinity", "web", "zone");
     let (web, other, kept) = (plain("web", 1, "1"), plain("other", 1, "1"), plain("web-kept", 200, "1"));
     let mut cluster = with(&[("a", &web), ("a", &other), ("c", &kept)]);
@@ -193,7 +193,7 @@ fn who_is_in_the_way_need_not_be_large() {
 }
 
 #[test]
-fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
+fn nominated_node_is_reserved_for_its_preemptor() {
     let (low, full) = (plain("low", 1, "4"), plain("full", 200, "4"));
     let mut cluster = with(&[("a", &low), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
     let high = Arc::new(plain("high", 100, "3"));
@@ -222,7 +222,7 @@ fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
 }
 
 #[test]
-fn what_the_server_says_of_a_promise_holds_once_it_has_said_it() {
+fn nomination_of_the_server_replaces_the_local_one() {
     let mut nominated_pods = crate::scheduler::nominated_pods::NominatedPods::default();
     let says = |node: &str| Arc::new(Pod { nominated_node: node.to_owned(), ..plain("p", 1, "1") });
     nominated_pods.nominate(says(""), "a");
@@ -237,7 +237,7 @@ fn what_the_server_says_of_a_promise_holds_once_it_has_said_it() {
 
 proptest! {
     #[test]
-    fn whoever_goes_is_lower_all_of_them_are_needed_and_nothing_else_changes(
+    fn victims_are_minimal_and_of_lower_priority(
         pods in proptest::collection::vec((0_usize..3, 0_i64..6, 1_i64..5), 0..14),
         (priority, cpu) in (0_i64..6, 1_i64..5),
     ) {

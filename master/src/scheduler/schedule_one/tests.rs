@@ -26,7 +26,7 @@ fn words(cluster: &mut Cluster, pod: &Pod) -> String {
 }
 
 #[test]
-fn a_pod_that_goes_nowhere_is_told_why_in_the_stock_words() {
+fn unschedulable_pod_gets_the_stock_message() {
     let mut cluster = three_nodes();
     let asks = |cpu: &str| pod_with("p", json!({"cpu": cpu}), json!({}), json!({}));
     put(&mut cluster, pod_with("1", json!({"cpu": "2"}), json!({}), json!({})), "a");
@@ -47,7 +47,7 @@ fn a_pod_that_goes_nowhere_is_told_why_in_the_stock_words() {
 }
 
 #[test]
-fn a_pod_that_names_its_nodes_is_told_of_the_others_together() {
+fn fit_error_groups_the_nodes_outside_match_fields() {
     let mut cluster = three_nodes();
     let of = |requests: serde_json::Value, terms: serde_json::Value| {
         let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
@@ -112,7 +112,7 @@ fn of_many_nodes_some_are_looked_at_and_all_get_their_turn() {
 }
 
 #[test]
-fn what_extenders_leave_is_scored_among_itself() {
+fn scores_are_normalized_over_the_nodes_that_extenders_accept() {
     let mut cluster = three_nodes();
     let soft = |weight: i64, name: &str| {
         let is = json!([{"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}]);
@@ -151,7 +151,7 @@ fn of_many_nodes_those_that_are_looked_at_are_of_all_zones() {
 
 proptest! {
     #[test]
-    fn no_node_gives_more_than_it_has_and_what_fits_is_placed(
+    fn scheduler_never_overcommits_a_node_and_binds_fitting_pods(
         steps in proptest::collection::vec((0_i64..5000, 0_i64..9000, any::<bool>(), 0_u8..8), 1..60),
     ) {
         let (mut cluster, mut rotation) = (three_nodes(), Rotation::default());

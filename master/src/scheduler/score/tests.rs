@@ -59,7 +59,7 @@ fn rather_on_nodes_that_are_preferred() {
 }
 
 #[test]
-fn rather_near_those_it_is_drawn_to() {
+fn score_prefers_nodes_near_pods_with_affinity() {
     let preferred_affinity = |side: &str, weight: i64, app: &str| {
         let term =
             json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"});

@@ -45,7 +45,7 @@ fn decided(state: &mut State, now: Instant) -> String {
 }
 
 #[test]
-fn nothing_is_decided_before_everything_is_read() {
+fn scheduler_waits_for_all_initial_lists() {
     let (mut state, now) = (State::of(&Config::default()), Instant::now());
     state.put_pod(pod("p", json!({})), now);
     state.put_node(node("a", "x"), now);
@@ -69,7 +69,7 @@ fn a_pod_waits_for_a_node_and_gets_it() {
 }
 
 #[test]
-fn what_a_pod_says_of_its_work_wakes_nobody() {
+fn status_updates_of_bound_pods_requeue_no_pod() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     state.put_pod(pod("there", json!({"nodeName": "a"})), now);
@@ -84,7 +84,7 @@ fn what_a_pod_says_of_its_work_wakes_nobody() {
 }
 
 #[test]
-fn what_was_decided_counts_until_it_fails() {
+fn assumed_pod_uses_resources_until_its_bind_fails() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     let large = |name: &str| pod_with(name, json!({"cpu": "3"}), json!({}), json!({}));
@@ -120,7 +120,7 @@ fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
 }
 
 #[test]
-fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
+fn preemptor_stays_nominated_until_its_victims_are_gone() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     let of = |name: &str, priority: i64, node: &str| {
@@ -142,7 +142,7 @@ fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
 }
 
 #[test]
-fn what_a_pod_is_promised_it_still_is_when_it_could_not_be_given_its_node() {
+fn nomination_survives_a_failed_bind() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     let of = |name: &str, priority: i64| {
@@ -250,7 +250,7 @@ fn extenders_have_the_last_word_among_nodes_that_are_free() {
 }
 
 #[test]
-fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
+fn unschedulable_message_counts_the_nodes_that_extenders_reject() {
     let now = Instant::now();
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({"priority": 9})), now);
@@ -291,7 +291,7 @@ fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
 }
 
 #[test]
-fn no_more_than_so_many_are_asked_about_at_once() {
+fn scheduler_limits_pods_at_extenders() {
     let now = Instant::now();
     let mut state = with_extender(now);
     for count in 0..=MAX_AT_EXTENDERS {
@@ -343,7 +343,7 @@ fn a_pod_that_may_not_have_the_node_it_is_promised_is_asked_about_elsewhere() {
 }
 
 #[test]
-fn what_extenders_say_counts_once_a_node_of_those_they_were_asked_about() {
+fn extender_response_applies_only_to_the_requested_nodes() {
     let now = Instant::now();
     let mut state = with_extender(now);
     let on_a = json!({"priority": 9, "nodeSelector": {"kubernetes.io/hostname": "a"}});
@@ -360,7 +360,7 @@ fn what_extenders_say_counts_once_a_node_of_those_they_were_asked_about() {
 }
 
 #[test]
-fn an_extender_that_says_nothing_of_nodes_he_took_out_is_asked_again_once_anything_changes() {
+fn pod_rejected_by_an_extender_without_reasons_is_retried_after_any_event() {
     let now = Instant::now();
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
@@ -372,7 +372,7 @@ fn an_extender_that_says_nothing_of_nodes_he_took_out_is_asked_again_once_anythi
 }
 
 #[test]
-fn who_stands_in_line_is_let_in_though_those_before_go_nowhere() {
+fn unschedulable_pods_do_not_block_others_at_the_extender_limit() {
     let now = Instant::now();
     let mut state = with_extender(now);
     for count in 0..MAX_AT_EXTENDERS {
@@ -442,7 +442,7 @@ fn pods_that_an_extender_gives_their_nodes_are_no_more_than_so_many_at_once() {
 }
 
 #[test]
-fn what_is_edited_while_a_pod_is_decided_about_is_not_lost() {
+fn scheduler_keeps_pod_updates_during_a_decision() {
     let now = Instant::now();
     // It is deleted while it is being bound.
     let mut state = state(&["a"], now);
@@ -561,7 +561,7 @@ fn labels_of_a_node_may_bring_a_volume_near() {
 }
 
 #[test]
-fn who_comes_wakes_those_alone_who_wait_for_such_a_one() {
+fn new_pod_requeues_only_pods_whose_affinity_it_matches() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     for app in ["db", "cache"] {

@@ -44,7 +44,7 @@ async fn renewed(machine: &Machine, of: &Machine, after: &str) -> String {
 }
 
 #[tokio::test]
-async fn of_three_masters_one_machine_is_lost_and_the_cluster_goes_on() {
+async fn cluster_survives_the_loss_of_one_of_three_masters() {
     let (_bed, [mut a, mut b, mut c]) = Bed::with([1, 1, 1]).await;
     let (master, etcd) = (image(), Files::of(&installed("etcd-server", "etcd")));
     let texts = ["master.yaml", "etcd.yaml"]

@@ -20,7 +20,7 @@ fn document(server: &str, root: &str, retiring: &str) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn who_has_the_key_of_a_root_that_is_being_replaced_changes_nothing_any_more() {
+async fn retiring_root_cannot_replace_the_cluster_info() {
     let (old, evil) = (Authorities::new(), Authorities::new());
     let stage = Stage::new(&old, Rules::default()).await;
     let (line, server) = (stage.line(), stage.server().to_owned());

@@ -240,7 +240,7 @@ async fn a_node_whose_place_was_kept_is_written_over_it_with_its_labels_and_gets
 }
 
 #[tokio::test]
-async fn what_was_known_is_there_when_no_master_answers() {
+async fn kubelet_knows_its_peers_without_a_master() {
     let mut master = master(&[APPROVE]).await;
     let mut node = started("reboots", &["--bootstrap", &line(&master).await]).await;
     is_ready(&node, &master, "True").await;

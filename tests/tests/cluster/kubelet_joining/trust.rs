@@ -76,7 +76,7 @@ async fn complaint_clock_skew_is_reported_as_clock_skew() {
 }
 
 #[tokio::test]
-async fn who_trusts_at_first_sight_says_so_and_gets_in() {
+async fn trust_on_first_use_needs_an_explicit_flag() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let flags = ["--bootstrap", stage.server(), "--bootstrap-insecure-trust-on-first-use"];
     let node = started("first", &flags).await;

@@ -159,7 +159,7 @@ async fn an_approved_key_registers_a_node_and_a_deletion_revokes_it() {
 }
 
 #[tokio::test]
-async fn who_is_not_on_the_list_is_kept_out_and_takes_no_pods() {
+async fn node_outside_the_allowlist_gets_no_pods() {
     let open = ["--csr-approval-policy=insecure-always-approve"];
     let mut master = start(Master::new(), &open).await;
     let machine = Machine::new();

@@ -91,7 +91,7 @@ async fn a_token_asks_a_person_approves_and_the_node_looks_after_itself() {
 }
 
 #[tokio::test]
-async fn what_a_person_denies_is_denied_and_what_no_signer_signs_fails() {
+async fn denied_and_unsignable_csrs_get_a_condition() {
     let master = Master::running().await;
     let machine = Machine::new();
     let request = machine.request("kubelet:n2", "");

@@ -77,7 +77,7 @@ async fn settings_that_the_engine_rejects_are_omitted_and_reported() {
 }
 
 #[tokio::test]
-async fn what_a_killed_kubelet_tried_the_engine_with_goes_however_late_it_comes() {
+async fn kubelet_removes_late_probe_containers_of_a_killed_kubelet() {
     let test = |bench: Bench| async move {
         let node = format!("contract-{}-docker-tried", std::process::id());
         let (engine, name) = (Engine::connect().await, format!("k8s_probe_{node}"));

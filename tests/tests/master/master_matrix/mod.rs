@@ -51,7 +51,7 @@ fn letter(answer: Option<Answer>) -> char {
 }
 
 #[tokio::test]
-async fn nothing_is_allowed_that_the_page_does_not_name() {
+async fn permissions_match_the_documented_matrix() {
     let bed = Bed::new().await;
     let rights = page::rights();
     // Record the keys first: later requests write the Node objects back unchanged.

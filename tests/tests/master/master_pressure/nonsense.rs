@@ -203,7 +203,7 @@ async fn malformed_requests_get_an_error_with_the_cause() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_closed_and_what_is_too_long_is_refused() {
+async fn server_closes_invalid_connections_and_rejects_long_requests() {
     let master = Master::running().await;
     let long = "x".repeat(2 << 20);
     let many: String = (0..5000).map(|n| format!("X-{n}: y\r\n")).collect();

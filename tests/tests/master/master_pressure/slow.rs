@@ -43,7 +43,7 @@ async fn slow_senders_do_not_block_others() {
 }
 
 #[tokio::test]
-async fn those_who_do_not_read_cost_little() {
+async fn clients_that_do_not_read_use_little_memory() {
     let master = Master::running().await;
     let client = master.client();
     let maps = url(&master, MAPS);

@@ -191,7 +191,7 @@ async fn an_extender_filters_ranks_and_binds() {
 }
 
 #[tokio::test]
-async fn one_who_is_not_there_is_waited_for_or_passed_over() {
+async fn scheduler_retries_or_ignores_an_unreachable_extender() {
     // Reserves a port on which nothing listens yet.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -223,7 +223,7 @@ async fn one_who_is_not_there_is_waited_for_or_passed_over() {
 }
 
 #[tokio::test]
-async fn one_who_takes_his_time_keeps_no_others_waiting() {
+async fn slow_extender_does_not_delay_other_pods() {
     let (extender, url) = Extender::start().await;
     extender.open.send_replace(false);
     let managed = "managedResources: [{name: example.com/thing, ignoredByScheduler: true}]";
@@ -250,7 +250,7 @@ async fn one_who_takes_his_time_keeps_no_others_waiting() {
 }
 
 #[tokio::test]
-async fn one_who_takes_his_time_to_give_pods_their_nodes_keeps_no_others_waiting() {
+async fn slow_binding_extender_does_not_delay_other_pods() {
     let (extender, url) = Extender::start().await;
     extender.open.send_replace(false);
     let managed = "managedResources: [{name: example.com/thing, ignoredByScheduler: true}]";
@@ -272,7 +272,7 @@ async fn one_who_takes_his_time_to_give_pods_their_nodes_keeps_no_others_waiting
 }
 
 #[tokio::test]
-async fn what_was_being_decided_ends_with_the_lease() {
+async fn pending_decisions_end_with_the_lease() {
     let (extender, url) = Extender::start().await;
     extender.open.send_replace(false);
     let bed = bed(&[format!("{{urlPrefix: '{url}', filterVerb: filter, httpTimeout: 1h}}")]).await;

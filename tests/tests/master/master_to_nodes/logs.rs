@@ -10,7 +10,7 @@ const TWICE: &str = "if [ ! -e /state/f ]; then echo first run; touch /state/f; 
                      trap 'exit 0' TERM; while [ ! -e /state/go ]; do sleep 0.1; done; echo four; sleep 1000000 & wait";
 
 #[tokio::test]
-async fn what_a_container_wrote_is_read_through_the_master() {
+async fn master_serves_container_logs() {
     let cluster = Cluster::new("logs").await;
     let mount = "volumeMounts: [{name: state, mountPath: /state}]";
     let manifest = pod(

@@ -55,7 +55,7 @@ async fn has_service(cluster: &Cluster, pod: &str) {
 }
 
 #[tokio::test]
-async fn what_listens_in_a_pod_is_reached_through_it_and_its_service() {
+async fn master_proxies_requests_to_pods_and_services() {
     let cluster = Cluster::new("proxy").await;
     let serve = "mkdir -p /www/dir; echo from the pod >/www/f; echo the index >/www/index.html; echo below >/www/dir/index.html; \
                  trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";

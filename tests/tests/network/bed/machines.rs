@@ -149,7 +149,7 @@ async fn what_a_machine_has_on_its_disk_lasts_when_the_power_goes_and_nothing_el
 }
 
 #[tokio::test]
-async fn nothing_stays_of_a_machine_that_goes() {
+async fn a_removed_test_machine_leaves_nothing() {
     let (bed, [mut a]) = Bed::with([1]).await;
     a.node.start().await;
     a.node.write("web.yaml", &sleeper("web"));

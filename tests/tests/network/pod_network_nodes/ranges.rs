@@ -8,7 +8,7 @@ use crate::pod_network_nodes::cluster::{Cluster, WEB, at, condition, is_ready_wi
 const CLAIMED: &str = "10.244.7.0/24";
 
 #[tokio::test]
-async fn of_two_that_claim_a_range_the_first_has_it_and_the_other_says_so_until_it_takes_its_own() {
+async fn older_node_keeps_a_pod_cidr_and_the_other_reports_the_conflict() {
     let (bed, machines) = Bed::with([1, 1]).await;
     let master = bed.master(&[]).await;
     let mut cluster = Cluster { bed, master, machines };

@@ -27,7 +27,7 @@ fn index() -> Index {
 }
 
 #[test]
-fn every_binding_is_of_a_role_and_no_name_stands_twice() {
+fn bindings_reference_existing_roles_and_names_are_unique() {
     let (index, mut names) = (index(), HashSet::new());
     for (kind, object) in objects() {
         let (namespace, name) = (text(&object, "namespace"), text(&object, "name"));
@@ -40,7 +40,7 @@ fn every_binding_is_of_a_role_and_no_name_stands_twice() {
 }
 
 #[test]
-fn everybody_may_what_the_stock_server_lets_them() {
+fn bootstrap_roles_grant_the_stock_permissions() {
     let mut index = index();
     for role in ["admin", "edit", "view"] {
         let binding = json!({

@@ -92,7 +92,7 @@ fn a_decision_says_by_what() {
 }
 
 #[test]
-fn what_makes_no_sense_gives_nothing() {
+fn malformed_roles_and_bindings_grant_nothing() {
     let mut index = Index::default();
     let joe = Identity::authenticated("joe", []);
     let subjects = json!([{"kind": "User", "name": "joe"}]);

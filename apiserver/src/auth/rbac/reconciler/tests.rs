@@ -41,7 +41,7 @@ fn everything_is_made_once_and_whole() {
 }
 
 #[test]
-fn what_is_missing_is_added_and_nothing_taken_away() {
+fn reconciler_adds_missing_rules_and_removes_none() {
     let check = |name: &str, edit: &dyn Fn(&mut Map<String, Value>), expected: &[&str]| {
         let mut existing = after(Objects::new());
         edit(existing.get_mut(&role(name)).unwrap());

@@ -66,7 +66,7 @@ fn a_rule_allows_what_it_says() {
 }
 
 #[test]
-fn what_is_missing_is_named_once_and_together() {
+fn missing_rules_are_merged_and_deduplicated() {
     for (own, wanted, expected) in [
         (&["* * *", "* *"][..], "get core pods", ""),
         (&["get core pods", "list core pods"], "get,list core pods", ""),

@@ -23,7 +23,7 @@ fn a_token_is_known_to_its_signer_alone() {
 }
 
 #[test]
-fn nothing_in_a_token_can_be_changed() {
+fn verification_rejects_modified_tokens() {
     let signer = signer();
     let claims = json!({"sub": "a"});
     let token = signer.sign(&claims).unwrap();
@@ -60,7 +60,7 @@ fn the_public_key_is_published_as_a_json_web_key() {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_no_token(text in "[a-zA-Z0-9_=.-]{0,200}") {
+    fn verification_rejects_arbitrary_text(text in "[a-zA-Z0-9_=.-]{0,200}") {
         prop_assert_eq!(signer().verify(&text), None);
     }
 }

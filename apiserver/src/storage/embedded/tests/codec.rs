@@ -37,7 +37,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn decoder_accepts_any_bytes_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = codec::batch(1, &bytes);
         prop_assert_eq!(codec::entry("/a", &bytes).is_some(), bytes.len() >= 16);
     }

@@ -44,7 +44,7 @@ async fn a_file_that_cannot_grow_still_takes_what_fits() {
 }
 
 #[tokio::test]
-async fn whatever_fails_and_whenever_nobody_is_told_what_is_not_so() {
+async fn disk_faults_never_cause_a_false_response() {
     for fault in [Fault::Full, Fault::Sync, Fault::Gone] {
         for once in [false, true] {
             sweep(fault, once).await;

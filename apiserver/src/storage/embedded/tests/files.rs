@@ -55,7 +55,7 @@ async fn only_the_owner_may_look() {
 }
 
 #[tokio::test]
-async fn one_process_has_it_at_a_time() {
+async fn second_process_cannot_open_a_locked_store() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path()).await;
     let error = Embedded::open(home.path(), Limits::default()).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn a_file_that_is_taken_away_or_replaced_is_noticed() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_had_begun_is_cleared_away() {
+async fn store_removes_the_partial_file_of_a_killed_process() {
     let home = tempfile::tempdir().unwrap();
     let partial = home.path().join("store.redb.partial");
     fs::write(&partial, "half").unwrap();
@@ -136,7 +136,7 @@ async fn heartbeats_do_not_grow_the_file() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_is_refused_and_left_alone() {
+async fn open_rejects_and_preserves_a_foreign_file() {
     let home = tempfile::tempdir().unwrap();
     put(&open(home.path()).await, "/a", &"x".repeat(10_000)).await;
     let file = home.path().join("store.redb");
@@ -234,7 +234,7 @@ fn damaged(good: &[u8], damage: Damage, chance: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn whatever_is_done_to_the_file_nothing_wrong_is_read_from_it() {
+async fn damaged_store_never_returns_wrong_values() {
     let disk = Disk::with_store();
     let store = disk.open().unwrap();
     for n in 0..40 {

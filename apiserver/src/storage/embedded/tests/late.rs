@@ -27,7 +27,7 @@ async fn two_keys(disk: &Disk, limits: Limits) -> (Embedded, u64) {
 }
 
 #[tokio::test]
-async fn nothing_is_written_for_it_but_by_the_next_commit() {
+async fn deferred_write_reaches_the_disk_with_the_next_commit() {
     let disk = Disk::with_store();
     let (store, _) = two_keys(&disk, Limits::default()).await;
     // The first deferred write reserves revisions.
@@ -62,7 +62,7 @@ async fn deferred_writes_are_persisted_without_a_flush() {
 }
 
 #[tokio::test]
-async fn there_is_never_too_much_of_it() {
+async fn deferred_writes_respect_the_history_limits() {
     let disk = Disk::with_store();
     let (store, _) = two_keys(&disk, Limits { revisions: 20, bytes: 100_000 }).await;
     let mut watch = store.watch(store.revision().await.unwrap()).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_restore_continues_after_every_revision_that_was_served() {
 }
 
 #[tokio::test]
-async fn what_is_written_once_stays_in_the_log_beside_many_heartbeats() {
+async fn heartbeats_do_not_displace_durable_writes_from_the_log() {
     let disk = Disk::with_store();
     let (store, start) = two_keys(&disk, SHORT).await;
     let once = put(&store, "/once", "x").await;

@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_comes_in_breaks_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn grpc_reader_survives_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut frames = Frames::default();
         frames.push(&bytes);
         let _ = frames.next();

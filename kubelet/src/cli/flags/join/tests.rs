@@ -101,7 +101,7 @@ fn the_files_of_a_node_are_below_its_directory_by_default() {
 
 proptest! {
     #[test]
-    fn whatever_a_line_is_it_is_read_or_refused(line in any::<String>(), tail in "#sha256:[0-9a-f]{60,66}") {
+    fn join_string_parser_never_panics(line in any::<String>(), tail in "#sha256:[0-9a-f]{60,66}") {
         let _ = join(&line);
         let _ = join(&format!("https://{line}{tail}"));
     }

@@ -82,7 +82,7 @@ fn tree() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(inner in tree()) {
+    fn printed_yaml_round_trips(inner in tree()) {
         // Wrapped in a map, like every object, because a top-level key such as `<<` would be read as a merge.
         let object = json!({"value": inner});
         let text = document(&object);

@@ -71,7 +71,7 @@ fn steps(mirror_pods: &mut MirrorPods, pod_store: &PodStore) -> String {
 }
 
 #[test]
-fn what_is_made_and_what_goes() {
+fn plan_creates_and_deletes_mirror_pods() {
     let all = Completeness::Complete;
     for (what, pods, completeness, there, expected) in [
         ("a pod without a mirror pod", &["web h1"][..], all, &[][..], "+web"),

@@ -85,7 +85,7 @@ async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn what_a_pod_waits_for_is_known_with_what_the_server_says_of_it() {
+async fn waiting_pod_reports_the_server_error_of_its_reference() {
     let env = json!([{"secretRef": {"name": "key"}}]);
     let (fake, api) = Fake::start().await;
     let (access, apis) = watch::channel(Some(api));

@@ -14,7 +14,7 @@ fn reserve(state: &mut State, uid: &str) -> Vec<std::net::IpAddr> {
 }
 
 #[test]
-fn who_comes_again_while_it_is_given_back_keeps_what_it_has() {
+fn repeated_reservation_prevents_an_earlier_release() {
     let mut state = State::default();
     let had = reserve(&mut state, "a");
     assert!(state.known_sandboxes().is_empty(), "it is being made");
@@ -34,7 +34,7 @@ fn who_comes_again_while_it_is_given_back_keeps_what_it_has() {
 }
 
 #[test]
-fn what_is_shown_of_a_sandbox_is_what_helps() {
+fn sandbox_network_state_follows_its_record() {
     let mut state = State::default();
     let ips = reserve(&mut state, "a");
     let shown = |state: &mut State, is_bare, process| state.network_state(&key("a"), "id", is_bare, process);
@@ -56,7 +56,7 @@ fn what_is_shown_of_a_sandbox_is_what_helps() {
 }
 
 #[test]
-fn a_cable_of_an_earlier_kubelet_leads_where_it_is_first_seen_to_lead() {
+fn veth_of_an_earlier_kubelet_is_adopted_at_its_first_observation() {
     let mut state = State::default();
     let record =
         state.reserve(&key("a"), String::new(), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap();

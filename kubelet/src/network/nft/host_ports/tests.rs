@@ -20,7 +20,7 @@ fn a_port_at_every_address_is_a_protocol_and_a_number() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn host_port_elements_round_trip() {
     for (at, to) in [
         ("0.0.0.0", "10.0.0.5:80"),
         ("127.0.0.1", "10.0.0.5:80"),
@@ -37,7 +37,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn nothing_leads_from_one_family_to_the_other() {
+fn host_port_rejects_a_pod_address_of_another_family() {
     let to = "[fd00::5]:80".parse().unwrap();
     assert_eq!(Port::new("10.0.0.1".parse().unwrap(), Protocol::Udp, 53, to), None);
 }

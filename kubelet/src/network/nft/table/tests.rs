@@ -12,7 +12,7 @@ fn node(cidrs: &[&str]) -> Node {
 }
 
 #[test]
-fn whatever_packets_depend_on_shows_in_the_picture() {
+fn table_layout_covers_all_settings() {
     let one = node(&["10.1.0.0/24", "fd00::/64"]);
     let layout = Table::new(&one).layout();
     assert_eq!(layout, Table::new(&one.clone()).layout());

@@ -23,7 +23,7 @@ fn attributes_have_length_kind_value_and_padding() {
 }
 
 #[test]
-fn what_is_cut_short_ends_what_is_read() {
+fn parser_stops_at_truncated_attributes() {
     let whole = Attributes::new().number(1, 5).number(2, 6).0;
     for length in 0..whole.len() {
         assert_eq!(attributes(&whole[..length]).count(), length / 8, "{length}");

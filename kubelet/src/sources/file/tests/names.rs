@@ -43,7 +43,7 @@ async fn a_newcomer_takes_no_name_from_a_file_that_has_it() {
 }
 
 #[tokio::test]
-async fn who_takes_over_a_name_keeps_it_over_a_restart() {
+async fn file_keeps_an_adopted_pod_name_after_a_restart() {
     let mut bed = Bed::start(|folder| {
         fs::write(folder.join("manifests/a.yaml"), pod("web", "1")).unwrap();
         fs::write(folder.join("manifests/b.yaml"), pod("web", "2")).unwrap();

@@ -77,7 +77,7 @@ fn leader(name: &str, holder: &str, renewed: &str) -> Value {
 }
 
 #[test]
-fn what_runs_once_and_does_not_run_any_more() {
+fn check_reports_expired_leader_leases() {
     for (lease, expected) in [
         (leader("kube-scheduler", "s1", JUST_NOW), vec![]),
         (leader("kube-scheduler", "", LONG_AGO), vec![]),

@@ -83,7 +83,7 @@ fn the_endpoint_of_a_pod_is_that_of_the_stock_controller() {
 }
 
 #[test]
-fn traffic_may_be_told_to_stay_near() {
+fn traffic_distribution_sets_zone_hints() {
     let (zones, nodes) = (json!([{"name": "east"}]), json!([{"name": "n1"}]));
     for (traffic_distribution, hints) in [
         ("PreferClose", json!({"forZones": zones})),

@@ -9,7 +9,7 @@ use super::stage::{A_LOOK, At, NODES, Stage, address, member, range};
 use crate::pod_network::rules::stage::run;
 
 #[tokio::test]
-async fn every_pod_reaches_every_other_as_who_it_is() {
+async fn pods_reach_each_other_with_their_own_addresses() {
     let mut stage = Stage::new().await;
     assert!(stage.ask(At::PodA, &At::PodB.address(4)).is_err());
     assert!(stage.ask(At::PodA, &At::PodC.address(4)).is_err());
@@ -114,7 +114,7 @@ async fn nodes_that_change_address_and_come_and_go_take_no_connection_along() {
 }
 
 #[tokio::test]
-async fn what_has_no_way_of_its_own_family_goes_by_the_other() {
+async fn routes_use_the_other_family_without_an_own_one() {
     let mut stage = Stage::new().await;
     for number in 0..3 {
         stage.members[number].addresses.remove(1);

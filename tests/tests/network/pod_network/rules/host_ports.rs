@@ -57,7 +57,7 @@ async fn a_port_at_one_address_is_not_at_others_and_goes_first() {
 }
 
 #[tokio::test]
-async fn what_others_redirect_keeps_its_address() {
+async fn redirects_of_other_programs_keep_the_client_address() {
     let stage = Stage::new().await;
     ensure(&node(), &[port("0.0.0.0", 8080, At::PodB), port("127.0.0.1", 80, At::PodB)]);
     // A Service as kube-proxy implements it. Without the rules of the bridge the answer finds no way back.
@@ -157,7 +157,7 @@ async fn ports_come_and_go_with_their_pods() {
 }
 
 #[tokio::test]
-async fn pods_do_not_reach_what_listens_on_the_host_alone() {
+async fn pods_cannot_reach_services_on_the_loopback_of_the_host() {
     let stage = Stage::new().await;
     let _listener = TcpListener::bind("127.0.0.1:81").unwrap();
     stage.at(At::PodA, || {

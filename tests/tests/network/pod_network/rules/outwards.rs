@@ -9,7 +9,7 @@ use tests::DEADLINE;
 use super::stage::{At, BRIDGE, Stage, WHO, bracketed, ensure, far_pod, node, run};
 
 #[tokio::test]
-async fn only_what_leaves_the_cluster_is_masqueraded() {
+async fn only_traffic_that_leaves_the_cluster_is_masqueraded() {
     let stage = Stage::new().await;
     let to = |address: &str| format!("{}:{WHO}", bracketed(address));
     stage.assert_heard(At::PodA, &to("192.0.2.2"), At::Outside, "10.88.1.2");
@@ -79,7 +79,7 @@ impl UdpPair {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_node_that_goes() {
+async fn a_removed_node_leaves_no_rules() {
     let _stage = Stage::new().await;
     run("iptables -P FORWARD DROP");
     run("nft add table inet other");

@@ -121,7 +121,7 @@ async fn rules_are_replaced_without_a_gap() {
 }
 
 #[tokio::test]
-async fn two_that_change_rules_at_once_lose_nothing() {
+async fn concurrent_rule_changes_are_all_applied() {
     let _stage = Stage::new().await;
     ensure(&node(), &[]);
     let mut writers = Vec::new();

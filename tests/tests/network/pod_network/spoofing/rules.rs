@@ -58,7 +58,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_a_pod_sends_from_addresses_of_others_arrives_nowhere() {
+async fn packets_with_spoofed_addresses_are_dropped() {
     let scene = Scene::new().await;
     let forged = forged(&scene.a, &scene.others());
     // Without rules the victim receives all frames.

@@ -111,7 +111,7 @@ fn ours() -> Policy {
 }
 
 #[test]
-fn it_is_that_of_the_stock_server() {
+fn bootstrap_policy_equals_that_of_the_stock_server() {
     let (stock, mut ours) = (stock(), ours());
     assert!(stock.roles.len() > 70 && stock.bindings.len() > 55, "the file was read");
     let own: BTreeSet<&str> = OWN.iter().copied().collect();

@@ -109,7 +109,7 @@ fn the_api_server_stays_reached() {
 }
 
 #[test]
-fn what_is_claimed_twice_is_the_older_ones() {
+fn older_node_wins_a_pod_cidr_conflict() {
     let b = "10.244.2.0/24 via 192.0.2.2 dev 2";
     let of = |name, address, range| member(name, address, range);
     check(
@@ -201,7 +201,7 @@ fn any_member() -> impl Strategy<Value = Member> {
 
 proptest! {
     #[test]
-    fn whatever_is_claimed_no_range_is_laid_twice_and_none_over_the_own(
+    fn plan_never_routes_a_pod_cidr_twice_or_over_the_own_one(
         others in prop::collection::vec(any_member(), 0..8)
     ) {
         let own = "10.244.1.0/24 fd00:1::/64";
