@@ -15,6 +15,7 @@ pub mod legacy;
 pub mod object;
 pub mod patch;
 pub mod path;
+pub mod percent;
 pub mod pod_cidr;
 pub mod problem;
 pub mod protobuf;

@@ -95,22 +95,9 @@ impl Objects {
     }
 }
 
-/// Decodes percent-encoding. Returns `None` if it is invalid.
+/// Decodes a part of a path. Returns `None` if the encoding is invalid or the bytes are not UTF-8.
 pub(crate) fn decode_percent(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-    }
-    String::from_utf8(bytes).ok()
+    api::percent::decode(text).and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
 /// Options of list and watch.

@@ -6,6 +6,7 @@ use cel::arguments::{own, text};
 use cel::{Error, Function, Key, Kind, Returns, Type, Value, function, method};
 
 use super::foreign;
+use crate::percent;
 
 const NAME: &str = "kubernetes.URL";
 const TEXT: &[Kind] = &[Kind::Text];
@@ -64,7 +65,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     method("getEscapedPath", ONE, WORD, |of, budget| {
         let path = &one(of)?.path;
         budget.charge_bytes(path.len())?;
-        Ok(Value::from(escaped(path)))
+        Ok(Value::from(percent::encode_path(path)))
     }),
     method("getQuery", ONE, Returns::Is(Type::Dyn), |of, budget| {
         let query = &one(of)?.query;
@@ -107,7 +108,7 @@ fn read(text: &str) -> Option<Url> {
         }
         _ => rest,
     };
-    unescaped(path, false)?;
+    percent::decode(path)?;
     url.path = path.to_owned();
     Some(url)
 }
@@ -125,32 +126,13 @@ fn is_host(host: &str) -> bool {
         Some(address) => address.strip_suffix(']').is_some_and(|address| address.contains(':')),
         None => name.chars().all(|c| !c.is_whitespace() && !r#""<>[]^`{|}\#"#.contains(c) && c != ':'),
     };
-    is_name && port.bytes().all(|byte| byte.is_ascii_digit()) && unescaped(name, false).is_some()
+    is_name && port.bytes().all(|byte| byte.is_ascii_digit()) && percent::decode(name).is_some()
 }
 
-/// Decodes percent-encoding. Returns `None` if it is invalid.
-fn unescaped(text: &str, has_plus: bool) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                u8::try_from(digit()? * 16 + digit()?).ok()?
-            }
-            b'+' if has_plus => b' ',
-            byte => byte,
-        });
-    }
+/// Decodes a name or value of a query, in which `+` is a space.
+fn query_text(text: &str) -> Option<String> {
+    let bytes = percent::decode(&text.replace('+', " "))?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Percent-encodes a path.
-fn escaped(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*%[]".contains(&byte);
-    path.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 fn pairs(query: &str) -> Value {
@@ -158,7 +140,7 @@ fn pairs(query: &str) -> Value {
     let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (Some(name), Some(value)) = (unescaped(name, true), unescaped(value, true)) else { continue };
+        let (Some(name), Some(value)) = (query_text(name), query_text(value)) else { continue };
         found.entry(name).or_default().push(Value::from(value));
     }
     Value::map(found.into_iter().map(|(name, values)| (Key::from(name.as_str()), Value::list(values))))
