@@ -10,7 +10,7 @@ use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::workload::PodSelectingSpec;
-use crate::objects::{Condition, Deployment, LabelSelector, List, ReplicaSet, Spec, StringMap, time};
+use crate::objects::{Condition, Deployment, Event, LabelSelector, List, ReplicaSet, Spec, StringMap, time};
 
 /// The cached fields of a kind. Large fields are boxed, because most objects have none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,7 +139,7 @@ impl Fields {
             "certificatesigningrequests.certificates.k8s.io" => {
                 Self::CertificateSigningRequest(object.read::<Body<RequestSpec, Conditions>>()?.into())
             }
-            "events" => Self::Event { last_occurrence: object.read::<EventTimes>()?.last() },
+            "events" => Self::Event { last_occurrence: object.read::<Event>()?.recorded_time() },
             "resourcequotas" => Self::ResourceQuota(object.read()?),
             "deployments.apps" => Self::Deployment(Box::new(object.read::<Deployment>()?.into())),
             "replicasets.apps" => Self::ReplicaSet(object.read()?),
@@ -285,30 +285,6 @@ struct Conditions {
 impl From<Body<RequestSpec, Conditions>> for RequestFields {
     fn from(Body { spec, status }: Body<RequestSpec, Conditions>) -> Self {
         Self { username: spec.username, is_pending: status.conditions.is_empty() }
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct EventTimes {
-    #[serde(deserialize_with = "time")]
-    last_timestamp: Option<Timestamp>,
-    #[serde(deserialize_with = "time")]
-    event_time: Option<Timestamp>,
-    series: Option<EventSeries>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct EventSeries {
-    #[serde(deserialize_with = "time")]
-    last_observed_time: Option<Timestamp>,
-}
-
-impl EventTimes {
-    fn last(self) -> Option<Timestamp> {
-        let observed = self.series.and_then(|series| series.last_observed_time);
-        observed.max(self.last_timestamp).max(self.event_time)
     }
 }
 

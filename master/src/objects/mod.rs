@@ -7,6 +7,7 @@
 pub mod certificates;
 pub mod coordination;
 pub mod deployment;
+pub mod event;
 pub mod meta;
 pub mod node;
 pub mod pod;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 pub use self::certificates::CertificateSigningRequest;
 pub use self::coordination::Lease;
 pub use self::deployment::Deployment;
+pub use self::event::Event;
 pub use self::meta::{
     AnnotatedObject, Condition, Conditioned, ObjectMeta, OwnerReference, PartialObject, Spec,
 };

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use super::World;
-use super::kinds::{Event, condition, joined};
+use super::kinds::{condition, joined};
 use crate::check::finding::{Finding, counted};
-use crate::objects::{Condition, List, ObjectMeta};
+use crate::objects::{Condition, Event, List, ObjectMeta};
 
 /// How long after its last occurrence a repeated warning counts as resolved. The longest backoff of stock
 /// controllers is 1,000 s. This project's kubelet repeats warnings about its cluster every ten minutes.

@@ -207,54 +207,6 @@ pub struct EndpointConditions {
     pub ready: Option<bool>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Event {
-    pub metadata: ObjectMeta,
-    pub r#type: Box<str>,
-    pub reason: Box<str>,
-    pub message: Box<str>,
-    pub count: Option<i64>,
-    pub series: Option<EventSeries>,
-    #[serde(deserialize_with = "time")]
-    pub last_timestamp: Option<Timestamp>,
-    #[serde(deserialize_with = "time")]
-    pub event_time: Option<Timestamp>,
-    pub involved_object: ObjectReference,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct EventSeries {
-    pub count: Option<i64>,
-    #[serde(deserialize_with = "time")]
-    pub last_observed_time: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ObjectReference {
-    pub kind: Box<str>,
-    pub namespace: Box<str>,
-    pub name: Box<str>,
-}
-
-impl Event {
-    /// The time of the last occurrence.
-    pub fn last_occurrence(&self) -> Option<Timestamp> {
-        let observed = self.series.as_ref().and_then(|series| series.last_observed_time);
-        let times = [observed, self.last_timestamp, self.event_time];
-        times.into_iter().flatten().max().or(self.metadata.creation_timestamp)
-    }
-
-    /// Number of occurrences, including series.
-    pub fn occurrences(&self) -> usize {
-        let number = |count: Option<i64>| count.and_then(|count| usize::try_from(count).ok());
-        let series = self.series.as_ref().and_then(|series| number(series.count));
-        series.or_else(|| number(self.count)).unwrap_or(1).max(1)
-    }
-}
-
 /// A condition without status, for objects that do not have it.
 static NONE: LazyLock<Condition> = LazyLock::new(Condition::default);
 

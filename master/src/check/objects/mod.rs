@@ -27,7 +27,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use self::kinds::{
-    EndpointSlice, Event, Namespace, Node, Pod, ResourceQuota, Service, ServiceCidr, WebhookConfiguration,
+    EndpointSlice, Namespace, Node, Pod, ResourceQuota, Service, ServiceCidr, WebhookConfiguration,
 };
 
 use super::finding::{Finding, Report, Severity};
@@ -36,7 +36,7 @@ use crate::controllers::{Client, Error, Json, Kind};
 use crate::objects::rbac::RoleBinding;
 use crate::objects::volume::{PersistentVolumeClaim, StorageClass};
 use crate::objects::workload::PodDisruptionBudget;
-use crate::objects::{CertificateSigningRequest, Conditioned, Lease, PartialObject};
+use crate::objects::{CertificateSigningRequest, Conditioned, Event, Lease, PartialObject};
 
 /// Maximum number of objects of one kind that are read. 100,000 pods need about 100 MB.
 const MOST_OBJECTS: usize = 100_000;
