@@ -24,8 +24,8 @@ pub enum Error {
         message: String,
         /// Whether the error names an object, not just a path.
         names_object: bool,
-        /// Whether the server has not reached the requested resource version. It lost data or lags behind.
-        is_future_version: bool,
+        /// The machine-readable reasons in `details.causes`.
+        causes: Vec<String>,
         /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
@@ -111,9 +111,15 @@ impl Error {
         matches!(self, Self::Lost { .. } | Self::Refused { code: 429 | 503 | 504, .. })
     }
 
-    /// Whether the resource version is compacted (410 Gone) or was never reached. The client must list again.
+    /// Whether the resource version is compacted (410 Gone), or the server has not reached it because it lost data or
+    /// lags behind. The client must list again.
     pub fn is_expired(&self) -> bool {
-        matches!(self, Self::Refused { code: 410, .. } | Self::Refused { is_future_version: true, .. })
+        self.has_code(410) || self.has_code(504) && self.has_cause("ResourceVersionTooLarge")
+    }
+
+    /// Whether the object cannot be created because its namespace is terminating.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.is_forbidden() && self.has_cause("NamespaceTerminating")
     }
 
     /// Whether the user lacks permission, or the namespace of a write is terminating.
@@ -153,6 +159,10 @@ impl Error {
     /// The message of [`root_cause`].
     pub fn root_cause(&self) -> String {
         root_cause(self)
+    }
+
+    fn has_cause(&self, wanted: &str) -> bool {
+        matches!(self, Self::Refused { causes, .. } if causes.iter().any(|cause| cause == wanted))
     }
 
     fn is_reason(&self, wanted: &str) -> bool {
@@ -206,7 +216,6 @@ impl Status {
     /// used.
     pub fn into_error(self, server: &Arc<str>, code: Option<u16>, retry_after: Option<Duration>) -> Error {
         let details = self.details.unwrap_or_default();
-        let mut causes = details.causes.iter().flatten();
         let code = code.unwrap_or(if self.code == 0 { 500 } else { self.code });
         Error::Refused {
             server: server.clone(),
@@ -214,7 +223,7 @@ impl Status {
             reason: self.reason,
             message: self.message,
             names_object: !details.name.is_empty(),
-            is_future_version: code == 504 && causes.any(|cause| cause.reason == "ResourceVersionTooLarge"),
+            causes: details.causes.into_iter().flatten().map(|cause| cause.reason).collect(),
             retry_after,
         }
     }

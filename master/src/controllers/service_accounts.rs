@@ -37,15 +37,11 @@ pub(super) fn is_missing(informers: &SharedInformers, namespace: &str, kind: &Ki
 pub(super) fn ignore_existing(result: Result<client::Json, Error>) -> Result<Action, Error> {
     match result {
         Ok(_) => Ok(Action::AwaitChange),
-        Err(error) if error.exists() || error.is_not_found() || is_terminating(&error) => {
+        Err(error) if error.exists() || error.is_not_found() || error.is_namespace_terminating() => {
             Ok(Action::AwaitChange)
         }
         Err(error) => Err(error),
     }
-}
-
-fn is_terminating(error: &Error) -> bool {
-    error.is_forbidden() && error.to_string().contains("being terminated")
 }
 
 #[async_trait]

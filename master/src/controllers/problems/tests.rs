@@ -11,7 +11,7 @@ fn only_permanent_errors_are_reported_as_problems() {
         reason: String::new(),
         message: String::new(),
         names_object: false,
-        is_future_version: false,
+        causes: Vec::new(),
         retry_after: None,
     };
     for (error, words) in [
