@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::backoff::{NO_JITTER, exponential_delay};
 use tokio::time::Instant;
 
 use super::filter::Plugin;
@@ -330,9 +331,9 @@ fn is_gated(entries: &HashMap<String, Entry>, uid: &str) -> bool {
     entries.get(uid).is_some_and(|entry| entry.pod.spec.is_gated)
 }
 
-/// Returns the backoff after the given number of failures.
+/// Returns the backoff after the given number of failures. Like the stock scheduler, it adds no jitter.
 fn backoff_for(failures: u32) -> Duration {
-    INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_BACKOFF)
+    exponential_delay(INITIAL_BACKOFF, MAX_BACKOFF, failures.saturating_sub(1), NO_JITTER)
 }
 
 #[cfg(test)]
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_failed_waits_for_what_could_help_it_and_a_growing_pause() {
+    fn failed_pod_waits_for_a_relevant_event_and_its_backoff() {
         let (mut queue, mut now) = (Queue::default(), Instant::now());
         queue.put(pod("a", 0, false), now);
         for backoff_for in [1, 2, 4, 8, 10, 10] {
