@@ -141,7 +141,7 @@ mod tests {
     use super::{Path, PathBuf};
 
     #[test]
-    fn a_path_says_where() {
+    fn path_formats_the_position() {
         let spec = Path::ROOT.field("spec");
         let containers = spec.field("containers");
         let container = containers.index(2);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_arrive_whole_however_the_lines_are_cut() {
+    async fn watch_decodes_events_split_across_chunks() {
         let event = |name: &str| json!({"type": "ADDED", "object": {"metadata": {"name": name}}}).to_string();
         let text = format!("{}\n\n{}\n{{\"type\"", event("a"), event("b")).into_bytes();
         for size in 1..=text.len() {

@@ -18,7 +18,7 @@ fn defaulted(spec: &str) -> Value {
 }
 
 #[test]
-fn a_short_spec_says_all_it_means() {
+fn minimal_pod_spec_gets_all_defaults() {
     let spec = defaulted(r#"{"containers":[{"name":"c","image":"web:1","ports":[{"containerPort":80}]}]}"#);
     let expected = serde_json::json!({
         "containers": [{

@@ -101,7 +101,7 @@ fn long_strings_are_charged() {
 }
 
 #[test]
-fn a_message_is_one_line_that_says_something() {
+fn validation_message_is_one_nonempty_line() {
     let told = |made: &Value, plain| message(Some(made.clone()), plain, || "it failed".to_owned());
     assert_eq!(told(&Value::from(" it is so "), "plain"), "it is so");
     for other in

@@ -260,7 +260,7 @@ async fn a_watch_from_a_revision() {
 }
 
 #[tokio::test]
-async fn a_watch_that_begins_with_everything() {
+async fn watch_with_initial_events() {
     let (_, router) = world();
     let path = "/api/v1/pods?watch=true&timeoutSeconds=1&labelSelector=app%3Dweb";
     assert_eq!(told(&events(&router, path, "").await), ["ADDED x", "ADDED z"]);

@@ -228,7 +228,7 @@ async fn openapi_returns_a_status_for_unknown_documents_and_formats() {
 }
 
 #[tokio::test]
-async fn the_old_document_is_whole_and_knows_nothing_new() {
+async fn swagger_2_document_is_complete() {
     let documents = documents();
     let document = get(&documents, "/openapi/v2").await;
     assert_whole(&document, &document["definitions"], "#/definitions/");

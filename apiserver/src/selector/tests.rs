@@ -87,7 +87,7 @@ fn fields() {
 }
 
 #[test]
-fn a_field_may_hold_what_separates() {
+fn field_selector_values_may_contain_escaped_separators() {
     let selector = FieldSelector::parse(r"metadata.name=a\,b\=c\\d").unwrap();
     assert_eq!(selector.0[0].value, r"a,b=c\d");
 }

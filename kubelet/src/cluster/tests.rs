@@ -132,7 +132,7 @@ fn an_empty_node_list_removes_no_member() {
 }
 
 #[test]
-fn a_server_that_shows_the_own_node_alone_says_nothing_of_others() {
+fn list_of_only_the_own_node_keeps_known_peers() {
     let (mut membership, now) = (Membership::new("n1"), Instant::now());
     membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
     let known = membership.members(None, now).unwrap();
@@ -144,7 +144,7 @@ fn a_server_that_shows_the_own_node_alone_says_nothing_of_others() {
 }
 
 #[test]
-fn a_node_that_goes_is_gone() {
+fn deleted_node_leaves_the_membership() {
     let (mut membership, now) = (Membership::new("n1"), Instant::now());
     membership.apply(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
     let known = membership.members(None, now).unwrap();

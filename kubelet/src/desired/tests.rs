@@ -103,7 +103,7 @@ fn the_file_source_wins_over_other_sources() {
 }
 
 #[test]
-fn of_two_with_one_uid_the_first_wins() {
+fn first_of_two_pods_with_one_uid_wins() {
     let mut merge = Merge::new([SourceKind::File]);
     let now = merge.put(snapshot(SourceKind::File, &["a.yaml web 1", "b.yaml db 1"]));
     let (objects, problems) = shown(&now);

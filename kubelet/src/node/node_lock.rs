@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_the_same_by_whatever_way() {
+    fn engine_socket_paths_are_canonicalized() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
         std::os::unix::fs::symlink("run", folder.path().join("var-run")).unwrap();

@@ -53,7 +53,7 @@ fn an_older_look_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn a_list_takes_out_only_what_was_seen_before_it() {
+fn relist_removes_only_containers_observed_before_it() {
     let mut cache = PodCache::default();
     cache.put(5, sandbox("old", running()));
     cache.put(9, sandbox("new", running()));
@@ -95,7 +95,7 @@ fn followers_are_woken_by_changes_alone() {
 }
 
 #[test]
-fn a_look_that_began_before_a_removal_brings_nothing_back() {
+fn inspection_started_before_a_removal_does_not_restore_the_container() {
     let mut cache = PodCache::default();
     cache.put(1, sandbox("a", running()));
     cache.remove(3, &PodUid::new("u"), "a");
@@ -150,7 +150,7 @@ fn older_observation_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn a_failed_look_is_made_again_though_the_list_shows_nothing_new() {
+fn failed_inspection_is_repeated_without_list_changes() {
     let mut cache = PodCache::default();
     cache.put(1, sandbox("a", running()));
     cache.mark_failed(&PodUid::new("u"), "a");

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_given_up_once_the_node_has_ended() {
+    async fn relay_ends_if_the_client_does_not_read_after_the_node_closed() {
         let mut bed = bed(b"");
         bed.node.write_all(&[0; 60_000]).await.unwrap();
         // Either side may pause arbitrarily long.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_end_is_given_up_once_the_node_has_ended() {
+    async fn relay_ends_if_the_client_stays_open_after_the_node() {
         let mut bed = bed(b"");
         sleep(100 * IDLE_TIMEOUT).await;
         bed.node.write_all(b"all").await.unwrap();

@@ -37,7 +37,7 @@ fn a_fitting_pod_cidr_is_kept_and_others_are_reallocated() {
 }
 
 #[test]
-fn a_node_says_its_range_in_one_field_or_in_both() {
+fn pod_cidrs_are_read_from_both_spec_fields() {
     for (spec, expected) in [
         (json!({}), Some("")),
         (json!({"podCIDR": "10.0.0.9/24"}), Some("10.0.0.0/24")),

@@ -71,7 +71,7 @@ fn objects_use_what_they_ask_for() {
 }
 
 #[test]
-fn a_quota_says_what_there_is_too_little_of() {
+fn quota_error_names_the_exceeded_resources() {
     let quota = Quota::of(&map(json!({
         "metadata": {"name": "q"},
         "spec": {"hard": {"pods": "2", "requests.cpu": "1", "limits.memory": "1Gi"}},

@@ -70,7 +70,7 @@ async fn a_list_goes_on_after_its_moment_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_question_is_no_table() {
+async fn access_reviews_have_no_table_format() {
     let cluster = Cluster::running().await;
     let question = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
     let headers =

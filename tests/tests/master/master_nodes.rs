@@ -160,7 +160,7 @@ async fn a_pod_takes_its_objects_along_at_once() {
 }
 
 #[tokio::test]
-async fn a_node_says_of_itself_what_is_its_to_say() {
+async fn node_may_write_only_its_own_permitted_fields() {
     let bed = Bed::new().await;
     let own = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     let foreign = bed.file(&own("b"));

@@ -175,7 +175,7 @@ fn old_updates_become_one() {
 }
 
 #[test]
-fn a_manager_is_what_the_client_calls_itself() {
+fn field_manager_defaults_to_the_user_agent() {
     for (field_manager, user_agent, manager) in [
         (Some("helm"), "kubectl/v1.36.0 (linux/amd64)", "helm"),
         (Some(""), "kubectl/v1.36.0 (linux/amd64)", "kubectl"),

@@ -55,7 +55,7 @@ fn operations_change_what_they_name() {
 }
 
 #[test]
-fn a_failing_operation_says_which() {
+fn json_patch_error_names_the_failed_operation() {
     for (patch, message) in [
         (
             json!([{"op": "test", "path": "/spec/replicas", "value": 2}, {"op": "test", "path": "/spec/replicas", "value": 3}]),

@@ -69,7 +69,7 @@ fn a_lease_of_a_node_that_is_renewed() {
 }
 
 #[test]
-fn a_node_that_says_the_same_again() {
+fn unchanged_node_status_is_a_heartbeat() {
     let later = json!("2026-01-01T00:05:00Z");
     let beat = ("/status/conditions/1/lastHeartbeatTime", later.clone());
     assert!(is_heartbeat(&node(), std::slice::from_ref(&beat)));

@@ -17,7 +17,7 @@ fn service(kind: &str) -> Value {
 }
 
 #[test]
-fn a_short_service_says_all_it_means() {
+fn minimal_service_gets_all_defaults() {
     let case = Case::new(service(""));
     let expected = json!({
         "type": "ClusterIP", "selector": {"app": "a"}, "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",

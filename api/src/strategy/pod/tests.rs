@@ -28,7 +28,7 @@ fn gated() -> Json {
 const FREE: &str = "pod updates may not change fields other than `spec.containers[*].image`";
 
 #[test]
-fn a_new_pod_waits_and_says_all_it_means() {
+fn new_pod_is_pending_with_all_defaults() {
     let case = Case::new(pod());
     assert_eq!(case.at("/status"), json!({"phase": "Pending", "qosClass": "Burstable"}));
     assert_eq!(case.at("/spec/restartPolicy"), "Always");

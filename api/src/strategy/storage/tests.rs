@@ -16,7 +16,7 @@ fn claim() -> Value {
 }
 
 #[test]
-fn a_claim_grows_once_it_is_bound() {
+fn bound_claim_may_request_more_storage() {
     let before = stored(&claim());
     let grow = |claim: &mut Value| claim["spec"]["resources"]["requests"]["storage"] = "2Gi".into();
     const ONLY: &str = "spec is immutable after creation except resources.requests";

@@ -19,7 +19,7 @@ fn shown(method: &str, path: &str) -> String {
 }
 
 #[test]
-fn requests_say_what_they_would_do() {
+fn attributes_describe_the_request() {
     for (method, path, expected) in [
         ("GET", "/", "get /"),
         ("GET", "/healthz", "get /healthz"),

@@ -263,7 +263,7 @@ fn check(auth: &Auth, who: &Identity, expected: &BTreeSet<String>) {
 }
 
 #[test]
-fn a_node_may_what_its_pods_need_and_nothing_else() {
+fn node_may_access_only_objects_of_its_pods() {
     let auth = auth(two_nodes());
     for (verbs, what, names) in ALLOWED {
         println!("{what:50} {verbs:30} {names}");

@@ -124,7 +124,7 @@ async fn the_old_document_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_deleted_pod_is_returned_as_it_ended() {
+async fn delete_response_contains_the_final_pod() {
     let (server, registry) = stored().await;
     let rows = kinds::all();
     let row = rows.iter().find(|row| row.plural == "pods").unwrap();

@@ -239,7 +239,7 @@ async fn a_namespace_goes_when_its_last_finalizer_is_done() {
 }
 
 #[tokio::test]
-async fn a_collection_goes_as_its_selectors_say() {
+async fn deletecollection_deletes_only_selected_objects() {
     let server = server().await;
     for (name, tier) in [("a", "x"), ("b", "x"), ("c", "y")] {
         let mut map = map(name);
@@ -261,7 +261,7 @@ async fn a_collection_goes_as_its_selectors_say() {
 }
 
 #[tokio::test]
-async fn a_put_makes_what_it_may_make() {
+async fn put_creates_only_kinds_that_permit_it() {
     let server = server().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let lease = |name: &str, more: Value| {

@@ -101,7 +101,7 @@ fn all_mistakes_are_reported_together() {
 }
 
 #[test]
-fn a_range_that_would_mean_nothing_is_refused() {
+fn parser_rejects_meaningless_address_ranges() {
     let docker = RunFlags { pod_network: Some("docker".to_owned()), ..with_file() };
     let range = format!("{HEAD}podCIDR: 10.244.1.0/24\n");
     let [mistake] = &mistakes(&docker, &range)[..] else { panic!("not one mistake") };
@@ -130,7 +130,7 @@ fn stock_fields_without_effect_are_named() {
 }
 
 #[test]
-fn a_file_that_is_no_yaml_says_where() {
+fn invalid_yaml_error_has_a_position() {
     let found = mistakes(&with_file(), "a: [1,\nb: 2");
     assert!(found[0].starts_with("k.yaml: "), "{found:?}");
 }

@@ -125,7 +125,7 @@ fn running_pod_stays_desired_while_its_references_are_fetched() {
 }
 
 #[test]
-fn the_next_kubelet_begins_no_pod_that_still_waited_for_what_it_names() {
+fn restarted_kubelet_does_not_start_a_waiting_pod() {
     let (settings, web) = configured("web", "u1");
     let (_, db) = configured("db", "u2");
     let [web, db] = [web, db].map(|pod| ServerPod::read(pod, "n1").unwrap().pod.unwrap());

@@ -28,7 +28,7 @@ fn a_certificate_is_renewed_between_70_and_90_hundredths_of_the_life_it_had_here
 }
 
 #[test]
-fn a_cluster_is_asked_again_several_times_in_a_life_and_every_few_hours() {
+fn cluster_info_is_refreshed_during_the_certificate_lifetime() {
     for (life, share, expected) in [
         (60, 1.0, 10.0),
         (60, 0.0, 7.5),

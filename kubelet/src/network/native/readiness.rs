@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_of_a_cluster_waits_a_moment_for_its_word_and_does_as_it_says() {
+    async fn address_readiness_waits_briefly_for_the_membership() {
         let began = Instant::now();
         AddressReadiness::new(false).wait().await.unwrap();
         let readiness = AddressReadiness::new(true);

@@ -194,7 +194,7 @@ async fn an_engine_that_is_away_at_first_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_on_demand_says_when_it_failed() {
+async fn inspection_on_demand_returns_its_error() {
     let world = World::new();
     let app = world.bench.running("one", "sleep 1000").await;
     world.observe().await;

@@ -104,7 +104,7 @@ async fn startup_holds_the_others_back_and_then_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_startup_probe_that_fails_for_good_says_so() {
+async fn failed_startup_probe_is_reported() {
     let engine = Engine::new(&[BROKEN]);
     let probe = exec(json!({"failureThreshold": 2}));
     let bed = Bed::started(engine.clone(), json!({"startupProbe": probe, "livenessProbe": exec(json!({}))}));
@@ -164,7 +164,7 @@ async fn a_restarted_kubelet_keeps_verdicts_until_a_probe_says_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_ended_is_only_asked_whether_it_is_ready() {
+async fn terminating_pod_runs_only_readiness_probes() {
     let engine = Engine::new(&[BROKEN]);
     let container = json!({"livenessProbe": exec(json!({})), "readinessProbe": exec(json!({}))});
     let mut bed = Bed::started(engine, container);

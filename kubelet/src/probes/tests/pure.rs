@@ -14,7 +14,7 @@ fn verdicts(results: &str, success: u32, failure: u32) -> String {
 }
 
 #[test]
-fn a_run_decides_when_it_is_as_long_as_its_threshold() {
+fn probe_result_changes_at_its_threshold() {
     for (results, success, failure, expected) in [
         ("+++", 1, 3, "+++"),
         ("---", 1, 3, "..-"),

@@ -34,7 +34,7 @@ async fn floods(mut socket: WebSocketStream<UnixStream>, message: Message) {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_gone_after_a_while() {
+async fn client_that_does_not_read_times_out() {
     let bed = Bed::idle_after(IDLE).await;
     let (socket, _) = bed.websocket(CAT, "v5.channel.k8s.io").await.unwrap();
     floods(socket, frame(0, &[7; 10_000])).await;
@@ -50,7 +50,7 @@ async fn a_client_that_takes_nothing_is_gone_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_only_that_it_is_there_says_nothing() {
+async fn pings_of_the_client_are_not_input() {
     let bed = Bed::idle_after(IDLE).await;
     for (path, protocol) in [(CAT, "v5.channel.k8s.io"), (FORWARD, "v4.channel.k8s.io")] {
         let (mut socket, _) = bed.websocket(path, protocol).await.unwrap();

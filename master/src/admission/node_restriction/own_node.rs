@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_says_what_it_is_and_not_what_it_may_have() {
+    fn restricted_node_labels_are_recognized() {
         for (label, expected) in [
             ("tier", true),
             ("example.com/tier", true),

@@ -113,7 +113,7 @@ fn a_policy_applies_to_the_requests_that_its_rules_match() {
 }
 
 #[test]
-fn decisions_cost_what_they_take() {
+fn policy_evaluation_is_charged_by_its_cost() {
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let auth = Auth::new(apiserver::watch_cache::WatchCache::new(1), signer, issuer);

@@ -116,7 +116,7 @@ fn the_master_runs_its_scheduler_by_default() {
 }
 
 #[test]
-fn a_mode_of_registering_and_what_it_needs_go_together() {
+fn node_admission_flags_require_their_settings() {
     use crate::options::NodeMode;
     let flags = |mode: &str, networks: &[&str], policy: &str| RunFlags {
         node_admission: some(mode),
@@ -344,7 +344,7 @@ fn with_file(file: &str, flags: RunFlags) -> Result<super::Read, Vec<String>> {
 }
 
 #[test]
-fn a_file_says_what_flags_say_and_flags_win() {
+fn flags_override_the_config_file() {
     let file = "apiVersion: master/v1\nkind: MasterConfiguration\ndataDir: /x\nsecurePort: 7443\ntlsSan: [a, 10.0.0.1]\n\
                 scheduler: false\nserviceClusterIpRange: 10.1.0.0/16,fd00::/64\nclusterDomain:\n";
     let flags = || RunFlags { tls_san: vec!["b".to_owned()], ..RunFlags::default() };
@@ -382,7 +382,7 @@ fn mistakes_of_a_file_name_it_and_the_field() {
 }
 
 #[test]
-fn a_policy_and_what_it_needs_go_together() {
+fn approval_policy_flags_require_their_settings() {
     let flags = |policy: &str, allowed: &[&str], webhook: Option<&str>| RunFlags {
         csr_approval_policy: some(policy),
         csr_approval_allowlist: allowed.iter().map(|text| (*text).to_owned()).collect(),

@@ -45,7 +45,7 @@ async fn a_client_whose_connection_breaks_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_only_has_no_more_to_say_is_there() {
+async fn half_closed_client_counts_as_connected() {
     let (mut client, mut tracked, again, progress) = pair().await;
     client.write_all(b"input").await.unwrap();
     client.shutdown().await.unwrap();

@@ -64,7 +64,7 @@ fn taints_reject_pods_without_toleration() {
 }
 
 #[test]
-fn a_pod_is_for_nodes_with_what_it_asks_for() {
+fn node_affinity_selects_matching_nodes() {
     let other = "node(s) didn't match Pod's node affinity/selector";
     let affinity = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
     let labels = |operator: &str, values: Value| {
@@ -112,7 +112,7 @@ fn a_port_of_the_host_is_one_pods() {
 }
 
 #[test]
-fn a_node_gives_no_more_than_it_has() {
+fn node_resources_fit_rejects_pods_above_the_allocatable() {
     let mut cluster = three_nodes();
     let asking = |name: &str, requests: Value| pod_with(name, requests, json!({}), json!({}));
     put(&mut cluster, asking("1", json!({"cpu": "3", "example.com/gpu": 1})), "a");

@@ -116,7 +116,7 @@ fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
 }
 
 #[test]
-fn budgets_are_kept_where_they_can_be() {
+fn preemption_avoids_budget_violations_if_possible() {
     let (high, web, db) = (plain("high", 100, "3"), plain("web", 1, "4"), plain("db", 50, "4"));
     let full = plain("full", 100, "4");
     let mut cluster = with(&[("a", &web), ("b", &db), ("c", &full)]);

@@ -53,7 +53,7 @@ fn scheduler_waits_for_all_initial_lists() {
 }
 
 #[test]
-fn a_pod_waits_for_a_node_and_gets_it() {
+fn pending_pod_is_bound_when_a_node_appears() {
     let now = Instant::now();
     let mut state = state(&[], now);
     state.put_pod(pod("p", json!({})), now);
@@ -322,7 +322,7 @@ fn after(
 }
 
 #[test]
-fn a_pod_that_may_not_have_the_node_it_is_promised_is_asked_about_elsewhere() {
+fn pod_rejected_on_its_nominated_node_tries_other_nodes() {
     let now = Instant::now();
     let mut state = with_extender(now);
     for (name, left, expected) in [

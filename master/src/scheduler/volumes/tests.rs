@@ -67,7 +67,7 @@ fn said(cluster: &mut Cluster, pod: &Pod) -> String {
 }
 
 #[test]
-fn a_pod_goes_where_its_volumes_are() {
+fn volume_binding_selects_the_node_of_the_volume() {
     let none = |why: &str| format!("0/3 nodes are available: {why}.");
     for (claims, expected) in [
         (&["y"][..], "on c".to_owned()),

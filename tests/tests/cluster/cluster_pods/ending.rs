@@ -13,7 +13,7 @@ const DEAF: &str = "trap 'echo asked' TERM; echo up; while true; do sleep 100000
 const LONG: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn a_pod_that_is_given_less_time_while_it_ends_is_not_waited_for() {
+async fn shortened_grace_period_takes_effect_during_termination() {
     let (master, world) = joined("hurry").await;
     // Ways to shorten the grace period of a terminating pod.
     let hurries: [(&str, &[&str]); 2] =

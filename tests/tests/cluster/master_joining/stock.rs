@@ -15,7 +15,7 @@ async fn whoami(master: &Master, machine: &Machine, shows: &Shows<'_>) -> (Strin
 }
 
 #[tokio::test]
-async fn a_token_asks_a_person_approves_and_the_node_looks_after_itself() {
+async fn node_with_a_token_joins_after_approval_and_renews_its_certificates() {
     let master = Master::running().await;
     let machine = Machine::new();
     let token = token(&master, "abcdef", "system:bootstrappers:rack").await;

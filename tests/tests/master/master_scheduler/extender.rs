@@ -148,7 +148,7 @@ async fn thing(bed: &Bed, name: &str) {
 }
 
 #[tokio::test]
-async fn an_extender_filters_ranks_and_binds() {
+async fn extender_filters_scores_and_binds() {
     let (extender, url) = Extender::start().await;
     let verbs = "filterVerb: filter, prioritizeVerb: rank, bindVerb: bind, weight: 1";
     let bed = bed(&[format!("{{urlPrefix: '{url}', {verbs}}}")]).await;

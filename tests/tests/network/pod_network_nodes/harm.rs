@@ -51,7 +51,7 @@ async fn event(machine: &Machine, text: &str) {
 }
 
 #[tokio::test]
-async fn connections_of_a_machine_to_a_port_of_its_own_live_on_while_the_bridge_is_away() {
+async fn local_host_port_connections_survive_the_loss_of_the_bridge() {
     let (_bed, machine) = alone().await;
     machine.node.write("echo.yaml", &echo());
     machine.node.wait_ready("echo").await;

@@ -142,7 +142,7 @@ fn a_volume_names_secrets_of_its_claims_namespace_or_another() {
 }
 
 #[test]
-fn a_pod_says_something_new_when_it_names_something_else_and_not_for_any_other_change() {
+fn reference_hash_changes_only_with_the_references() {
     let pod = || {
         json!({
             "metadata": {"name": "p", "namespace": "n", "annotations": {"a": "1"}, "resourceVersion": "7"},

@@ -36,7 +36,7 @@ fn pods() -> Value {
 }
 
 #[test]
-fn a_decision_says_by_what() {
+fn rbac_decision_names_the_binding_and_role() {
     let mut index = Index::default();
     index.put(Kind::ClusterRole, &role("", "reader", &pods()));
     index.put(Kind::Role, &role("shop", "reader", &json!([])));

@@ -29,7 +29,7 @@ fn secret(key: &str, value: &str) -> Map<String, Value> {
 }
 
 #[test]
-fn a_token_holds_when_everything_about_it_does() {
+fn bootstrap_token_is_valid_only_if_all_its_fields_are() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let identity = check(Some(&secret("x", "")), ID, SECRET, now).unwrap();
     assert_eq!(identity.user, "system:bootstrap:abcdef");

@@ -166,7 +166,7 @@ async fn a_great_many_do_not_grow_the_file() {
 }
 
 #[tokio::test]
-async fn a_disk_that_fails_costs_none_of_it_while_the_process_lives() {
+async fn disk_faults_do_not_lose_deferred_writes() {
     for fault in [Fault::Full, Fault::Sync, Fault::Gone] {
         for once in [false, true] {
             sweep(fault, once).await;

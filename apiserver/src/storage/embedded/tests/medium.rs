@@ -24,7 +24,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn an_overlay_is_a_copy_that_costs_nothing(below in prop::collection::vec(any::<u8>(), 0..9000), steps in steps()) {
+    fn overlay_copies_the_disk_lazily(below in prop::collection::vec(any::<u8>(), 0..9000), steps in steps()) {
         let disk = Disk::holding(below.clone());
         let overlay = Overlay::new(disk.backend()).unwrap();
         let mut model = below.clone();

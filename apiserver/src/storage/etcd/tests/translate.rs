@@ -27,7 +27,7 @@ fn put(key: &str, expected: Expected, value: &'static str) -> Transaction {
 }
 
 #[test]
-fn a_lost_answer_is_settled_by_what_is_there() {
+fn lost_commit_response_is_resolved_from_the_stored_keys() {
     let update = put("/a", Expected::Modified(5), "mine");
     let both = Transaction {
         compares: ["/a", "/b"]

@@ -70,7 +70,7 @@ fn a_revision_of_keys_that_are_no_text_counts() {
 }
 
 #[test]
-fn an_end_says_what_to_do() {
+fn watch_error_tells_how_to_continue() {
     let compacted = WatchResponse { compact_revision: 9, canceled: true, ..WatchResponse::default() };
     let error = reader(4).read(compacted, "here").unwrap_err();
     assert!(matches!(error, Error::Compacted { asked: 4, oldest: 9 }), "{error}");

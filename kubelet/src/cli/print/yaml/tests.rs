@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{document, sorted};
 
 #[test]
-fn as_kubectl_writes_it() {
+fn yaml_equals_the_output_of_kubectl() {
     let object = json!({
         "kind": "Pod",
         "apiVersion": "v1",

@@ -181,7 +181,7 @@ async fn the_last_status_is_written_before_the_pod_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_to_go_and_that_a_restored_master_does_not_name_is_done_with_once_it_has_gone() {
+async fn terminating_pod_unknown_to_a_restored_master_is_dropped_when_it_ends() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
     bed.reports("Running");
@@ -196,7 +196,7 @@ async fn a_pod_that_is_to_go_and_that_a_restored_master_does_not_name_is_done_wi
 }
 
 #[tokio::test]
-async fn a_pod_that_is_not_to_go_is_not_removed_though_it_has_gone_here() {
+async fn status_manager_does_not_delete_a_finished_pod_that_is_not_terminating() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Running"));
     bed.reports("Running");

@@ -72,7 +72,7 @@ fn a_token_is_asked_for_as_the_pod_says_and_bound_to_it() {
 }
 
 #[test]
-fn another_is_asked_for_when_most_of_a_life_is_over() {
+fn token_is_renewed_at_80_percent_of_its_lifetime() {
     let day = 24 * 60 * 60;
     // Token lifetime in seconds, random share, seconds until the next request.
     for (life, share, due) in [
@@ -110,7 +110,7 @@ fn another_is_asked_for_when_most_of_a_life_is_over() {
 }
 
 #[test]
-fn a_token_of_a_clock_that_was_set_back_is_asked_for_again_once() {
+fn token_issued_before_a_clock_step_is_requested_again_once() {
     let mut tokens = TokenCache::default();
     tokens.set_pods([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
     let question = tokens.next(start()).unwrap();

@@ -18,7 +18,7 @@ fn counts(bed: &Bed) -> (String, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_newcomer_takes_no_name_from_a_file_that_has_it() {
+async fn new_file_cannot_take_the_pod_name_of_an_older_file() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/web.yaml"), pod("web", "1")).unwrap()).await;
     bed.until("web=1").await;
