@@ -113,7 +113,8 @@ impl Objects {
     }
 }
 
-/// Returns the objects in a scope after a namespace and name whose keys have the prefix `within`.
+/// Returns the objects whose keys start with `within`, limited to a scope. With `after`, they start behind that
+/// namespace and name.
 fn range<'a>(
     objects: &'a RedBlackTreeMapSync<Place, Object>,
     within: &str,

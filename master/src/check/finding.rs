@@ -13,7 +13,7 @@ pub enum Severity {
     Warning,
 }
 
-/// The subject of a finding.
+/// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A part of the master, such as its port, a file in its directory, or its clock.

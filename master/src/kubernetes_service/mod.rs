@@ -50,7 +50,8 @@ impl ApiAddress {
     }
 }
 
-/// Runs until the registry is dropped or shutdown is requested.
+/// Keeps the Service `kubernetes` and its endpoints up to date, until the registry is dropped or shutdown is
+/// requested.
 pub async fn keep(
     registry: Weak<Registry>,
     client: Client,

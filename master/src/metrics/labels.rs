@@ -26,7 +26,7 @@ const SUBRESOURCES: [&str; 14] = [
 /// Subresources with long-running requests.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
-/// Labels of a request.
+/// Labels of the request metrics, such as `apiserver_request_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct What {
     pub(super) verb: &'static str,

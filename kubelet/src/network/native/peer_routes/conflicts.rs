@@ -19,7 +19,7 @@ pub(super) struct GrantedNode<'a> {
     pub ranges: Vec<IpNet>,
 }
 
-/// State of the conflict resolution.
+/// The reserved addresses and the pod CIDRs that were assigned so far, with which later nodes may conflict.
 pub(super) struct Conflicts<'a> {
     input: &'a PlanInput<'a>,
     /// Addresses that no pod CIDR may contain, each with a description.
