@@ -10,7 +10,6 @@ mod json;
 mod json_position;
 mod kinds;
 mod position;
-mod stream;
 mod text;
 mod value;
 mod yaml;
@@ -61,7 +60,7 @@ pub fn decode_with(bytes: &[u8], extra_check: &dyn Fn(&Object) -> Vec<FieldError
         Err(error) => outcome.problem(error.problem(0)),
         Ok(text) => {
             let mut empty = true;
-            for (index, chunk) in stream::documents(text).into_iter().enumerate() {
+            for (index, chunk) in document::split(text).into_iter().enumerate() {
                 if index == MAX_DOCUMENTS {
                     let what = format!("the manifest holds more than {MAX_DOCUMENTS} documents");
                     let remedy = "split it into several files";

@@ -1,11 +1,11 @@
 //! Resource quantities, exact to a billionth: `100m`, `1.5Gi`, `12e6`.
 
-mod format;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
@@ -15,6 +15,10 @@ pub use self::parse::QuantityError;
 const NANOS: i128 = 1_000_000_000;
 /// Maximum amount in units. Larger amounts are capped, as in Kubernetes.
 const MAX: i128 = i64::MAX as i128;
+/// Suffixes of the powers of 1000, from 1000^-3.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Suffixes of the powers of 1024.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// The notation of a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,4 +143,41 @@ impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
     }
+}
+
+impl fmt::Display for Quantity {
+    /// Formats the canonical form: without a fraction, with the largest possible suffix.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let small = self.nanos.abs() < 1024 * NANOS;
+        match self.format {
+            Format::BinarySi if !small && self.is_whole() => {
+                let (number, power) = divide(self.nanos / NANOS, 1024, BINARY.len() - 1);
+                write!(f, "{number}{}", BINARY[power])
+            }
+            Format::DecimalSi | Format::BinarySi => {
+                let (number, power) = divide(self.nanos, 1000, DECIMAL.len() - 1);
+                // Zero has no suffix.
+                let power = if number == 0 { 3 } else { power };
+                write!(f, "{number}{}", DECIMAL[power])
+            }
+            Format::DecimalExponent => {
+                let (number, power) = divide(self.nanos, 1000, DECIMAL.len() - 1);
+                match power as i32 * 3 - 9 {
+                    0 => write!(f, "{number}"),
+                    _ if number == 0 => f.write_str("0"),
+                    exponent => write!(f, "{number}e{exponent}"),
+                }
+            }
+        }
+    }
+}
+
+/// Divides by `base` while there is no remainder, at most `limit` times.
+fn divide(mut number: i128, base: i128, limit: usize) -> (i128, usize) {
+    let mut power = 0;
+    while power < limit && number % base == 0 {
+        number /= base;
+        power += 1;
+    }
+    (number, power)
 }
