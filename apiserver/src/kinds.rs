@@ -2,7 +2,6 @@
 
 mod autoscaling_v1;
 pub mod common;
-mod converted_strategy;
 mod events;
 mod field_labels;
 mod pods_v1beta3;
@@ -12,8 +11,9 @@ use std::sync::Arc;
 use api::crd::CustomResourceDefinitions;
 use api::table;
 
-use self::converted_strategy::ConvertedStrategy;
-use crate::resource::{ConvertedColumns, GarbageCollection, Replicas, Resource, Subresource};
+use crate::resource::{
+    ConvertedColumns, ConvertedStrategy, GarbageCollection, Replicas, Resource, Subresource,
+};
 use crate::write;
 
 /// Verbs of access reviews, which are never stored.

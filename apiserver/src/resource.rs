@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 pub use self::columns::{Columns, ConvertedColumns, Head};
 pub use self::part::{Part, Replicas, Subresource, UpdateFields};
-pub use self::schema::{Conversion, Schema, StrategyRef};
+pub use self::schema::{Conversion, ConvertedStrategy, Schema, StrategyRef};
 use crate::object::Object;
 pub use crate::object::{Field, Fields, Source, Text};
 use crate::selector::FieldSelector;

@@ -5,7 +5,6 @@
 //! rejected at once. A large response body is sent in chunks and keeps its seat until the client has taken
 //! the last one.
 
-mod chunked_body;
 mod request_class;
 mod seats;
 #[cfg(test)]
@@ -15,14 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use http::Request;
-use http::header::AUTHORIZATION;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use futures_util::StreamExt as _;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH};
+use http::{HeaderValue, Request};
+use http_body_util::BodyExt as _;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_stream::wrappers::ReceiverStream;
 
 use self::request_class::RequestClass;
 use self::seats::{Requester, SeatPool};
@@ -31,6 +33,7 @@ use crate::guarded_body::GuardedBody;
 use crate::identity::Identity;
 use crate::request;
 use crate::status::Status;
+use crate::tasks;
 
 /// Limit for read-only requests in flight; `--max-requests-inflight` of kube-apiserver.
 const READ_ONLY: usize = 400;
@@ -47,6 +50,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The divisor of a request's timeout that gives the longest time in the queue. That is five seconds by default,
 /// half of what clients wait for a response.
 const QUEUE_FRACTION: u32 = 12;
+/// Responses above this size are sent in chunks. Smaller ones fit into the buffers of a connection.
+const LARGE_BYTES: u64 = 256 * 1024;
+/// Size of a chunk. Chunks are copies, so that a buffered chunk does not keep the whole body in memory.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The concurrency limits and the request timeout of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +165,37 @@ async fn pass(State(limits): State<Arc<InFlight>>, request: Request<Body>, next:
         return response.map(|body| Body::new(GuardedBody::new(body, seat)));
     }
     match timeout_at(until, next.run(request)).await {
-        Ok(response) => chunked_body::chunked(response, seat, limits.timeout),
+        Ok(response) => chunked(response, seat, limits.timeout),
         Err(_) => Status::timed_out().into_response(),
     }
+}
+
+/// Wraps a large response. It releases the seat when it is sent, or when the client reads no chunk within `limit`.
+fn chunked(response: Response, seat: Seat, limit: Duration) -> Response {
+    let large = response.body().size_hint().exact().filter(|length| *length > LARGE_BYTES);
+    let Some(length) = large else { return response };
+    let (mut head, body) = response.into_parts();
+    // A stream has no length of its own; the header lets the client detect a truncated body.
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    let (pieces, taken) = mpsc::channel::<Bytes>(1);
+    tasks::supervise("chunked response", send_chunks(body, pieces, seat, limit));
+    let taken = ReceiverStream::new(taken).map(Ok::<_, std::convert::Infallible>);
+    Response::from_parts(head, Body::from_stream(taken))
+}
+
+async fn send_chunks(mut body: Body, pieces: mpsc::Sender<Bytes>, seat: Seat, limit: Duration) {
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        for piece in data.chunks(CHUNK_BYTES) {
+            match timeout(limit, pieces.send(Bytes::copy_from_slice(piece))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(_) => {
+                    tracing::debug!("dropped a response that the client did not read");
+                    return;
+                }
+            }
+        }
+    }
+    drop(seat);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::names::camel;
 use super::operation::Operation;
+use super::operation::camel;
 use super::parameters::{self, Parameter};
 use super::paths::Paths;
 use super::schema::group_version_kind;

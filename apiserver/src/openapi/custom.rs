@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::names;
 use super::schema::{Dialect, group_version_kind};
 use crate::resource::Resource;
 
@@ -49,7 +48,7 @@ pub(super) fn anything() -> Value {
 impl Custom<'_> {
     /// The full type name of the kind or of its list kind.
     pub(super) fn name(&self, kind: &str) -> String {
-        names::custom(&self.resource.group, &self.resource.version, kind)
+        type_name(&self.resource.group, &self.resource.version, kind)
     }
 
     /// Returns the schema of an object with the common fields.
@@ -199,4 +198,11 @@ fn require_only_values(words: &Map<String, Value>, kept: &mut Map<String, Value>
             kept.shift_remove("required");
         }
     }
+}
+
+/// Full name of a custom kind: reversed group, version, kind.
+fn type_name(group: &str, version: &str, kind: &str) -> String {
+    let mut parts: Vec<&str> = group.split('.').rev().collect();
+    parts.extend([version, kind]);
+    parts.join(".")
 }

@@ -9,7 +9,6 @@ mod custom;
 mod descriptions;
 mod document;
 mod gnostic;
-mod names;
 mod operation;
 mod parameters;
 mod paths;

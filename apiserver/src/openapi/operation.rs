@@ -137,3 +137,22 @@ impl Body {
         parameter
     }
 }
+
+/// Converts a group to CamelCase for operation IDs: `apps` to `Apps`, `rbac.authorization.k8s.io` to
+/// `RbacAuthorization`.
+pub(super) fn camel(text: &str) -> String {
+    let text = text.strip_suffix(".k8s.io").unwrap_or(text);
+    let mut capital = true;
+    let mut camel = String::with_capacity(text.len());
+    for char in text.chars() {
+        if !char.is_ascii_alphanumeric() {
+            capital = true;
+        } else if capital {
+            camel.push(char.to_ascii_uppercase());
+            capital = false;
+        } else {
+            camel.push(char);
+        }
+    }
+    camel
+}

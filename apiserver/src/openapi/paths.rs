@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::names::camel;
+use super::operation::camel;
 use super::operation::{Body, Operation};
 use super::parameters::{self, Parameter};
 use super::schema::Dialect;

@@ -6,7 +6,6 @@ use api::schema::{Apply, Field, Kind, Patch, Struct, all};
 use serde_json::{Map, Value, json};
 
 use super::descriptions::Descriptions;
-use super::names::full;
 
 /// OpenAPI version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,4 +233,18 @@ fn is_one_of(name: &str) -> bool {
 pub(super) fn group_version_kind(api_version: &str, kind: &str) -> Value {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     json!({"group": group, "kind": kind, "version": version})
+}
+
+/// Full name of a type in the schema table: `apps.v1.Deployment` is `io.k8s.api.apps.v1.Deployment` in OpenAPI.
+fn full(name: &str) -> String {
+    let package = match name {
+        _ if name.starts_with("meta.v1.") => "io.k8s.apimachinery.pkg.apis.",
+        _ if name.starts_with("api.resource.") => "io.k8s.apimachinery.pkg.",
+        _ if name.starts_with("util.intstr.") => "io.k8s.apimachinery.pkg.",
+        _ if name.starts_with("pkg.runtime.") => "io.k8s.apimachinery.",
+        _ if name.starts_with("apiextensions.v1.") => "io.k8s.apiextensions-apiserver.pkg.apis.",
+        _ if name.starts_with("apiregistration.v1.") => "io.k8s.kube-aggregator.pkg.apis.",
+        _ => "io.k8s.api.",
+    };
+    format!("{package}{name}")
 }

@@ -7,14 +7,12 @@ mod idle;
 mod response_buffer;
 mod serve;
 mod unverified;
-mod upgraded;
 mod write_timeout;
 
 pub use client_trust::{Revocation, is_signed_by, leads_to};
 pub use config::{Config, Error, Keys, config};
-pub use serve::{keep_alive, serve};
+pub use serve::{UpgradedStream, keep_alive, serve, upgraded};
 pub use unverified::Unverified;
-pub use upgraded::{UpgradedStream, upgraded};
 
 #[cfg(test)]
 mod tests;

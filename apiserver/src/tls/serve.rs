@@ -3,17 +3,20 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http::StatusCode;
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::conn::auto::upgrade::downcast;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -219,4 +222,30 @@ fn identity(stream: &TlsStream<TcpStream>) -> Identity {
         .and_then(<[_]>::first)
         .and_then(|certificate| Identity::of_certificate(certificate))
         .unwrap_or_else(Identity::anonymous)
+}
+
+/// An upgraded connection. The second handle of its socket detects that the client has disconnected while input is
+/// not read.
+#[derive(Debug)]
+pub struct UpgradedStream {
+    /// The TLS connection.
+    pub stream: TlsStream<TcpStream>,
+    /// Bytes that were received after the request.
+    pub before: Bytes,
+    /// Second handle of the socket. It must not be read or written.
+    pub socket: TcpStream,
+    /// Resolves when the client is no longer trusted.
+    pub revocation: Revocation,
+}
+
+/// Downcasts an upgraded connection of [`serve()`].
+///
+/// # Errors
+/// If it is another kind of connection, or the socket cannot be duplicated.
+pub fn upgraded(upgraded: Upgraded) -> io::Result<UpgradedStream> {
+    let other = |_| io::Error::other("not a connection of this server");
+    let parts = downcast::<TokioIo<WriteTimeout<TlsStream<TcpStream>>>>(upgraded).map_err(other)?;
+    let (stream, revocation) = parts.io.into_inner().into_parts();
+    let socket = std::net::TcpStream::from(stream.get_ref().0.as_fd().try_clone_to_owned()?);
+    Ok(UpgradedStream { stream, before: parts.read_buf, socket: TcpStream::from_std(socket)?, revocation })
 }

@@ -14,7 +14,6 @@ mod failure;
 mod format;
 mod grpc;
 mod messages;
-mod shared;
 mod tls_alert;
 mod translate;
 mod watcher;
@@ -30,13 +29,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use self::channel::{Channel, Failure};
+use self::compaction::Shared;
 use self::failure::etcd_error;
 use self::grpc::EtcdError;
 use self::messages::{
     COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, STATUS,
     StatusResponse, TXN, TxnResponse,
 };
-use self::shared::Shared;
 use self::translate::CommitResult;
 use super::transaction::{PAGE_BYTES, future_revision};
 use super::{Batches, Entry, Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};

@@ -7,9 +7,9 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::channel::{Answers, Channel};
+use super::compaction::Shared;
 use super::failure;
 use super::messages::{WATCH, WatchCreateRequest, WatchRequest, WatchResponse};
-use super::shared::Shared;
 use super::translate::{Forgotten, bounds, event, number};
 use crate::storage::{Batch, Batches, Error, Revision};
 
