@@ -20,7 +20,6 @@ mod discovery;
 mod error;
 mod event_reporter;
 mod files;
-mod issuer;
 mod kubeconfig;
 mod master_verifier;
 mod serving;

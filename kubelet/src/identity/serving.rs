@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::access::Credentials;
 use super::certificate_manager::{CertificateManager, Step};
+use super::cluster_info::IssuerStatus;
 use super::csr::{CertificateRequest, Kind};
 use super::error::ApiError;
-use super::issuer::IssuerStatus;
 use super::timing;
 use crate::disk;
 

@@ -8,7 +8,6 @@ mod create;
 mod hashes;
 mod hooks;
 mod in_progress;
-mod orphan;
 mod pod_worker;
 pub mod pool;
 mod publish;

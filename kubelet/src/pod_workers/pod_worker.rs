@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use tokio::sync::{Notify, watch};
 
 use super::apply::{ActionContext, ActionError};
@@ -12,7 +12,7 @@ use super::checkpoint::{self, Checkpoint};
 use super::in_progress::{ActionsInProgress, CompletedAction};
 use super::publish::Published;
 use super::storage_monitor::StorageMonitor;
-use super::{Assignment, Dependencies, hashes, orphan, references};
+use super::{Assignment, Dependencies, hashes, references};
 use crate::desired::DesiredPod;
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, PodUid, State, Timestamp};
@@ -127,7 +127,7 @@ impl PodWorker {
 
     /// Adds existing containers to a pod whose spec is unknown.
     fn complete(&mut self) {
-        let completed = orphan::completed(self.pod(), &self.observed.borrow());
+        let completed = with_observed_containers(self.pod(), &self.observed.borrow());
         if let Some(pod) = completed {
             let known = DesiredPod { pod: Arc::new(pod), ..(*self.assignment.pod).clone() };
             self.assignment.pod = Arc::new(known);
@@ -400,4 +400,18 @@ async fn limit_exceeded(storage_monitor: &mut Option<StorageMonitor>) -> String 
         Some(storage_monitor) => storage_monitor.limit_exceeded().await,
         None => std::future::pending().await,
     }
+}
+
+/// Adds the existing containers to a pod without a known spec. `None` if the spec is known.
+fn with_observed_containers(pod: &Pod, observed: &observed::Pod) -> Option<Pod> {
+    let spec = pod.spec.as_ref().filter(|spec| spec.containers.is_empty())?;
+    let mut containers: Vec<Container> = Vec::new();
+    for seen in &observed.containers {
+        if containers.iter().all(|container| container.name != seen.name) {
+            let (name, image) = (seen.name.clone(), Some(seen.image.clone()));
+            containers.push(Container { name, image, ..Container::default() });
+        }
+    }
+    (!containers.is_empty())
+        .then(|| Pod { spec: Some(PodSpec { containers, ..spec.clone() }), ..pod.clone() })
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use api::references::References;
 use api::resources::ResourceList;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::checkpoint::{self, Checkpoint};
-use super::orphan::placeholder;
 use super::refused_edits;
 use super::{Assignment, Dependencies, pod_worker};
 use crate::desired::{Admission, Node, Rejection};
@@ -391,4 +390,15 @@ fn ending_of(pod: &DesiredPod) -> Ending {
 fn has_same_name(one: &Pod, other: &Pod) -> bool {
     let (one, other) = (&one.metadata, &other.metadata);
     one.uid != other.uid && one.name == other.name && one.namespace == other.namespace
+}
+
+/// Returns a pod with only metadata, for orphaned containers without a checkpoint.
+fn placeholder(orphan: &KnownPod) -> Pod {
+    let metadata = ObjectMeta {
+        name: Some(orphan.name.clone()),
+        namespace: Some(orphan.namespace.clone()),
+        uid: Some(orphan.uid.as_str().to_owned()),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() }
 }

@@ -8,7 +8,7 @@ use api::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use serde_json::{Value, json};
 
-use super::{Admission, Decision, Node, affinity};
+use super::{Admission, Decision, Node, matches_node_affinity};
 use crate::desired::{Desired, DesiredPod, SourceKind};
 use crate::observed::PodUid;
 use crate::spec::Facts;
@@ -285,6 +285,6 @@ fn node_affinity_is_an_or_of_ands() {
             {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
         let spec: PodSpec = serde_json::from_value(json!({"containers": [], "affinity": affinity})).unwrap();
         let pod = Pod { spec: Some(spec), ..Pod::default() };
-        assert_eq!(affinity::fits(&pod, &labels, "n"), expected, "{terms}");
+        assert_eq!(matches_node_affinity(&pod, &labels, "n"), expected, "{terms}");
     }
 }

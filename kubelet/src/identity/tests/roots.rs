@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::access::{ClusterAccess, Credentials};
 use super::super::certificate::{Certificate, certificates, hash, pem};
-use super::super::cluster_info::ClusterInfo;
+use super::super::cluster_info::{Authorities, ClusterInfo, IssuerStatus};
 use super::super::csr::Kind;
-use super::super::issuer::{Authorities, IssuerStatus};
 
 /// A CA, or a certificate that a CA signed.
 struct Made {

@@ -1,12 +1,10 @@
 //! The volume types: one file in this directory, and one line in [`TYPES`] each. docs/contributing/volume-type.md
 //! shows how to add one.
 
-mod config_map;
-mod downward_api;
 mod empty_dir;
+mod files;
 mod host_path;
 mod projected;
-mod secret;
 
 use std::path::{Path, PathBuf};
 
@@ -29,9 +27,9 @@ struct Registered {
 const TYPES: &[Registered] = &[
     Registered { field: "emptyDir", location: Location::Scratch("empty-dir"), of: empty_dir::of },
     Registered { field: "hostPath", location: Location::Host(host_path::path), of: host_path::of },
-    Registered { field: "configMap", location: Location::Files("configmap"), of: config_map::of },
-    Registered { field: "secret", location: Location::Files("secret"), of: secret::of },
-    Registered { field: "downwardAPI", location: Location::Files("downward-api"), of: downward_api::of },
+    Registered { field: "configMap", location: Location::Files("configmap"), of: files::config_map },
+    Registered { field: "secret", location: Location::Files("secret"), of: files::secret },
+    Registered { field: "downwardAPI", location: Location::Files("downward-api"), of: files::downward_api },
     Registered { field: "projected", location: Location::Files("projected"), of: projected::of },
 ];
 

@@ -2,9 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ProjectedVolumeSource, Volume, VolumeProjection};
 
-use super::{
-    Line, Reference, ReferenceKind, Setup, VolumeInput, VolumeType, downward_api, optional, required,
-};
+use super::{Line, Reference, ReferenceKind, Setup, VolumeInput, VolumeType, files, optional, required};
 use crate::volumes::content::Content;
 
 /// Default lifetime of a token in seconds.
@@ -71,7 +69,7 @@ fn describe_source(source: &VolumeProjection) -> Vec<Line> {
         vec![Line::Field("SecretName", secret.name.clone()), optional(secret.optional)]
     } else if let Some(api) = &source.downward_api {
         let head = std::iter::once(Line::Field("DownwardAPI", "true".to_owned()));
-        head.chain(downward_api::items(api.items.as_deref())).collect()
+        head.chain(files::items(api.items.as_deref())).collect()
     } else if let Some(token) = &source.service_account_token {
         let seconds = token.expiration_seconds.unwrap_or(TOKEN_SECONDS);
         vec![Line::Field("TokenExpirationSeconds", seconds.to_string())]
