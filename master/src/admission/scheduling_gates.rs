@@ -4,8 +4,7 @@
 //! The initializer of the first gate may set missing fields (`pods/finalize`) and remove the gate. RBAC grants this
 //! by gate name, with the verb `finalize` on the virtual resource `schedulinggates`.
 
-mod images;
-mod turn;
+mod update;
 
 use std::sync::Arc;
 
@@ -127,7 +126,7 @@ impl Admission for SchedulingGates {
         }
         // An ordinary update could otherwise replace an image that an initializer has approved.
         if !is_finalize && old.iter().any(|gate| self.is_configured(gate)) {
-            let changed = images::changed(attempt.old, &attempt.object);
+            let changed = update::changed_images(attempt.old, &attempt.object);
             if !changed.is_empty() {
                 let why = format!(
                     "images of a gated pod cannot be changed, and gate {first} is next: its pod initializer may add digests with pods/finalize; to use another image, delete the pod and create it again"
@@ -139,11 +138,11 @@ impl Admission for SchedulingGates {
         let new = gates(&attempt.object);
         // Gates that the pod's creator added may be removed in any order.
         let is_ordered = |gate: &str| is_finalize || self.is_configured(gate);
-        if let Some(why) = turn::out_of_turn(&old, &new, is_ordered) {
+        if let Some(why) = update::out_of_turn(&old, &new, is_ordered) {
             let cause = Cause::forbidden("spec.schedulingGates", &why);
             return Err(Status::invalid(attempt.resource, attempt.name, &[cause]));
         }
-        let taken = turn::taken(&old, &new);
+        let taken = update::taken(&old, &new);
         let mut acted_for: Vec<&str> = taken.into_iter().filter(|gate| is_ordered(gate)).collect();
         if is_finalize && !acted_for.contains(first) {
             acted_for.push(first);

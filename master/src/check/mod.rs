@@ -71,7 +71,7 @@ pub async fn run(target: &Target) -> Report {
     if let Some(here) = here.as_ref().filter(|here| here.exists) {
         let path = here.path.display().to_string();
         report.add("disk", here::disk::findings(&path, &here.room, here.store_bytes));
-        report.add("keys", here::secrets::findings(&here.secrets));
+        report.add("keys", here::secret_findings(&here.secrets));
     }
     if let Some(read) = here.as_ref().and_then(|here| here.retiring.as_ref()) {
         report.add("rotation", certificates::rotation(read));

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::finding::{Finding, Report, Severity};
 use super::here::certificates::{self, Read, Use};
 use super::here::disk::{self, Room};
-use super::here::secrets::{self, Secret};
+use super::here::{Secret, secret_findings};
 use super::server::Answer;
 use super::server::clock::{self, Reading};
 use super::server::health;
@@ -221,7 +221,7 @@ fn readable_private_keys_are_findings() {
         (0o100_640, Some("(mode 640)")),
         (0o100_602, Some("(mode 602)")),
     ] {
-        let found = secrets::findings(&[Secret { file: "/d/root.key".to_owned(), mode }]);
+        let found = secret_findings(&[Secret { file: "/d/root.key".to_owned(), mode }]);
         assert_eq!(found.len(), usize::from(expected.is_some()), "{mode:o}");
         let line = found.first().map(line).unwrap_or_default();
         assert!(

@@ -2,7 +2,6 @@
 
 pub mod certificates;
 pub mod disk;
-pub mod secrets;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,9 +14,10 @@ use rustix::fs::statvfs;
 
 use self::certificates::Read;
 use self::disk::Room;
-use self::secrets::Secret;
 use crate::backup::SOCKET;
+use crate::check::finding::Finding;
 use crate::data_dir::DataDir;
+use crate::pki::files::OTHERS;
 use crate::pki::{self, Validity};
 use crate::store::DIRECTORY;
 
@@ -109,4 +109,24 @@ fn bytes_of(directory: &Path) -> Option<u64> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(_) => None,
     }
+}
+
+/// A file with a private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// Path of the file.
+    pub file: String,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// The findings for files that other users can access.
+pub fn secret_findings(secrets: &[Secret]) -> Vec<Finding> {
+    let open = secrets.iter().filter(|secret| secret.mode & OTHERS != 0);
+    open.map(|Secret { file, mode }| {
+        let what = format!("is accessible to other users (mode {:o})", mode & 0o777);
+        let remedy = format!("`chmod 600 {file}`; if the key may be compromised, replace it");
+        Finding::problem(file.as_str(), what, remedy).because("its private key gives access to the cluster")
+    })
+    .collect()
 }

@@ -1,6 +1,23 @@
-//! Checks the order in which scheduling gates are removed. Pure.
+//! What an update of a pod does: the container images that it changes, and the scheduling gates that it removes. Pure.
 
 use std::collections::HashSet;
+
+use api::strategy::Json;
+use serde_json::Value;
+
+use super::super::pods::{CONTAINERS, list, spec};
+
+/// The field paths of changed images of existing containers.
+pub fn changed_images(old: Option<&Json>, new: &Json) -> Vec<String> {
+    let (Some(old), Some(new)) = (old.and_then(spec), spec(new)) else { return Vec::new() };
+    let image = |container: &Value| container.get("image").cloned();
+    let of = |name: &str| {
+        let both = list(old, name).zip(list(new, name)).enumerate();
+        let other = both.filter(|(_, (old, new))| image(old) != image(new));
+        other.map(|(at, _)| format!("spec.{name}[{at}].image")).collect::<Vec<_>>()
+    };
+    CONTAINERS.into_iter().flat_map(of).collect()
+}
 
 /// The gates that an update removes, in order.
 pub fn taken<'a>(old: &[&'a str], new: &[&str]) -> Vec<&'a str> {
@@ -23,8 +40,31 @@ pub fn out_of_turn(old: &[&str], new: &[&str], is_ordered: impl Fn(&str) -> bool
 
 #[cfg(test)]
 mod tests {
-    //! Tests of removal of gates in and out of order.
+    //! Tests of changed images, and of the removal of gates in and out of order.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn each_other_image_is_named() {
+        let pod = |first: &str, web: &str, log: &str| {
+            let pod = json!({"spec": {
+                "initContainers": [{"name": "first", "image": first}],
+                "containers": [{"name": "web", "image": web}, {"name": "log", "image": log, "tty": true}],
+            }});
+            pod.as_object().unwrap().clone()
+        };
+        let old = pod("i", "web:1", "log");
+        for (new, expected) in [
+            (pod("i", "web:1", "log"), &[] as &[&str]),
+            (pod("i", "web:2", "log"), &["spec.containers[0].image"]),
+            (pod("j", "web:1", ""), &["spec.initContainers[0].image", "spec.containers[1].image"]),
+        ] {
+            assert_eq!(changed_images(Some(&old), &new), expected);
+        }
+        assert_eq!(changed_images(None, &old), [] as [&str; 0]);
+    }
 
     #[test]
     fn the_first_is_taken_off_first() {
