@@ -36,6 +36,9 @@ impl Kind {
     pub const SERVICE: Self = Self::core("Service", "services", true);
     /// The kind `Endpoints`, the older form of EndpointSlices.
     pub const ENDPOINTS: Self = Self::core("Endpoints", "endpoints", true);
+    /// The kind `PersistentVolumeClaim`.
+    pub const PERSISTENT_VOLUME_CLAIM: Self =
+        Self::core("PersistentVolumeClaim", "persistentvolumeclaims", true);
     /// The kind `ResourceQuota`.
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
     /// The kind `ReplicationController`.
@@ -45,6 +48,10 @@ impl Kind {
     pub const REPLICA_SET: Self = Self::of("apps", "ReplicaSet", "replicasets", true);
     /// The kind `Deployment`.
     pub const DEPLOYMENT: Self = Self::of("apps", "Deployment", "deployments", true);
+    /// The kind `StatefulSet`.
+    pub const STATEFUL_SET: Self = Self::of("apps", "StatefulSet", "statefulsets", true);
+    /// The kind `ControllerRevision`.
+    pub const CONTROLLER_REVISION: Self = Self::of("apps", "ControllerRevision", "controllerrevisions", true);
     /// The kind `Job`.
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
     /// The kind `Lease`.

@@ -9,8 +9,11 @@ use serde::de::DeserializeOwned;
 use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
+use crate::objects::template::TemplateDigest;
 use crate::objects::workload::PodSelectingSpec;
-use crate::objects::{Condition, Deployment, Event, LabelSelector, List, ReplicaSet, Spec, StringMap, time};
+use crate::objects::{
+    Condition, ControllerRevision, Deployment, Event, LabelSelector, List, ReplicaSet, Spec, StringMap, time,
+};
 
 /// The cached fields of a kind. Large fields are boxed, because most objects have none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +45,7 @@ pub enum Fields {
     Deployment(Box<DeploymentFields>),
     /// A ReplicaSet or a ReplicationController.
     ReplicaSet(Box<ReplicaSet>),
+    ControllerRevision(RevisionFields),
 }
 
 /// The fields of a pod that controllers use.
@@ -115,6 +119,15 @@ pub struct DeploymentFields {
     pub is_recreated: bool,
 }
 
+/// Fields of a ControllerRevision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RevisionFields {
+    /// The number of the revision.
+    pub number: i64,
+    /// The digest of the pod template. `None` if the data is no template.
+    pub template: Option<TemplateDigest>,
+}
+
 /// The fields of a Job that the TTL controller uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFields {
@@ -145,6 +158,10 @@ impl Fields {
             "replicasets.apps" => Self::ReplicaSet(object.read()?),
             "replicationcontrollers" => {
                 Self::ReplicaSet(Box::new(object.read::<ReplicaSet<StringMap>>()?.into()))
+            }
+            "controllerrevisions.apps" => {
+                let ControllerRevision { revision: number, data, .. } = object.read()?;
+                Self::ControllerRevision(RevisionFields { number, template: data.digest() })
             }
             "jobs.batch" => Self::Job(object.read::<Body<JobSpec, JobStatus>>()?.into()),
             _ => Self::None,

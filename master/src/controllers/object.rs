@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::fields::{DeploymentFields, Fields, NodeFields, PodFields};
+use super::fields::{DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
 use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
 /// A cached object.
@@ -90,6 +90,11 @@ impl Object {
     /// Returns the fields of a Deployment, `None` for other kinds.
     pub fn deployment(&self) -> Option<&DeploymentFields> {
         if let Fields::Deployment(fields) = &self.fields { Some(fields) } else { None }
+    }
+
+    /// The fields of a ControllerRevision.
+    pub fn revision(&self) -> Option<RevisionFields> {
+        if let Fields::ControllerRevision(fields) = self.fields { Some(fields) } else { None }
     }
 
     /// Returns the fields of a pod, which are empty for other kinds.
@@ -209,6 +214,7 @@ mod tests {
         for resource in [
             "certificatesigningrequests.certificates.k8s.io",
             "configmaps",
+            "controllerrevisions.apps",
             "deployments.apps",
             "events",
             "jobs.batch",

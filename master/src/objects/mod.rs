@@ -5,6 +5,7 @@
 //! in memory declares a smaller root struct of its own from the parts here.
 
 pub mod certificates;
+pub mod controller_revision;
 pub mod coordination;
 pub mod deployment;
 pub mod event;
@@ -30,6 +31,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use self::certificates::CertificateSigningRequest;
+pub use self::controller_revision::ControllerRevision;
 pub use self::coordination::Lease;
 pub use self::deployment::Deployment;
 pub use self::event::Event;

@@ -26,6 +26,17 @@ pub struct PodTemplate {
 pub struct TemplateDigest([u8; 16]);
 
 impl TemplateDigest {
+    /// Computes the digest of a template.
+    pub fn of(template: &Value) -> Self {
+        let mut hasher = Sha256::new();
+        hash_value(template, &mut hasher);
+        let mut digest = Self::default();
+        for (to, from) in digest.0.iter_mut().zip(hasher.finalize()) {
+            *to = from;
+        }
+        digest
+    }
+
     /// Returns the bytes, which are evenly distributed.
     pub fn bytes(&self) -> &[u8; 16] {
         &self.0
@@ -36,13 +47,7 @@ impl From<Value> for PodTemplate {
     fn from(template: Value) -> Self {
         let labels = template.pointer("/metadata/labels");
         let labels = labels.and_then(|labels| StringMap::deserialize(labels).ok()).unwrap_or_default();
-        let mut hasher = Sha256::new();
-        hash_value(&template, &mut hasher);
-        let mut digest = TemplateDigest::default();
-        for (to, from) in digest.0.iter_mut().zip(hasher.finalize()) {
-            *to = from;
-        }
-        Self { labels, digest }
+        Self { labels, digest: TemplateDigest::of(&template) }
     }
 }
 

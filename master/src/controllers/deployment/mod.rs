@@ -10,9 +10,8 @@ pub mod strategy;
 mod tests;
 mod writes;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use client::{Client, Error, Json, Kind};
@@ -23,9 +22,10 @@ use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
-use super::workloads::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
-use super::workloads::expectations::{CONFIRM_AFTER, Expectations};
-use super::workloads::requests::{may_adopt, patch_owners, seen};
+use super::workloads::claim::Owner;
+use super::workloads::expectations::CONFIRM_AFTER;
+use super::workloads::own_writes::OwnWrites;
+use super::workloads::requests::{Claimant, claim_all};
 use crate::objects::{Deployment, LabelSelector, OwnerReference, ReplicaSet};
 
 /// The controller's stock name in `--controllers`. It is also the name of its service account, and the source of
@@ -38,7 +38,7 @@ const WORKERS: usize = 5;
 pub struct DeploymentController {
     client: Client,
     informers: SharedInformers,
-    expectations: Mutex<Expectations>,
+    writes: OwnWrites,
 }
 
 /// A Deployment as the API server has it.
@@ -52,11 +52,7 @@ struct Live<'a> {
 impl DeploymentController {
     /// Creates the controller. It reads ReplicaSets and pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers) -> Self {
-        Self { client, informers, expectations: Mutex::default() }
-    }
-
-    fn expectations(&self) -> MutexGuard<'_, Expectations> {
-        self.expectations.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { client, informers, writes: OwnWrites::new(Kind::REPLICA_SET) }
     }
 
     fn on_set_change(&self, change: &Change, queue: &WorkQueue) {
@@ -65,7 +61,7 @@ impl DeploymentController {
         let owner_of = |set: &Arc<Object>| set.controller().filter(|owner| is_deployment(owner)).cloned();
         let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
         for owner in owners {
-            self.expectations().observe(&owner.uid, &set.name);
+            self.writes.observe(&owner.uid, &set.name);
             queue.add(&format!("{}/{}", set.namespace, owner.name));
         }
         // An orphan may be adopted.
@@ -96,66 +92,18 @@ impl DeploymentController {
         }
     }
 
-    /// Returns the ReplicaSets of the Deployment. Returns `None` if one must be adopted or released first; its
-    /// change causes another reconciliation.
-    async fn claim_sets<'s>(
+    /// Returns the ReplicaSets of the Deployment. See [`claim_all`].
+    async fn claim_sets(
         &self,
         live: &Live<'_>,
-        sets: &'s [Arc<Object>],
-    ) -> Result<Option<Vec<&'s ReplicaSet>>, Error> {
+        sets: &[Arc<Object>],
+    ) -> Result<Option<Vec<Arc<Object>>>, Error> {
         let metadata = &live.deployment.metadata;
-        let owner = Owner {
-            uid: &metadata.uid,
-            is_terminating: metadata.is_terminating(),
-            selector: &live.deployment.spec.selector,
-        };
-        let (mut own, mut is_final) = (Vec::new(), true);
-        for object in sets {
-            let Some(set) = object.replica_set() else { continue };
-            let candidate = Candidate {
-                controller: object.controller(),
-                labels: &object.labels,
-                is_terminating: object.is_terminating,
-            };
-            let patch = match claim(owner, candidate) {
-                Claim::Keep => {
-                    own.push(set);
-                    continue;
-                }
-                Claim::Ignore => continue,
-                Claim::Adopt => {
-                    let (name, uid) = (&metadata.name, &metadata.uid);
-                    if !may_adopt(&self.client, &Kind::DEPLOYMENT, live.namespace, name, uid).await? {
-                        return Ok(None);
-                    }
-                    let reference = controller_reference(&Kind::DEPLOYMENT, &metadata.name, &metadata.uid);
-                    adoption(&object.uid, &reference)
-                }
-                Claim::Release => release(&object.uid, &metadata.uid),
-            };
-            is_final = false;
-            patch_owners(&self.client, &Kind::REPLICA_SET, live.namespace, &object.name, patch).await?;
-        }
-        Ok(is_final.then_some(own))
-    }
-
-    /// Whether the cached ReplicaSets show all writes of this controller.
-    ///
-    /// The ReplicaSets are listed after this check: an event in between makes the list newer than the check.
-    async fn has_seen_own_writes(&self, live: &Live<'_>) -> Result<bool, Error> {
-        let (uid, kind) = (&live.deployment.metadata.uid, &Kind::REPLICA_SET);
-        let overdue = self.expectations().overdue(uid, Instant::now());
-        for name in overdue {
-            let found = Object::find(&self.client, kind, live.namespace, &name).await?;
-            let seen = found.as_ref().map(seen);
-            self.expectations().confirm(uid, &name, seen, Instant::now());
-        }
-        let pending = self.expectations().pending(uid);
-        let cached: HashMap<Box<str>, Arc<Object>> = pending
-            .into_iter()
-            .filter_map(|name| Some((name.clone(), self.informers.get(kind, live.namespace, &name)?)))
-            .collect();
-        Ok(self.expectations().settle(uid, |name| cached.get(name).map(|set| seen(set))))
+        let selector = &live.deployment.spec.selector;
+        let owner = Owner { uid: &metadata.uid, is_terminating: metadata.is_terminating(), selector };
+        let claimant =
+            Claimant { kind: &Kind::DEPLOYMENT, namespace: live.namespace, name: &metadata.name, owner };
+        claim_all(&self.client, &claimant, &Kind::REPLICA_SET, sets).await
     }
 
     async fn reconcile_live(&self, live: &Live<'_>, sets: &[Arc<Object>]) -> Result<Action, Error> {
@@ -166,6 +114,7 @@ impl DeploymentController {
             return Ok(Action::AwaitChange);
         }
         let Some(own) = self.claim_sets(live, sets).await? else { return Ok(Action::AwaitChange) };
+        let own: Vec<&ReplicaSet> = own.iter().filter_map(|set| set.replica_set()).collect();
         let pods = if strategy::is_rolling(deployment) {
             Vec::new()
         } else {
@@ -204,7 +153,7 @@ impl Controller for DeploymentController {
             self.on_set_change(change, queue);
         } else if change.kind.is(&Kind::DEPLOYMENT) {
             match (&change.before, &change.now) {
-                (Some(gone), None) => self.expectations().forget(&gone.uid),
+                (Some(gone), None) => self.writes.forget(&gone.uid),
                 (_, Some(now)) => queue.add(&now.key()),
                 (None, None) => {}
             }
@@ -219,7 +168,8 @@ impl Controller for DeploymentController {
         let deployment: Deployment =
             serde::Deserialize::deserialize(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { namespace, deployment: &deployment, json: &json };
-        if !self.has_seen_own_writes(&live).await? {
+        let uid = &deployment.metadata.uid;
+        if !self.writes.are_seen(&self.client, &self.informers, namespace, uid).await? {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }
         let sets = self.informers.list(&Kind::REPLICA_SET, namespace);

@@ -1,7 +1,5 @@
 //! Carries out the plan of a Deployment, and records events about it.
 
-use std::time::Instant;
-
 use client::{DeleteOptions, Error, Json, Kind};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -13,7 +11,7 @@ use crate::controllers::event_recorder::{NewEvent, record_event};
 use crate::controllers::object::unreadable;
 use crate::controllers::workloads::claim::controller_reference;
 use crate::controllers::workloads::expectations::Expected;
-use crate::controllers::workloads::requests::{is_refused, message};
+use crate::controllers::workloads::requests::message;
 use crate::objects::ReplicaSet;
 use crate::objects::deployment::DeploymentStatus;
 use crate::objects::template::POD_TEMPLATE_HASH;
@@ -47,7 +45,7 @@ impl DeploymentController {
 
     async fn create_set(&self, live: &Live<'_>, new: &NewReplicaSet) -> Result<bool, Error> {
         let owner = &live.deployment.metadata.uid;
-        self.expectations().expect(owner, &new.name, Expected::Created, Instant::now());
+        self.writes.expect(owner, &new.name, Expected::Created);
         let created = self.client.create(&Kind::REPLICA_SET, live.namespace, replica_set(live, new)).await;
         let Err(error) = created else {
             if new.replicas > 0 {
@@ -55,9 +53,7 @@ impl DeploymentController {
             }
             return Ok(true);
         };
-        if is_refused(&error) {
-            self.expectations().refused(owner, &new.name);
-        }
+        self.writes.failed(owner, &new.name, &error);
         if error.exists() {
             return self.resolve_collision(live, new).await;
         }
@@ -95,12 +91,10 @@ impl DeploymentController {
         let (owner, name) = (&live.deployment.metadata.uid, &change.name);
         let expected =
             Expected::Changed { uid: change.uid.clone(), resource_version: change.resource_version.clone() };
-        self.expectations().expect(owner, name, expected, Instant::now());
+        self.writes.expect(owner, name, expected);
         let changed = self.client.patch(&Kind::REPLICA_SET, live.namespace, name, patch(change)).await;
         if let Err(error) = changed {
-            if is_refused(&error) {
-                self.expectations().refused(owner, name);
-            }
+            self.writes.failed(owner, name, &error);
             return Err(error);
         }
         if let Some((from, to)) = change.scale {

@@ -8,9 +8,8 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use client::{Client, Error, Json, Kind};
@@ -24,9 +23,10 @@ use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
 use super::workloads::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
-use super::workloads::expectations::{CONFIRM_AFTER, Expectations};
+use super::workloads::expectations::CONFIRM_AFTER;
+use super::workloads::own_writes::OwnWrites;
 use super::workloads::replica::Replica;
-use super::workloads::requests::{may_adopt, patch_owners, seen};
+use super::workloads::requests::{may_adopt, patch_owners};
 use crate::objects::{OwnerReference, ReplicaSet, StringMap};
 
 /// Number of concurrent reconciliations, the stock default.
@@ -66,7 +66,7 @@ pub struct ReplicaSetController {
     variant: &'static Variant,
     client: Client,
     informers: SharedInformers,
-    expectations: Mutex<Expectations>,
+    writes: OwnWrites,
 }
 
 /// A ReplicaSet as the API server has it.
@@ -80,11 +80,7 @@ struct Live<'a> {
 impl ReplicaSetController {
     /// Creates the controller. It reads pods of the given informers.
     pub fn new(variant: &'static Variant, client: Client, informers: SharedInformers) -> Self {
-        Self { variant, client, informers, expectations: Mutex::default() }
-    }
-
-    fn expectations(&self) -> MutexGuard<'_, Expectations> {
-        self.expectations.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { variant, client, informers, writes: OwnWrites::new(Kind::POD) }
     }
 
     /// Whether an owner reference names an object of this controller's kind.
@@ -103,7 +99,7 @@ impl ReplicaSetController {
         let Some(pod) = change.object() else { return };
         let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
         for owner in owners {
-            self.expectations().observe(&owner.uid, &pod.name);
+            self.writes.observe(&owner.uid, &pod.name);
             queue.add(&format!("{}/{}", pod.namespace, owner.name));
         }
         // An orphan may be adopted.
@@ -164,26 +160,6 @@ impl ReplicaSetController {
             }
         }
         Ok(own)
-    }
-
-    /// Whether the cached pods show all writes of this controller. Confirms overdue writes with the API server.
-    ///
-    /// The pods are listed after this check: an event in between makes the list newer than the check.
-    async fn has_seen_own_writes(&self, live: &Live<'_>) -> Result<bool, Error> {
-        let uid = &live.set.metadata.uid;
-        let overdue = self.expectations().overdue(uid, Instant::now());
-        for name in overdue {
-            let found = self.client.find_by_list(&Kind::POD, live.namespace, &name).await?;
-            let found = found.map(|found| Object::of(&self.client, &Kind::POD, &found)).transpose()?;
-            let seen = found.as_ref().map(seen);
-            self.expectations().confirm(uid, &name, seen, Instant::now());
-        }
-        let pending = self.expectations().pending(uid);
-        let cached: HashMap<Box<str>, Arc<Object>> = pending
-            .into_iter()
-            .filter_map(|name| Some((name.clone(), self.informers.get(&Kind::POD, live.namespace, &name)?)))
-            .collect();
-        Ok(self.expectations().settle(uid, |name| cached.get(name).map(|pod| seen(pod))))
     }
 
     /// Returns the active pods of all ReplicaSets with the same owner, or of this one if it has no owner.
@@ -260,7 +236,7 @@ impl Controller for ReplicaSetController {
             self.on_pod_change(change, queue);
         } else if change.kind.is(&self.variant.kind) {
             match (&change.before, &change.now) {
-                (Some(gone), None) => self.expectations().forget(&gone.uid),
+                (Some(gone), None) => self.writes.forget(&gone.uid),
                 (_, Some(now)) => queue.add(&now.key()),
                 (None, None) => {}
             }
@@ -275,7 +251,8 @@ impl Controller for ReplicaSetController {
         let set = (self.variant.read)(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { namespace, set: &set, json: &json };
         // Without its own writes, the controller would repeat them, and the status would miss pods.
-        if !self.has_seen_own_writes(&live).await? {
+        let uid = &set.metadata.uid;
+        if !self.writes.are_seen(&self.client, &self.informers, namespace, uid).await? {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }
         let pods = self.informers.list(&Kind::POD, namespace);

@@ -1,7 +1,5 @@
 //! Creates and deletes pods of a ReplicaSet, and records events about it.
 
-use std::time::Instant;
-
 use client::{DeleteOptions, Error, Kind};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -14,7 +12,7 @@ use crate::controllers::event_recorder::{NewEvent, record_event};
 use crate::controllers::workloads::claim::controller_reference;
 use crate::controllers::workloads::expectations::Expected;
 use crate::controllers::workloads::names;
-use crate::controllers::workloads::requests::{is_refused, message};
+use crate::controllers::workloads::requests::message;
 
 /// Number of concurrent requests of one ReplicaSet.
 const CONCURRENCY: usize = 32;
@@ -43,16 +41,14 @@ impl ReplicaSetController {
     async fn create_pod(&self, live: &Live<'_>) -> Result<(), Error> {
         let metadata = &live.set.metadata;
         let name = names::pod_name(&metadata.name, Uuid::new_v4().as_bytes());
-        self.expectations().expect(&metadata.uid, &name, Expected::Created, Instant::now());
+        self.writes.expect(&metadata.uid, &name, Expected::Created);
         match self.client.create(&Kind::POD, live.namespace, self.pod(live, &name)).await {
             Ok(_) => {
                 self.record(live, false, "SuccessfulCreate", &format!("Created pod: {name}")).await;
                 Ok(())
             }
             Err(error) => {
-                if is_refused(&error) {
-                    self.expectations().refused(&metadata.uid, &name);
-                }
+                self.writes.failed(&metadata.uid, &name, &error);
                 if !self.is_namespace_ending(live.namespace) {
                     let text = format!("Error creating: {}", message(&error));
                     self.record(live, true, "FailedCreate", &text).await;
@@ -93,7 +89,7 @@ impl ReplicaSetController {
     async fn delete_pod(&self, live: &Live<'_>, pod: &Doomed<'_>) -> Result<(), Error> {
         let owner = &live.set.metadata.uid;
         let expected = Expected::Deleted { uid: pod.uid.into() };
-        self.expectations().expect(owner, pod.name, expected, Instant::now());
+        self.writes.expect(owner, pod.name, expected);
         let how = DeleteOptions { uid: Some(pod.uid), ..DeleteOptions::default() };
         match self.client.delete(&Kind::POD, live.namespace, pod.name, &how).await {
             Ok(()) => {
@@ -102,9 +98,7 @@ impl ReplicaSetController {
                 Ok(())
             }
             Err(error) => {
-                if is_refused(&error) {
-                    self.expectations().refused(owner, pod.name);
-                }
+                self.writes.failed(owner, pod.name, &error);
                 let text = format!("Error deleting: {}", message(&error));
                 self.record(live, true, "FailedDelete", &text).await;
                 Err(error)

@@ -1,8 +1,11 @@
 //! Requests of workload controllers: adoption and release, and the meaning of responses.
 
+use std::sync::Arc;
+
 use client::{Client, Error, Kind};
 use serde_json::Value;
 
+use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
 use super::expectations::Seen;
 use crate::controllers::object::Object;
 use crate::objects::PartialObject;
@@ -64,4 +67,52 @@ pub async fn patch_owners(
         Err(error) if error.is_not_found() || error.is_conflict() || error.has_code(422) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// An owner that claims objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    pub kind: &'a Kind,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub owner: Owner<'a>,
+}
+
+/// Returns the objects of an owner. Returns `None` if one had to be adopted or released first; its change causes another
+/// reconciliation.
+///
+/// # Errors
+/// If a request fails. The caller retries.
+pub async fn claim_all(
+    client: &Client,
+    claimant: &Claimant<'_>,
+    kind: &Kind,
+    objects: &[Arc<Object>],
+) -> Result<Option<Vec<Arc<Object>>>, Error> {
+    let Claimant { kind: owner_kind, namespace, name, owner } = *claimant;
+    let (mut own, mut is_final) = (Vec::new(), true);
+    for object in objects {
+        let candidate = Candidate {
+            controller: object.controller(),
+            labels: &object.labels,
+            is_terminating: object.is_terminating,
+        };
+        let patch = match claim(owner, candidate) {
+            Claim::Keep => {
+                own.push(object.clone());
+                continue;
+            }
+            Claim::Ignore => continue,
+            Claim::Adopt => {
+                if !may_adopt(client, owner_kind, namespace, name, owner.uid).await? {
+                    return Ok(None);
+                }
+                adoption(&object.uid, &controller_reference(owner_kind, name, owner.uid))
+            }
+            Claim::Release => release(&object.uid, owner.uid),
+        };
+        is_final = false;
+        patch_owners(client, kind, namespace, &object.name, patch).await?;
+    }
+    Ok(is_final.then_some(own))
 }
