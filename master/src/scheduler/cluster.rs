@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::labels::Labels;
 use super::node::{Node, NodeId, NodeInfo};
 use super::nominated_pods::NominatedPods;
 use super::pod::Pod;
 use super::topology_counts::{Namespaces, Term, TopologyCounts};
 use super::volumes::Volumes;
+use crate::objects::labels::Labels;
 
 /// A pod that is assigned to or assumed on a node.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::SharedState;
-use super::labels::Labels;
 use super::node::Node;
 use super::pod::Pod;
 use super::preempt::Budget;
@@ -19,6 +18,7 @@ use super::store::{self, Keyed};
 use super::volumes::{Claim, Class, Volume};
 use crate::controllers::{Client, Kind, ProblemReporter, Store, run_reflector};
 use crate::objects::PartialObject;
+use crate::objects::labels::Labels;
 use crate::objects::workload::PodSelecting;
 
 const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);

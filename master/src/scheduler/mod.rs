@@ -13,7 +13,6 @@ mod extender;
 mod filter;
 #[cfg(test)]
 mod fixtures;
-mod labels;
 mod node;
 mod nominated_pods;
 mod pod;

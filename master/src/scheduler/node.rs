@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::labels::Labels;
 use super::pod::{HostPort, Pod};
 use super::resource::Resource;
+use crate::objects::labels::Labels;
 use crate::objects::{self, List, Taint};
 
 /// Index of a node in the cache.

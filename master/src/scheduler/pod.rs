@@ -1,7 +1,7 @@
 //! The scheduler's view of a pod, which is parsed once.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use api::quantity::{Format, Quantity};
 use api::resources::pod_requests;
 use jiff::Timestamp;
 
-use super::labels::{Labels, Requirement, Selector};
 use super::resource::Resource;
 use super::topology_counts::{PodSelector, Term};
+use crate::objects::labels::{Labels, Requirement, Selector};
 use crate::objects::node::Toleration;
+use crate::objects::node_affinity::{NodeSelectorTerm, RequiredNodeAffinity};
 use crate::objects::pod::{self, PodAffinityTerm, TopologySpreadConstraint};
 use crate::objects::resources::quantities;
-use crate::objects::{self, List, selector};
+use crate::objects::{self, List};
 
 /// CPU that scoring assumes for a container without requests: 0.1 CPU, as in the stock scheduler.
 const DEFAULT_CPU_MILLI: i64 = 100;
@@ -82,10 +83,8 @@ pub struct SchedulingSpec {
     pub non_zero_requested: Resource,
     /// Host ports of all containers.
     pub host_ports: Vec<HostPort>,
-    /// `spec.nodeSelector`.
-    pub node_selector: Labels,
-    /// Required node affinity: one of the terms must match. `None` if there is no requirement.
-    pub required_node_terms: Option<Vec<NodeSelectorTerm>>,
+    /// `spec.nodeSelector` and the required node affinity.
+    pub required_node_affinity: RequiredNodeAffinity,
     /// Preferred node affinity, with weights.
     pub preferred_node_terms: Vec<(i64, NodeSelectorTerm)>,
     /// `spec.tolerations`.
@@ -135,49 +134,6 @@ pub struct HostPort {
     pub address: String,
     /// Port number.
     pub number: i64,
-}
-
-/// The only node field that `matchFields` supports.
-const NODE_NAME: &str = "metadata.name";
-
-/// A node selector term. All requirements must match; an empty term matches nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeSelectorTerm {
-    labels: Vec<Requirement>,
-    fields: Vec<Requirement>,
-}
-
-impl NodeSelectorTerm {
-    /// Parses `matchExpressions` and `matchFields`.
-    pub fn of(term: &selector::NodeSelectorTerm) -> Self {
-        let parse = |all: &List<selector::Requirement>| all.iter().map(Requirement::of).collect();
-        Self { labels: parse(&term.match_expressions), fields: parse(&term.match_fields) }
-    }
-
-    /// Parses all terms of a node selector.
-    pub fn all_of(selector: &selector::NodeSelector) -> Vec<Self> {
-        selector.node_selector_terms.iter().map(Self::of).collect()
-    }
-
-    /// Whether a node with the given name and labels matches.
-    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
-        let is_empty = self.labels.is_empty() && self.fields.is_empty();
-        let field = |key: &str| (key == NODE_NAME).then_some(name);
-        !is_empty
-            && self.fields.iter().all(|requirement| requirement.matches_value(field))
-            && self.labels.iter().all(|requirement| requirement.matches(labels))
-    }
-
-    /// Returns the node names that `matchFields` requires, or `None` if it requires none.
-    fn names(&self) -> Option<BTreeSet<&str>> {
-        let names = self.fields.iter().filter_map(|requirement| match requirement {
-            Requirement::In(key, names) if key == NODE_NAME => {
-                Some(names.iter().map(String::as_str).collect::<BTreeSet<_>>())
-            }
-            _ => None,
-        });
-        names.reduce(|some, others| some.intersection(&others).copied().collect())
-    }
 }
 
 /// A topology spread constraint.
@@ -253,14 +209,6 @@ impl Pod {
 }
 
 impl SchedulingSpec {
-    /// Returns the nodes that the required node affinity names by `metadata.name`, if each of its terms names some.
-    pub fn named_nodes(&self) -> Option<BTreeSet<&str>> {
-        let terms = self.required_node_terms.as_ref()?.iter();
-        let names: Vec<_> = terms.map(NodeSelectorTerm::names).collect::<Option<_>>()?;
-        let names: BTreeSet<&str> = names.into_iter().flatten().collect();
-        (!names.is_empty()).then_some(names)
-    }
-
     /// Whether both pods use the same resources, host ports and claims.
     pub fn has_same_usage(&self, other: &Self) -> bool {
         self.requests == other.requests && self.host_ports == other.host_ports && self.claims == other.claims
@@ -297,7 +245,10 @@ impl SchedulingSpec {
             requests,
             non_zero_requested,
             host_ports: ports.filter_map(HostPort::of).collect(),
-            node_selector: spec.node_selector.clone(),
+            required_node_affinity: RequiredNodeAffinity::of(
+                &spec.node_selector,
+                spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.required.as_ref()),
+            ),
             tolerations: spec.tolerations.clone(),
             topology_spread: spec
                 .topology_spread_constraints
@@ -323,7 +274,6 @@ impl SchedulingSpec {
             preferred.map(|one| (sign * one.weight, single(&one.pod_affinity_term))).collect()
         };
         let pod::Affinity { node_affinity, pod_affinity, pod_anti_affinity } = affinity;
-        self.required_node_terms = node_affinity.required.as_ref().map(NodeSelectorTerm::all_of);
         let preferred = node_affinity.preferred.iter();
         self.preferred_node_terms =
             preferred.map(|one| (one.weight, NodeSelectorTerm::of(&one.preference))).collect();

@@ -248,7 +248,7 @@ fn search_all(
         }
         found.nodes.len()
     };
-    if let Some(names) = pod.spec.named_nodes() {
+    if let Some(names) = pod.spec.required_node_affinity.named_nodes() {
         let candidates = names.iter().filter_map(|name| cluster.node_named(name));
         let asked = candidates.map(|(id, node_info, node)| check(id, node_info, node)).count();
         found.fit_error.count(Reason::NotInNodeAffinityNames, cluster.count() - asked);

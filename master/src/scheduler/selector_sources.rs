@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::labels::{Labels, Requirement, Selector};
 use super::pod::{Pod, SpreadConstraint};
 use super::state::InformerKind;
 use super::topology_counts::{PodSelector, Term};
+use crate::objects::labels::{Labels, Requirement, Selector};
 use crate::objects::workload::PodSelecting;
 use crate::objects::{LabelSelector, ObjectMeta};
 

@@ -9,7 +9,6 @@ use super::cluster::{Cluster, PodChange};
 use super::config::{Config, ScoringStrategy};
 use super::extender::{Extender, PreemptionOffer, Verdict};
 use super::filter::Plugin;
-use super::labels::Labels;
 use super::node::Node;
 use super::pod::{Pod, SpreadConstraint};
 use super::preempt::{self, Budgets, Candidate, PreemptionResult};
@@ -20,6 +19,7 @@ use super::schedule_one::{
 };
 use super::selector_sources::SelectorSources;
 use super::volumes::Volumes;
+use crate::objects::labels::Labels;
 
 /// A decision about one pod.
 #[derive(Clone, Debug)]

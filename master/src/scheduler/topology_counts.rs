@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::labels::{Labels, Selector};
 use super::node::NodeId;
 use super::pod::Pod;
+use crate::objects::labels::{Labels, Selector};
 
 /// Selects pods by namespace and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

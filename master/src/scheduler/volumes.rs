@@ -1,7 +1,8 @@
 //! PersistentVolumeClaims, the volumes to which they are bound, and the binding modes of their storage classes.
 
-use super::pod::{NodeSelectorTerm, Pod};
+use super::pod::Pod;
 use super::store::{Keyed, NamespacedName, Store};
+use crate::objects::node_affinity::NodeSelectorTerm;
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
 /// Zone and region labels of volumes and nodes, as in the stock scheduler. GA labels come first.

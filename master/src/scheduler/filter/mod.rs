@@ -105,12 +105,7 @@ fn node_affinity(pod: &Pod, node: &Node) -> Option<Reason> {
 
 /// Whether the node matches the pod's node selector and required node affinity.
 pub fn matches_node_affinity(pod: &Pod, node: &Node) -> bool {
-    let spec = &pod.spec;
-    spec.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
-        && spec
-            .required_node_terms
-            .as_ref()
-            .is_none_or(|terms| terms.iter().any(|term| term.matches(&node.name, &node.labels)))
+    pod.spec.required_node_affinity.matches(&node.name, &node.labels)
 }
 
 /// NodePorts: rejects nodes on which another pod uses one of the pod's host ports.

@@ -2,9 +2,10 @@
 //! can access these.
 
 use super::Reason;
+use crate::objects::node_affinity::NodeSelectorTerm;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::node::Node;
-use crate::scheduler::pod::{NodeSelectorTerm, Pod};
+use crate::scheduler::pod::Pod;
 use crate::scheduler::volumes::{VolumeRequirements, ZONES, ga_label};
 
 /// Requirements of the pod's claims, and whether another pod uses a ReadWriteOncePod claim of the pod.

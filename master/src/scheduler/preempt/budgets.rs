@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::objects::labels::Selector;
 use crate::objects::workload::PodDisruptionBudget;
-use crate::scheduler::labels::Selector;
 use crate::scheduler::pod::Pod;
 use crate::scheduler::store::{Keyed, NamespacedName, Store};
 

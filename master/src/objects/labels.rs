@@ -1,6 +1,7 @@
 //! Labels and parsed label selectors.
 
-use crate::objects::{LabelSelector, StringMap, selector};
+use super::selector::{self, LabelSelector};
+use super::values::StringMap;
 
 /// Labels of an object.
 pub type Labels = StringMap;
