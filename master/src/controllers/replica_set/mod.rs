@@ -3,7 +3,6 @@
 //! Both kinds have the same semantics. One controller serves each kind, with its [`Variant`].
 
 pub mod plan;
-mod pods;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -17,17 +16,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use self::plan::Step;
-use self::status::{Failure, Pods};
+use self::status::Pods;
 use super::informers::{Change, SharedInformers};
 use super::object::{Object, unreadable};
 use super::rate_limited_queue::Action;
 use super::work_queue::{Controller, WorkQueue};
-use super::workloads::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
 use super::workloads::expectations::CONFIRM_AFTER;
-use super::workloads::own_writes::OwnWrites;
+use super::workloads::pod_control::{PodControl, PodOwner};
+use super::workloads::pod_writes::{Failure, pod_of};
 use super::workloads::replica::Replica;
-use super::workloads::requests::{may_adopt, patch_owners};
-use crate::objects::{OwnerReference, ReplicaSet, StringMap};
+use crate::objects::{ReplicaSet, StringMap};
 
 /// Number of concurrent reconciliations, the stock default.
 const WORKERS: usize = 5;
@@ -66,7 +64,7 @@ pub struct ReplicaSetController {
     variant: &'static Variant,
     client: Client,
     informers: SharedInformers,
-    writes: OwnWrites,
+    pods: PodControl,
 }
 
 /// A ReplicaSet as the API server has it.
@@ -77,89 +75,17 @@ struct Live<'a> {
     json: &'a Json,
 }
 
+impl Live<'_> {
+    fn owner(&self) -> PodOwner<'_> {
+        PodOwner::of(self.namespace, &self.set.metadata, &self.set.spec.selector)
+    }
+}
+
 impl ReplicaSetController {
     /// Creates the controller. It reads pods of the given informers.
     pub fn new(variant: &'static Variant, client: Client, informers: SharedInformers) -> Self {
-        Self { variant, client, informers, writes: OwnWrites::new(Kind::POD) }
-    }
-
-    /// Whether an owner reference names an object of this controller's kind.
-    fn is_own_kind(&self, owner: &OwnerReference) -> bool {
-        *owner.kind == *self.variant.kind.kind && owner.group() == self.variant.kind.group
-    }
-
-    fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
-        let owner_of = |pod: &Arc<Object>| pod.controller().filter(|owner| self.is_own_kind(owner)).cloned();
-        let (before, now) = (change.before.as_ref(), change.now.as_ref());
-        if let (Some(before), Some(now)) = (before, now)
-            && is_same(before, now)
-        {
-            return;
-        }
-        let Some(pod) = change.object() else { return };
-        let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
-        for owner in owners {
-            self.writes.observe(&owner.uid, &pod.name);
-            queue.add(&format!("{}/{}", pod.namespace, owner.name));
-        }
-        // An orphan may be adopted.
-        if let Some(now) = now.filter(|now| now.controller().is_none() && !now.is_terminating) {
-            for set in self.informers.list(&self.variant.kind, &now.namespace) {
-                if set.replica_set().is_some_and(|set| set.spec.selector.matches(&now.labels)) {
-                    queue.add(&set.key());
-                }
-            }
-        }
-    }
-
-    /// Returns the pods of the ReplicaSet. Adopts matching orphans, and releases pods that no longer match.
-    async fn claim_pods<'p>(
-        &self,
-        live: &Live<'_>,
-        pods: &'p [Arc<Object>],
-    ) -> Result<Vec<Replica<'p>>, Error> {
-        let (metadata, kind) = (&live.set.metadata, &self.variant.kind);
-        let owner = Owner {
-            uid: &metadata.uid,
-            is_terminating: metadata.is_terminating(),
-            selector: &live.set.spec.selector,
-        };
-        let (mut own, mut can_adopt) = (Vec::new(), None);
-        for pod in pods.iter().map(|pod| Replica::of(pod)) {
-            let candidate = Candidate {
-                controller: pod.controller,
-                labels: pod.labels,
-                is_terminating: pod.is_terminating,
-            };
-            let patch = match claim(owner, candidate) {
-                Claim::Keep => {
-                    own.push(pod);
-                    continue;
-                }
-                Claim::Adopt if pod.is_active() => {
-                    let known = match can_adopt {
-                        Some(known) => known,
-                        None => {
-                            may_adopt(&self.client, kind, live.namespace, &metadata.name, &metadata.uid)
-                                .await?
-                        }
-                    };
-                    can_adopt = Some(known);
-                    if !known {
-                        continue;
-                    }
-                    adoption(pod.uid, &controller_reference(kind, &metadata.name, &metadata.uid))
-                }
-                Claim::Release if pod.is_active() => release(pod.uid, &metadata.uid),
-                Claim::Adopt | Claim::Release | Claim::Ignore => continue,
-            };
-            let is_adopted = pod.controller.is_none();
-            let is_done = patch_owners(&self.client, &Kind::POD, live.namespace, pod.name, patch).await?;
-            if is_done && is_adopted {
-                own.push(pod);
-            }
-        }
-        Ok(own)
+        let pods = PodControl::new(client.clone(), informers.clone(), variant.kind.clone(), variant.account);
+        Self { variant, client, informers, pods }
     }
 
     /// Returns the active pods of all ReplicaSets with the same owner, or of this one if it has no owner.
@@ -174,7 +100,9 @@ impl ReplicaSetController {
     }
 
     async fn reconcile_live(&self, live: &Live<'_>, pods: &[Arc<Object>]) -> Result<Action, Error> {
-        let own = self.claim_pods(live, pods).await?;
+        let owner = live.owner();
+        let own = self.pods.claim(&owner, pods).await?;
+        let own: Vec<Replica<'_>> = own.into_iter().map(Replica::of).collect();
         let active: Vec<Replica<'_>> = own.iter().copied().filter(Replica::is_active).collect();
         let terminating = own.iter().filter(|pod| pod.is_terminating && !pod.is_terminal()).count();
         let failure = if live.set.metadata.is_terminating() {
@@ -183,8 +111,8 @@ impl ReplicaSetController {
             let related = self.related(live, &own, pods);
             match plan::plan(live.set.replicas(), &active, &related, Timestamp::now()) {
                 Step::Nothing => None,
-                Step::Create(count) => self.create_pods(live, count).await,
-                Step::Delete(doomed) => self.delete_pods(live, &doomed).await,
+                Step::Create(count) => self.pods.create(&owner, count, |_| pod_of(template(live.json))).await,
+                Step::Delete(doomed) => self.pods.delete(&owner, &doomed).await,
             }
         };
         let pods =
@@ -213,14 +141,6 @@ impl ReplicaSetController {
     }
 }
 
-/// Whether a change of a pod concerns no replica.
-fn is_same(before: &Object, now: &Object) -> bool {
-    before.is_terminating == now.is_terminating
-        && before.fields == now.fields
-        && before.labels == now.labels
-        && before.owners == now.owners
-}
-
 #[async_trait]
 impl Controller for ReplicaSetController {
     fn name(&self) -> &'static str {
@@ -233,10 +153,13 @@ impl Controller for ReplicaSetController {
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
-            self.on_pod_change(change, queue);
+            let selects = |set: &Object, pod: &Object| {
+                set.replica_set().is_some_and(|set| set.spec.selector.matches(&pod.labels))
+            };
+            self.pods.on_pod_change(change, queue, selects);
         } else if change.kind.is(&self.variant.kind) {
             match (&change.before, &change.now) {
-                (Some(gone), None) => self.writes.forget(&gone.uid),
+                (Some(gone), None) => self.pods.forget(&gone.uid),
                 (_, Some(now)) => queue.add(&now.key()),
                 (None, None) => {}
             }
@@ -251,8 +174,7 @@ impl Controller for ReplicaSetController {
         let set = (self.variant.read)(&json).map_err(|source| unreadable(&self.client, source))?;
         let live = Live { namespace, set: &set, json: &json };
         // Without its own writes, the controller would repeat them, and the status would miss pods.
-        let uid = &set.metadata.uid;
-        if !self.writes.are_seen(&self.client, &self.informers, namespace, uid).await? {
+        if !self.pods.has_seen_own_writes(namespace, &set.metadata.uid).await? {
             return Ok(Action::RequeueAfter(CONFIRM_AFTER));
         }
         let pods = self.informers.list(&Kind::POD, namespace);

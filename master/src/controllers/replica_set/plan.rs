@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use crate::controllers::workloads::replica::Replica;
-
-/// Maximum number of pods that are created or deleted in one step, as in stock Kubernetes.
-pub const BURST: usize = 500;
+use crate::controllers::workloads::pod_writes::{BURST, Doomed};
+use crate::controllers::workloads::replica::{Phase, Replica};
 
 /// What to do about the pods of a ReplicaSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +15,6 @@ pub enum Step<'a> {
     Create(usize),
     /// Delete these pods.
     Delete(Vec<Doomed<'a>>),
-}
-
-/// A pod to delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doomed<'a> {
-    pub name: &'a str,
-    pub uid: &'a str,
 }
 
 /// Plans the step towards `wanted` replicas. `active` are the active pods of the ReplicaSet, and `related` the pods
@@ -43,19 +34,6 @@ pub fn plan<'a>(wanted: i64, active: &[Replica<'a>], related: &[Replica<'_>], no
     Step::Delete(pods.iter().take(surplus).map(|pod| Doomed { name: pod.name, uid: pod.uid }).collect())
 }
 
-/// Returns the batch sizes of creations. They start small, because if the first pod is rejected, the others
-/// probably are as well.
-pub fn slow_start(count: usize) -> Vec<usize> {
-    let (mut batches, mut left, mut size) = (Vec::new(), count, 1);
-    while left > 0 {
-        let batch = size.min(left);
-        batches.push(batch);
-        left -= batch;
-        size *= 2;
-    }
-    batches
-}
-
 fn active_per_node<'a>(pods: &[Replica<'a>]) -> HashMap<&'a str, usize> {
     let mut count = HashMap::new();
     for pod in pods.iter().filter(|pod| pod.is_active()) {
@@ -71,7 +49,7 @@ fn active_per_node<'a>(pods: &[Replica<'a>]) -> HashMap<&'a str, usize> {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DeletionOrder<'a> {
     is_scheduled: bool,
-    phase: crate::controllers::workloads::replica::Phase,
+    phase: Phase,
     is_ready: bool,
     cost: i32,
     /// Minus the number of pods of the same owner on the node. Pods on nodes with more such pods are deleted first.

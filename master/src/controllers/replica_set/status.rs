@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::controllers::workloads::pod_writes::Failure;
 use crate::controllers::workloads::replica::Replica;
 use crate::objects::replica_set::{ReplicaSetStatus, whole_seconds};
 use crate::objects::{Condition, List, ReplicaSet};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
-
-/// The reason why pods could not be created or deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The reason of the condition: `FailedCreate` or `FailedDelete`.
-    pub reason: &'static str,
-    pub message: String,
-}
 
 /// The pods of a ReplicaSet.
 #[derive(Clone, Copy, Debug)]

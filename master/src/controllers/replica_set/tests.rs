@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::plan::{BURST, Doomed, plan, slow_start};
+use super::plan::plan;
 use super::*;
+use crate::controllers::workloads::pod_writes::{BURST, Doomed};
 use crate::controllers::workloads::replica::Phase;
 
 fn at(second: i64) -> Timestamp {
@@ -47,13 +48,6 @@ fn pods_are_created_and_deleted_up_to_the_desired_number() {
     };
     assert_eq!(step(1), doomed(&["a", "b"]));
     assert_eq!((step(0), step(-1)), (doomed(&["a", "b", "c"]), doomed(&["a", "b", "c"])));
-}
-
-#[test]
-fn creations_start_slowly() {
-    assert_eq!(slow_start(0), [] as [usize; 0]);
-    assert_eq!(slow_start(10), [1, 2, 4, 3]);
-    assert_eq!(slow_start(15), [1, 2, 4, 8]);
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use super::cluster::{Cluster, ModelPod, is_of_deployment, template};
 use crate::controllers::deployment::plan::{Change, Input, NewReplicaSet, Write};
 use crate::controllers::deployment::{plan::plan as plan_deployment, strategy::Limits};
-use crate::controllers::replica_set::plan::{Step, plan as plan_set, slow_start};
+use crate::controllers::replica_set::plan::{Step, plan as plan_set};
 use crate::controllers::replica_set::status::{Pods, status};
 use crate::controllers::workloads::claim::{Candidate, Claim, Owner, claim};
 use crate::controllers::workloads::expectations::{Expectations, Expected, Seen};
+use crate::controllers::workloads::pod_writes::slow_start;
 use crate::controllers::workloads::replica::{Phase, Replica};
 use crate::objects::{ObjectMeta, OwnerReference, ReplicaSet};
 
@@ -25,7 +26,7 @@ pub enum Stop {
 }
 
 /// What happens to a request.
-enum Fate {
+pub enum Fate {
     Answered,
     Refused,
     /// The request was applied, and the answer is lost.
@@ -481,7 +482,7 @@ impl Controllers {
     }
 }
 
-fn outcome(fate: Fate) -> Result<(), Stop> {
+pub fn outcome(fate: Fate) -> Result<(), Stop> {
     match fate {
         Fate::Answered => Ok(()),
         Fate::Refused | Fate::Lost => Err(Stop::Retry),

@@ -1,0 +1,159 @@
+//! The pods of the workload objects of one kind: which pods an object owns, and whether the informers show all writes.
+//!
+//! A controller of pods has one [`PodControl`]. `pod_writes` creates and deletes the pods.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use client::{Client, Error, Kind};
+
+use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
+use super::own_writes::OwnWrites;
+use super::requests::{may_adopt, patch_owners};
+use crate::controllers::informers::{Change, SharedInformers};
+use crate::controllers::object::Object;
+use crate::controllers::work_queue::WorkQueue;
+use crate::objects::{LabelSelector, ObjectMeta, OwnerReference};
+
+/// Claims, creates and deletes the pods of the objects of one kind.
+#[derive(Debug)]
+pub struct PodControl {
+    pub(super) client: Client,
+    pub(super) informers: SharedInformers,
+    /// The kind of the owners.
+    pub(super) kind: Kind,
+    /// The source of events.
+    pub(super) component: &'static str,
+    pub(super) writes: OwnWrites,
+}
+
+/// An object that owns pods, as the API server has it.
+#[derive(Clone, Copy, Debug)]
+pub struct PodOwner<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub is_terminating: bool,
+    /// Selects pods.
+    pub selector: &'a LabelSelector,
+}
+
+impl<'a> PodOwner<'a> {
+    /// Returns the owner with this metadata and selector.
+    pub fn of<A>(namespace: &'a str, metadata: &'a ObjectMeta<A>, selector: &'a LabelSelector) -> Self {
+        Self {
+            namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            is_terminating: metadata.is_terminating(),
+            selector,
+        }
+    }
+}
+
+impl PodControl {
+    /// Creates the control of the pods of a kind. It reads pods of the given informers.
+    pub fn new(client: Client, informers: SharedInformers, kind: Kind, component: &'static str) -> Self {
+        Self { client, informers, kind, component, writes: OwnWrites::new(Kind::POD) }
+    }
+
+    /// Removes the pending writes of an owner that no longer exists.
+    pub fn forget(&self, uid: &str) {
+        self.writes.forget(uid);
+    }
+
+    /// Whether an owner reference names an object of this kind.
+    fn is_own_kind(&self, owner: &OwnerReference) -> bool {
+        *owner.kind == *self.kind.kind && owner.group() == self.kind.group
+    }
+
+    /// Adds the owners of a changed pod to the queue, and the objects that may adopt it. `selects` is whether an
+    /// object of this kind selects a pod.
+    pub fn on_pod_change(
+        &self,
+        change: &Change,
+        queue: &WorkQueue,
+        selects: impl Fn(&Object, &Object) -> bool,
+    ) {
+        let owner_of = |pod: &Arc<Object>| pod.controller().filter(|owner| self.is_own_kind(owner)).cloned();
+        let (before, now) = (change.before.as_ref(), change.now.as_ref());
+        if let (Some(before), Some(now)) = (before, now)
+            && is_same(before, now)
+        {
+            return;
+        }
+        let Some(pod) = change.object() else { return };
+        let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
+        for owner in owners {
+            self.writes.observe(&owner.uid, &pod.name);
+            queue.add(&format!("{}/{}", pod.namespace, owner.name));
+        }
+        // An orphan may be adopted.
+        if let Some(now) = now.filter(|now| now.controller().is_none() && !now.is_terminating) {
+            let owners = self.informers.list(&self.kind, &now.namespace);
+            owners.iter().filter(|owner| selects(owner, now)).for_each(|owner| queue.add(&owner.key()));
+        }
+    }
+
+    /// Returns the pods of the owner. Adopts matching orphans, and releases pods that no longer match.
+    ///
+    /// # Errors
+    /// If it is unknown whether the owner exists, or an owner reference cannot be changed. The caller retries.
+    pub async fn claim<'p>(
+        &self,
+        of: &PodOwner<'_>,
+        pods: &'p [Arc<Object>],
+    ) -> Result<Vec<&'p Object>, Error> {
+        let owner = Owner { uid: of.uid, is_terminating: of.is_terminating, selector: of.selector };
+        let (mut own, mut can_adopt) = (Vec::new(), None);
+        for pod in pods {
+            let candidate = Candidate {
+                controller: pod.controller(),
+                labels: &pod.labels,
+                is_terminating: pod.is_terminating,
+            };
+            let is_active = !pod.pod().is_terminal() && !pod.is_terminating;
+            let patch = match claim(owner, candidate) {
+                Claim::Keep => {
+                    own.push(&**pod);
+                    continue;
+                }
+                Claim::Adopt if is_active => {
+                    let known = match can_adopt {
+                        Some(known) => known,
+                        None => may_adopt(&self.client, &self.kind, of.namespace, of.name, of.uid).await?,
+                    };
+                    can_adopt = Some(known);
+                    if !known {
+                        continue;
+                    }
+                    adoption(&pod.uid, &controller_reference(&self.kind, of.name, of.uid))
+                }
+                Claim::Release if is_active => release(&pod.uid, of.uid),
+                Claim::Adopt | Claim::Release | Claim::Ignore => continue,
+            };
+            let is_adopted = pod.controller().is_none();
+            let is_done = patch_owners(&self.client, &Kind::POD, of.namespace, &pod.name, patch).await?;
+            if is_done && is_adopted {
+                own.push(&**pod);
+            }
+        }
+        Ok(own)
+    }
+
+    /// Whether the cached pods show all writes for an owner. See [`OwnWrites::are_seen`].
+    ///
+    /// # Errors
+    /// If an overdue write cannot be confirmed. The caller retries.
+    pub async fn has_seen_own_writes(&self, namespace: &str, uid: &str) -> Result<bool, Error> {
+        self.writes.are_seen(&self.client, &self.informers, namespace, uid).await
+    }
+}
+
+/// Whether a change of a pod concerns no owner.
+fn is_same(before: &Object, now: &Object) -> bool {
+    before.is_terminating == now.is_terminating
+        && before.fields == now.fields
+        && before.labels == now.labels
+        && before.owners == now.owners
+}
