@@ -60,6 +60,29 @@ fn short_workloads_get_defaults() {
 }
 
 #[test]
+fn a_daemon_set_counts_the_changes_of_its_template() {
+    const GENERATION: &str = "/metadata/annotations/deprecated.daemonset.template.generation";
+    let image = |set: &mut Value, image: &str| {
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = image.into()
+    };
+    let first = Case::new(workload("DaemonSet"));
+    assert_eq!(first.at(GENERATION), "1");
+    let second = Case::update(&first.object, &Part::Main, |set| image(set, "web:2"));
+    assert_eq!(second.at(GENERATION), "2");
+    // Neither another change nor the client changes the number.
+    let same = Case::update(&second.object, &Part::Main, |set| {
+        set["spec"]["minReadySeconds"] = 5.into();
+        set["metadata"]["annotations"] = json!({"deprecated.daemonset.template.generation": "7", "own": "x"});
+    });
+    assert_eq!((same.at(GENERATION), same.at("/metadata/annotations/own")), ("2".into(), "x".into()));
+    let replaced = Case::update(&same.object, &Part::Main, |set| {
+        set["metadata"].as_object_mut().unwrap().remove("annotations");
+        image(set, "web:3");
+    });
+    assert_eq!(replaced.at(GENERATION), "3");
+}
+
+#[test]
 fn the_limit_of_a_template_can_be_lowered_and_its_ports_stay_open() {
     let mut limited = workload("Deployment");
     limited["spec"]["template"]["spec"]["hostNetwork"] = true.into();
