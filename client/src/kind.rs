@@ -46,6 +46,8 @@ impl Kind {
         Self::core("ReplicationController", "replicationcontrollers", true);
     /// The kind `ReplicaSet`.
     pub const REPLICA_SET: Self = Self::of("apps", "ReplicaSet", "replicasets", true);
+    /// The kind `DaemonSet`.
+    pub const DAEMON_SET: Self = Self::of("apps", "DaemonSet", "daemonsets", true);
     /// The kind `Deployment`.
     pub const DEPLOYMENT: Self = Self::of("apps", "Deployment", "deployments", true);
     /// The kind `StatefulSet`.

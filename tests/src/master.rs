@@ -45,8 +45,14 @@ impl Master {
 
     /// Starts a master without controllers of workloads. The test plays them.
     pub async fn without_workloads() -> Self {
-        let controllers = "*,-deployment-controller,-replicaset-controller,-replicationcontroller-controller";
-        let mut master = Self::new().with_flags(["--controllers", controllers]);
+        let controllers = [
+            "*",
+            "-daemonset-controller",
+            "-deployment-controller",
+            "-replicaset-controller",
+            "-replicationcontroller-controller",
+        ];
+        let mut master = Self::new().with_flags(["--controllers", &controllers.join(",")]);
         master.start().await;
         master
     }

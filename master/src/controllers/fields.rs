@@ -6,13 +6,17 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::daemon_set::eligibility::Placement;
 use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};
+use crate::objects::node_affinity::NODE_NAME;
+use crate::objects::pod::NodeAffinity;
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::template::TemplateDigest;
 use crate::objects::workload::PodSelectingSpec;
 use crate::objects::{
-    Condition, ControllerRevision, Deployment, Event, LabelSelector, List, ReplicaSet, Spec, StringMap, time,
+    Condition, ControllerRevision, DaemonSet, Deployment, Event, LabelSelector, List, ReplicaSet, Spec,
+    StringMap, time,
 };
 
 /// The cached fields of a kind. Large fields are boxed, because most objects have none.
@@ -42,6 +46,7 @@ pub enum Fields {
     },
     ResourceQuota(Box<QuotaFields>),
     Job(JobFields),
+    DaemonSet(Box<DaemonSetFields>),
     Deployment(Box<DeploymentFields>),
     /// A ReplicaSet or a ReplicationController.
     ReplicaSet(Box<ReplicaSet>),
@@ -53,6 +58,9 @@ pub enum Fields {
 pub struct PodFields {
     /// The node of the pod. Empty while the pod is not bound.
     pub node: Box<str>,
+    /// The node that the required node affinity names while the pod is not bound, as in pods of DaemonSets. Empty if
+    /// it names none.
+    pub named_node: Box<str>,
     pub phase: Box<str>,
     /// Whether the condition `Ready` is true.
     pub is_ready: bool,
@@ -110,6 +118,15 @@ pub struct QuotaFields {
     pub status: ResourceQuotaStatus,
 }
 
+/// Fields of a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DaemonSetFields {
+    /// Selects pods and ControllerRevisions.
+    pub selector: LabelSelector,
+    /// The nodes that run a pod.
+    pub placement: Placement,
+}
+
 /// The fields of a Deployment that controllers of other kinds use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeploymentFields {
@@ -154,6 +171,7 @@ impl Fields {
             }
             "events" => Self::Event { last_occurrence: object.read::<Event>()?.recorded_time() },
             "resourcequotas" => Self::ResourceQuota(object.read()?),
+            "daemonsets.apps" => Self::DaemonSet(Box::new(object.read::<DaemonSet>()?.into())),
             "deployments.apps" => Self::Deployment(Box::new(object.read::<Deployment>()?.into())),
             "replicasets.apps" => Self::ReplicaSet(object.read()?),
             "replicationcontrollers" => {
@@ -216,7 +234,14 @@ struct PodAnnotations {
 #[serde(default, rename_all = "camelCase")]
 struct PodSpec {
     node_name: Box<str>,
+    affinity: Option<PodAffinity>,
     init_containers: List<InitContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodAffinity {
+    node_affinity: Option<NodeAffinity>,
 }
 
 #[derive(Default, Deserialize)]
@@ -252,6 +277,19 @@ struct PodCondition {
     last_transition_time: Option<Timestamp>,
 }
 
+impl PodAffinity {
+    /// Returns the node that the first term with a requirement on `metadata.name` names.
+    fn named_node(self) -> Option<Box<str>> {
+        let required = self.node_affinity?.required?;
+        let fields = required.node_selector_terms.iter().flat_map(|term| &term.match_fields);
+        let mut names = fields.filter(|field| &*field.key == NODE_NAME && &*field.operator == "In");
+        match &*names.next()?.values {
+            [name] => Some(name.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl From<Pod> for PodFields {
     fn from(Pod { metadata, spec, status }: Pod) -> Self {
         let ready = status.conditions.iter().find(|condition| &*condition.r#type == "Ready");
@@ -263,7 +301,9 @@ impl From<Pod> for PodFields {
         let sidecars = status.init_container_statuses.iter().filter(is_sidecar);
         let sidecar = sidecars.map(|status| status.restart_count).max();
         let cost = metadata.annotations.deletion_cost;
+        let affinity = spec.affinity.filter(|_| spec.node_name.is_empty());
         Self {
+            named_node: affinity.and_then(PodAffinity::named_node).unwrap_or_default(),
             is_ready: ready.is_some_and(|ready| &*ready.status == "True"),
             ready_changed: ready.and_then(|ready| ready.last_transition_time),
             deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),
@@ -271,6 +311,12 @@ impl From<Pod> for PodFields {
             node: spec.node_name,
             phase: status.phase,
         }
+    }
+}
+
+impl From<DaemonSet> for DaemonSetFields {
+    fn from(set: DaemonSet) -> Self {
+        Self { placement: Placement::of(&set.spec.template.spec), selector: set.spec.selector }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod act_as;
 mod certificates;
+mod daemon_set;
 mod deployment;
 mod discovery;
 mod disruption;
@@ -228,6 +229,10 @@ const CONTROLLERS: &[Row] = &[
         let account = of.account(REPLICATION_CONTROLLER.account);
         Some(Arc::new(ReplicaSetController::new(&REPLICATION_CONTROLLER, account, of.informers())))
     }),
+    row(daemon_set::NAME, |of| {
+        let account = of.account(daemon_set::ACCOUNT);
+        Some(Arc::new(daemon_set::DaemonSetController::new(account, of.informers())))
+    }),
     row(deployment::NAME, |of| {
         let account = of.account(deployment::NAME);
         Some(Arc::new(deployment::DeploymentController::new(account, of.informers())))
@@ -236,6 +241,7 @@ const CONTROLLERS: &[Row] = &[
 
 /// The resources of workloads that controllers here reconcile, with the names of these controllers.
 const WORKLOADS: &[(&str, &str)] = &[
+    ("daemonsets.apps", daemon_set::NAME),
     ("deployments.apps", deployment::NAME),
     ("replicasets.apps", REPLICA_SET.name),
     ("replicationcontrollers", REPLICATION_CONTROLLER.name),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::fields::{DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
+use super::fields::{DaemonSetFields, DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
 use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
 /// A cached object.
@@ -85,6 +85,11 @@ impl Object {
     /// Returns the fields of a ReplicaSet or ReplicationController, `None` for other kinds.
     pub fn replica_set(&self) -> Option<&ReplicaSet> {
         if let Fields::ReplicaSet(set) = &self.fields { Some(set) } else { None }
+    }
+
+    /// The fields of a DaemonSet.
+    pub fn daemon_set(&self) -> Option<&DaemonSetFields> {
+        if let Fields::DaemonSet(fields) = &self.fields { Some(fields) } else { None }
     }
 
     /// Returns the fields of a Deployment, `None` for other kinds.
@@ -210,11 +215,29 @@ mod tests {
     }
 
     #[test]
+    fn the_cache_keeps_the_node_that_a_pending_pod_names() {
+        let term = |operator: &str, names: &[&str]| json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": names}]});
+        let pod = |node: &str, terms: Value| {
+            let required =
+                json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+            let spec = json!({"nodeName": node, "affinity": {"nodeAffinity": required}});
+            decoded("pods", &json!({"metadata": {"name": "a"}, "spec": spec})).pod().named_node.to_string()
+        };
+        assert_eq!(pod("", json!([term("In", &["n"])])), "n");
+        assert_eq!(pod("", json!([{"matchExpressions": []}, term("In", &["n"])])), "n");
+        assert_eq!(pod("n", json!([term("In", &["n"])])), "", "a bound pod");
+        for terms in [json!([term("In", &["m", "n"])]), json!([term("NotIn", &["n"])]), json!([])] {
+            assert_eq!(pod("", terms.clone()), "", "{terms}");
+        }
+    }
+
+    #[test]
     fn every_kind_is_decoded_without_any_field() {
         for resource in [
             "certificatesigningrequests.certificates.k8s.io",
             "configmaps",
             "controllerrevisions.apps",
+            "daemonsets.apps",
             "deployments.apps",
             "events",
             "jobs.batch",

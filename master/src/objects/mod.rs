@@ -7,6 +7,7 @@
 pub mod certificates;
 pub mod controller_revision;
 pub mod coordination;
+pub mod daemon_set;
 pub mod deployment;
 pub mod event;
 pub mod labels;
@@ -35,6 +36,7 @@ use serde_json::{Map, Value};
 pub use self::certificates::CertificateSigningRequest;
 pub use self::controller_revision::ControllerRevision;
 pub use self::coordination::Lease;
+pub use self::daemon_set::DaemonSet;
 pub use self::deployment::Deployment;
 pub use self::event::Event;
 pub use self::meta::{

@@ -210,6 +210,31 @@ pub enum IntOrString {
     String(Box<str>),
 }
 
+/// How [`IntOrString::scaled`] rounds a percentage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    Up,
+    Down,
+}
+
+impl IntOrString {
+    /// Returns the number, or the percentage of `total`. A text that is no percentage, which the API server rejects,
+    /// is 0.
+    pub fn scaled(&self, total: i64, rounding: Rounding) -> i64 {
+        match self {
+            Self::Int(number) => *number,
+            Self::String(text) => {
+                let percent: i64 = text.strip_suffix('%').and_then(|digits| digits.parse().ok()).unwrap_or(0);
+                let hundredths = percent.saturating_mul(total);
+                match rounding {
+                    Rounding::Up => hundredths.saturating_add(99) / 100,
+                    Rounding::Down => hundredths / 100,
+                }
+            }
+        }
+    }
+}
+
 /// Decodes a time (RFC 3339). A text that is not a time is treated as absent.
 pub fn time<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Timestamp>, D::Error> {
     struct Time;

@@ -1,6 +1,7 @@
 //! The limits of a rolling update: surge and unavailability. Pure.
 
-use crate::objects::{Deployment, IntOrString};
+use crate::objects::Deployment;
+use crate::objects::values::{IntOrString, Rounding};
 
 /// Limits of a Deployment in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,11 @@ impl Limits {
             return Self { surge: 0, unavailable: 0 };
         }
         let (wanted, rolling) = (deployment.replicas(), &deployment.spec.strategy.rolling_update);
-        let surge = scaled(rolling.max_surge.as_ref(), wanted, Rounding::Up);
-        let unavailable = match scaled(rolling.max_unavailable.as_ref(), wanted, Rounding::Down) {
+        let scaled = |value: &Option<IntOrString>, rounding: Rounding| {
+            value.as_ref().map_or(0, |value| value.scaled(wanted, rounding))
+        };
+        let surge = scaled(&rolling.max_surge, Rounding::Up);
+        let unavailable = match scaled(&rolling.max_unavailable, Rounding::Down) {
             0 if surge == 0 => 1,
             unavailable => unavailable,
         };
@@ -32,28 +36,6 @@ impl Limits {
 
 pub fn is_rolling(deployment: &Deployment) -> bool {
     &*deployment.spec.strategy.r#type == "RollingUpdate"
-}
-
-#[derive(Clone, Copy)]
-enum Rounding {
-    Up,
-    Down,
-}
-
-/// Returns a number, or a percentage of `total`. The API server has validated it.
-fn scaled(value: Option<&IntOrString>, total: i64, rounding: Rounding) -> i64 {
-    match value {
-        None => 0,
-        Some(IntOrString::Int(number)) => *number,
-        Some(IntOrString::String(text)) => {
-            let percent: i64 = text.strip_suffix('%').and_then(|digits| digits.parse().ok()).unwrap_or(0);
-            let hundredths = percent.saturating_mul(total);
-            match rounding {
-                Rounding::Up => hundredths.saturating_add(99) / 100,
-                Rounding::Down => hundredths / 100,
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub struct Kind<T> {
 }
 
 impl<T: Clone> Kind<T> {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { truth: BTreeMap::new(), cache: BTreeMap::new(), changes: Vec::new(), applied: 0 }
     }
 

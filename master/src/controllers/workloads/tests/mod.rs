@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cluster;
+mod daemons;
 mod reconcile;
 mod simulation;

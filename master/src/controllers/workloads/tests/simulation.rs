@@ -1,9 +1,10 @@
-//! Simulates thousands of histories of a Deployment: edits, failing pods, informers that lag, requests that fail, and
+//! Simulates thousands of histories of a Deployment and of a DaemonSet: edits, failing pods, informers that lag, requests that fail, and
 //! crashes between any two requests.
 //!
 //! `CORACLE_SEEDS=100000` sets their number; `CORACLE_SEED=n` replays one and prints its history.
 
 use super::cluster::{Cluster, is_of_deployment, template};
+use super::daemons::Daemons;
 use super::reconcile::{Controllers, Stop};
 use crate::controllers::deployment::revision::{replica_set_name, template_hash};
 use crate::objects::{ObjectMeta, OwnerReference, ReplicaSet};
@@ -16,6 +17,16 @@ const CALM: usize = 400;
 
 #[test]
 fn no_pod_is_too_many_and_none_is_lost() {
+    simulate(history);
+}
+
+#[test]
+fn each_eligible_node_gets_one_daemon_pod() {
+    simulate(daemon_history);
+}
+
+/// Runs a history with one seed or with all of them. A history returns whether it went well, and its log.
+fn simulate(history: impl Fn(u64) -> (Result<(), String>, Vec<String>)) {
     if let Some(seed) = number("CORACLE_SEED") {
         let (result, log) = history(seed);
         println!("{}", log.join("\n"));
@@ -40,6 +51,53 @@ fn history(seed: u64) -> (Result<(), String>, Vec<String>) {
     let mut controllers = Controllers::new(cluster);
     let result = run(&mut controllers);
     (result, controllers.cluster.log)
+}
+
+fn daemon_history(seed: u64) -> (Result<(), String>, Vec<String>) {
+    let mut daemons = Daemons::new(seed);
+    let result = run_daemons(&mut daemons);
+    (result, daemons.log)
+}
+
+fn run_daemons(daemons: &mut Daemons) -> Result<(), String> {
+    let settle = |daemons: &mut Daemons, result: Result<(), Stop>| match result {
+        Ok(()) | Err(Stop::Retry) => Ok(()),
+        Err(Stop::Crash) => {
+            daemons.restart();
+            Ok(())
+        }
+        Err(Stop::Broken(broken)) => Err(broken),
+    };
+    for _ in 0..STORMY {
+        if daemons.chance.once_in(2) {
+            daemons.disturb();
+        } else {
+            let result = daemons.reconcile();
+            settle(daemons, result)?;
+        }
+    }
+    (daemons.is_stormy, daemons.has_failures) = (false, false);
+    let mut idle_rounds = 0;
+    for _ in 0..CALM {
+        let writes = daemons.writes;
+        daemons.follow(usize::MAX);
+        let mut is_busy = false;
+        while daemons.advance_pod() {
+            is_busy = true;
+        }
+        daemons.follow(usize::MAX);
+        let result = daemons.reconcile();
+        settle(daemons, result)?;
+        // Longer than a confirmation, and than pods take to be available.
+        daemons.seconds += 11;
+        let is_idle = !is_busy && daemons.writes == writes && daemons.is_current();
+        idle_rounds = if is_idle { idle_rounds + 1 } else { 0 };
+        // Longer than the longest pause before a failed pod is replaced.
+        if idle_rounds == 90 {
+            return daemons.check_goal();
+        }
+    }
+    Err("the controller never comes to rest".to_owned())
 }
 
 /// ReplicaSets that exist before the Deployment: one to adopt, and one of another owner with the name of a future one.
