@@ -30,5 +30,6 @@ mod policies;
 mod quotas;
 mod services;
 mod watching;
+mod workload_daemonsets;
 mod workload_plans;
 mod workloads;
