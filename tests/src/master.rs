@@ -51,6 +51,7 @@ impl Master {
             "-deployment-controller",
             "-replicaset-controller",
             "-replicationcontroller-controller",
+            "-statefulset-controller",
         ];
         let mut master = Self::new().with_flags(["--controllers", &controllers.join(",")]);
         master.start().await;

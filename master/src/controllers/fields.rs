@@ -51,6 +51,10 @@ pub enum Fields {
     /// A ReplicaSet or a ReplicationController.
     ReplicaSet(Box<ReplicaSet>),
     ControllerRevision(RevisionFields),
+    StatefulSet {
+        /// Selects pods.
+        selector: Box<LabelSelector>,
+    },
 }
 
 /// The fields of a pod that controllers use.
@@ -181,6 +185,7 @@ impl Fields {
                 let ControllerRevision { revision: number, data, .. } = object.read()?;
                 Self::ControllerRevision(RevisionFields { number, template: data.digest() })
             }
+            "statefulsets.apps" => Self::StatefulSet { selector: selector(object)? },
             "jobs.batch" => Self::Job(object.read::<Body<JobSpec, JobStatus>>()?.into()),
             _ => Self::None,
         })

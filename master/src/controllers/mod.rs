@@ -32,6 +32,7 @@ mod resource_quota;
 mod root_ca_publisher;
 mod service_account_tokens;
 mod service_accounts;
+mod stateful_set;
 mod suspend;
 mod taint_eviction;
 mod ttl_after_finished;
@@ -237,6 +238,10 @@ const CONTROLLERS: &[Row] = &[
         let account = of.account(deployment::NAME);
         Some(Arc::new(deployment::DeploymentController::new(account, of.informers())))
     }),
+    row(stateful_set::NAME, |of| {
+        let account = of.account(stateful_set::NAME);
+        Some(Arc::new(stateful_set::StatefulSetController::new(account, of.informers())))
+    }),
 ];
 
 /// The resources of workloads that controllers here reconcile, with the names of these controllers.
@@ -245,6 +250,7 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("deployments.apps", deployment::NAME),
     ("replicasets.apps", REPLICA_SET.name),
     ("replicationcontrollers", REPLICATION_CONTROLLER.name),
+    ("statefulsets.apps", stateful_set::NAME),
 ];
 
 /// The controller that reconciles a workload resource (`deployments.apps`), if there is one here.

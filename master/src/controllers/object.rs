@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::fields::{DaemonSetFields, DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
-use crate::objects::{List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
+use crate::objects::{LabelSelector, List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
 /// A cached object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,6 +100,11 @@ impl Object {
     /// The fields of a ControllerRevision.
     pub fn revision(&self) -> Option<RevisionFields> {
         if let Fields::ControllerRevision(fields) = self.fields { Some(fields) } else { None }
+    }
+
+    /// The pod selector of a StatefulSet.
+    pub fn stateful_set_selector(&self) -> Option<&LabelSelector> {
+        if let Fields::StatefulSet { selector } = &self.fields { Some(selector) } else { None }
     }
 
     /// Returns the fields of a pod, which are empty for other kinds.
@@ -249,6 +254,7 @@ mod tests {
             "resourcequotas",
             "secrets",
             "services",
+            "statefulsets.apps",
         ] {
             let bare = decoded(resource, &json!({"metadata": {"name": "a"}}));
             assert_eq!(bare.name, "a", "{resource}");

@@ -21,6 +21,7 @@ pub mod replica_set;
 pub mod resources;
 pub mod selector;
 pub mod service;
+pub mod stateful_set;
 pub mod template;
 pub mod values;
 pub mod volume;
@@ -46,6 +47,7 @@ pub use self::node::{Node, Taint, Toleration};
 pub use self::pod::Pod;
 pub use self::replica_set::ReplicaSet;
 pub use self::selector::LabelSelector;
+pub use self::stateful_set::StatefulSet;
 pub use self::values::{IntOrString, List, StringMap, time};
 
 /// Minimum interval between two reports of objects that cannot be decoded.

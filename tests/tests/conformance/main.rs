@@ -32,4 +32,5 @@ mod services;
 mod watching;
 mod workload_daemonsets;
 mod workload_plans;
+mod workload_statefulsets;
 mod workloads;

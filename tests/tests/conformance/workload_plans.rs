@@ -10,7 +10,7 @@ const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// An image whose pods never become ready.
-const BROKEN: &str = "registry.example/broken:1";
+pub const BROKEN: &str = "registry.example/broken:1";
 
 fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}]}})
@@ -21,7 +21,7 @@ fn deployment(replicas: i64, image: &str) -> Value {
         "template": template(image)}})
 }
 
-async fn cluster() -> Cluster {
+pub async fn cluster() -> Cluster {
     let cluster = Cluster::running().await;
     cluster.until("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
     cluster
@@ -33,7 +33,7 @@ fn items(list: &Value) -> &[Value] {
 
 /// Makes all pods ready, except those of a broken image, and deletes those that terminate, until the object satisfies
 /// the condition.
-async fn until(cluster: &Cluster, path: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub async fn until(cluster: &Cluster, path: &str, is: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         for pod in items(&cluster.get(PODS).await.is(200)) {
             let own = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());

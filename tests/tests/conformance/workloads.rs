@@ -29,7 +29,7 @@ fn set(path: &str, name: &str, replicas: i64) -> Value {
 }
 
 /// The pods with a value of the label `app` that are not being deleted.
-async fn pods_of(node: &Node, app: &str) -> Vec<Value> {
+pub async fn pods_of(node: &Node, app: &str) -> Vec<Value> {
     let list = node.cluster.get(&format!("{PODS}?labelSelector=app%3D{app}")).await.is(200);
     let pods = list["items"].as_array().unwrap().iter();
     pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).cloned().collect()
@@ -40,7 +40,7 @@ fn name(object: &Value) -> &str {
 }
 
 /// Runs kubectl, which must succeed; returns its output.
-async fn kubectl(node: &Node, line: &str) -> String {
+pub async fn kubectl(node: &Node, line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let output = node.cluster.kubectl(&words).await;
     assert_eq!(output.code, 0, "kubectl {line}: {output:?}\n{}", node.cluster.master.log());

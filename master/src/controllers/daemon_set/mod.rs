@@ -256,10 +256,7 @@ impl Controller for DaemonSetController {
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
-            let selects = |set: &Object, pod: &Object| {
-                set.daemon_set().is_some_and(|set| set.selector.matches(&pod.labels))
-            };
-            self.pods.on_pod_change(change, queue, selects);
+            self.pods.on_pod_change(change, queue, |set| set.daemon_set().map(|set| &set.selector));
         } else if change.kind.is(&Kind::NODE) {
             self.on_node_change(change, queue);
         } else if change.kind.is(&Kind::CONTROLLER_REVISION) {

@@ -10,7 +10,6 @@ pub mod strategy;
 mod tests;
 mod writes;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,8 +24,9 @@ use super::work_queue::{Controller, WorkQueue};
 use super::workloads::claim::Owner;
 use super::workloads::expectations::CONFIRM_AFTER;
 use super::workloads::own_writes::OwnWrites;
+use super::workloads::owners::{enqueue_adopters, enqueue_owners, is_of_kind};
 use super::workloads::requests::{Claimant, claim_all};
-use crate::objects::{Deployment, LabelSelector, OwnerReference, ReplicaSet};
+use crate::objects::{Deployment, LabelSelector, ReplicaSet};
 
 /// The controller's stock name in `--controllers`. It is also the name of its service account, and the source of
 /// its events.
@@ -56,22 +56,10 @@ impl DeploymentController {
     }
 
     fn on_set_change(&self, change: &Change, queue: &WorkQueue) {
-        let (before, now) = (change.before.as_ref(), change.now.as_ref());
-        let Some(set) = change.object() else { return };
-        let owner_of = |set: &Arc<Object>| set.controller().filter(|owner| is_deployment(owner)).cloned();
-        let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
-        for owner in owners {
-            self.writes.observe(&owner.uid, &set.name);
-            queue.add(&format!("{}/{}", set.namespace, owner.name));
-        }
-        // An orphan may be adopted.
-        if let Some(now) = now.filter(|now| now.controller().is_none() && !now.is_terminating) {
-            for deployment in self.informers.list(&Kind::DEPLOYMENT, &now.namespace) {
-                if deployment.deployment().is_some_and(|one| one.selector.matches(&now.labels)) {
-                    queue.add(&deployment.key());
-                }
-            }
-        }
+        enqueue_owners(change, &Kind::DEPLOYMENT, &self.writes, queue);
+        enqueue_adopters(change, &Kind::DEPLOYMENT, &self.informers, queue, |deployment| {
+            deployment.deployment().map(|fields| &fields.selector)
+        });
     }
 
     /// Enqueues a Deployment with the strategy `Recreate` when one of its old pods ends.
@@ -84,7 +72,9 @@ impl DeploymentController {
         else {
             return;
         };
-        let Some(owner) = set.controller().filter(|owner| is_deployment(owner)) else { return };
+        let Some(owner) = set.controller().filter(|owner| is_of_kind(owner, &Kind::DEPLOYMENT)) else {
+            return;
+        };
         let found = self.informers.get(&Kind::DEPLOYMENT, &pod.namespace, &owner.name);
         if let Some(deployment) = found.filter(|found| found.deployment().is_some_and(|one| one.is_recreated))
         {
@@ -130,10 +120,6 @@ impl DeploymentController {
         self.update_status(live, &plan.status, plan.revision.as_deref()).await?;
         Ok(plan.requeue_after.map_or(Action::AwaitChange, Action::RequeueAfter))
     }
-}
-
-fn is_deployment(owner: &OwnerReference) -> bool {
-    *owner.kind == *Kind::DEPLOYMENT.kind && owner.group() == Kind::DEPLOYMENT.group
 }
 
 #[async_trait]

@@ -153,10 +153,7 @@ impl Controller for ReplicaSetController {
 
     fn on_change(&self, change: &Change, queue: &WorkQueue) {
         if change.kind.is(&Kind::POD) {
-            let selects = |set: &Object, pod: &Object| {
-                set.replica_set().is_some_and(|set| set.spec.selector.matches(&pod.labels))
-            };
-            self.pods.on_pod_change(change, queue, selects);
+            self.pods.on_pod_change(change, queue, |set| set.replica_set().map(|set| &set.spec.selector));
         } else if change.kind.is(&self.variant.kind) {
             match (&change.before, &change.now) {
                 (Some(gone), None) => self.pods.forget(&gone.uid),

@@ -6,6 +6,7 @@ pub mod expectations;
 pub mod history;
 pub mod names;
 pub mod own_writes;
+pub mod owners;
 pub mod pod_control;
 pub mod pod_writes;
 pub mod replica;

@@ -2,18 +2,18 @@
 //!
 //! A controller of pods has one [`PodControl`]. `pod_writes` creates and deletes the pods.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use client::{Client, Error, Kind};
 
 use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
 use super::own_writes::OwnWrites;
+use super::owners::{enqueue_adopters, enqueue_owners, is_irrelevant};
 use super::requests::{may_adopt, patch_owners};
 use crate::controllers::informers::{Change, SharedInformers};
 use crate::controllers::object::Object;
 use crate::controllers::work_queue::WorkQueue;
-use crate::objects::{LabelSelector, ObjectMeta, OwnerReference};
+use crate::objects::{LabelSelector, ObjectMeta};
 
 /// Claims, creates and deletes the pods of the objects of one kind.
 #[derive(Debug)]
@@ -62,36 +62,17 @@ impl PodControl {
         self.writes.forget(uid);
     }
 
-    /// Whether an owner reference names an object of this kind.
-    fn is_own_kind(&self, owner: &OwnerReference) -> bool {
-        *owner.kind == *self.kind.kind && owner.group() == self.kind.group
-    }
-
-    /// Adds the owners of a changed pod to the queue, and the objects that may adopt it. `selects` is whether an
-    /// object of this kind selects a pod.
+    /// Enqueues the owners of a changed pod, and the objects that may adopt it. `selector` returns the selector of an
+    /// object of this kind.
     pub fn on_pod_change(
         &self,
         change: &Change,
         queue: &WorkQueue,
-        selects: impl Fn(&Object, &Object) -> bool,
+        selector: fn(&Object) -> Option<&LabelSelector>,
     ) {
-        let owner_of = |pod: &Arc<Object>| pod.controller().filter(|owner| self.is_own_kind(owner)).cloned();
-        let (before, now) = (change.before.as_ref(), change.now.as_ref());
-        if let (Some(before), Some(now)) = (before, now)
-            && is_same(before, now)
-        {
-            return;
-        }
-        let Some(pod) = change.object() else { return };
-        let owners: HashSet<OwnerReference> = before.into_iter().chain(now).filter_map(owner_of).collect();
-        for owner in owners {
-            self.writes.observe(&owner.uid, &pod.name);
-            queue.add(&format!("{}/{}", pod.namespace, owner.name));
-        }
-        // An orphan may be adopted.
-        if let Some(now) = now.filter(|now| now.controller().is_none() && !now.is_terminating) {
-            let owners = self.informers.list(&self.kind, &now.namespace);
-            owners.iter().filter(|owner| selects(owner, now)).for_each(|owner| queue.add(&owner.key()));
+        if !is_irrelevant(change) {
+            enqueue_owners(change, &self.kind, &self.writes, queue);
+            enqueue_adopters(change, &self.kind, &self.informers, queue, selector);
         }
     }
 
@@ -148,12 +129,4 @@ impl PodControl {
     pub async fn has_seen_own_writes(&self, namespace: &str, uid: &str) -> Result<bool, Error> {
         self.writes.are_seen(&self.client, &self.informers, namespace, uid).await
     }
-}
-
-/// Whether a change of a pod concerns no owner.
-fn is_same(before: &Object, now: &Object) -> bool {
-    before.is_terminating == now.is_terminating
-        && before.fields == now.fields
-        && before.labels == now.labels
-        && before.owners == now.owners
 }

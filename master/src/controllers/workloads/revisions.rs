@@ -10,9 +10,10 @@ use super::claim::{Owner, controller_reference};
 use super::expectations::Expected;
 use super::history::{self, Revision, Update};
 use super::own_writes::OwnWrites;
+use super::owners::enqueue_owners;
 use super::requests::{Claimant, claim_all};
 use crate::controllers::informers::{Change, SharedInformers};
-use crate::controllers::object::Object;
+use crate::controllers::object::{Object, unreadable};
 use crate::controllers::work_queue::WorkQueue;
 use crate::objects::template::TemplateDigest;
 use crate::objects::{ControllerRevision, LabelSelector, ObjectMeta, StringMap};
@@ -62,15 +63,7 @@ impl Revisions {
     /// Handles a change of a ControllerRevision: enqueues its owners. An orphan is adopted with the next change of its
     /// owner.
     pub fn on_change(&self, change: &Change, queue: &WorkQueue) {
-        for object in change.before.iter().chain(&change.now) {
-            let is_own =
-                |kind: &str, group: &str| *kind == *self.owner_kind.kind && *group == *self.owner_kind.group;
-            let owner = object.controller().filter(|owner| is_own(&owner.kind, owner.group()));
-            if let Some(owner) = owner {
-                self.writes.observe(&owner.uid, &object.name);
-                queue.add(&format!("{}/{}", object.namespace, owner.name));
-            }
-        }
+        enqueue_owners(change, &self.owner_kind, &self.writes, queue);
     }
 
     /// Removes the pending writes of an owner that no longer exists.
@@ -159,25 +152,30 @@ impl Revisions {
         }
     }
 
-    /// Returns the existing revision with the name of the new one, if it has the same template. The cache may lag, or
-    /// an earlier owner of the same name has left it.
+    /// Returns the existing revision with the name of the new one, if it has the same template and no other owner: the
+    /// cache may lag. A revision of another owner, such as an earlier one of the same name, may be deleted at any time.
     async fn existing(
         &self,
         owner: &RevisionOwner<'_>,
         name: &str,
         conflict: Error,
     ) -> Result<Option<CurrentRevision>, Error> {
-        let Some(live) = self.read(&owner.metadata.namespace, name).await? else { return Err(conflict) };
-        let is_same = live.data.digest() == Some(TemplateDigest::of(owner.template));
+        let namespace = &owner.metadata.namespace;
+        let found: Option<ControllerRevision> =
+            self.client.find_as(&Kind::CONTROLLER_REVISION, namespace, name).await?;
+        let Some(live) = found else { return Err(conflict) };
+        let is_own = live.metadata.controller().is_none_or(|other| other.uid == owner.metadata.uid);
+        let is_same = is_own && live.data.digest() == Some(TemplateDigest::of(owner.template));
         Ok(is_same.then(|| self.current(name, &live.metadata.labels)))
     }
 
     /// Gets a revision with its template.
     ///
     /// # Errors
-    /// If it is unknown whether the revision exists. The caller retries.
-    pub async fn read(&self, namespace: &str, name: &str) -> Result<Option<ControllerRevision>, Error> {
-        self.client.find_as(&Kind::CONTROLLER_REVISION, namespace, name).await
+    /// If the revision does not exist, or cannot be read. The caller retries.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<ControllerRevision, Error> {
+        let found = self.client.get(&Kind::CONTROLLER_REVISION, namespace, name).await?;
+        serde::Deserialize::deserialize(&found).map_err(|source| unreadable(&self.client, source))
     }
 
     fn object(&self, owner: &RevisionOwner<'_>, name: &str, hash: &str, number: i64, data: Value) -> Value {

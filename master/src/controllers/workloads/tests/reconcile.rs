@@ -499,7 +499,7 @@ fn seen(set: &ReplicaSet) -> Seen<'_> {
     }
 }
 
-fn controller(kind: &str, uid: &str) -> OwnerReference {
+pub fn controller(kind: &str, uid: &str) -> OwnerReference {
     OwnerReference { kind: kind.into(), uid: uid.into(), controller: true, ..OwnerReference::default() }
 }
 

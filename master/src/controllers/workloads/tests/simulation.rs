@@ -41,7 +41,7 @@ fn simulate(history: impl Fn(u64) -> (Result<(), String>, Vec<String>)) {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
