@@ -7,12 +7,9 @@ use async_trait::async_trait;
 
 use super::lister::Lister;
 use super::pods::field;
-use crate::objects::volume::PersistentVolumeClaimSpec;
+use crate::objects::volume::{PersistentVolumeClaimSpec, StorageClass};
 use crate::objects::{self, AnnotatedObject, Spec};
 
-/// The annotations that mark the default class, current and beta.
-const IS_DEFAULT: [&str; 2] =
-    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 /// The beta annotation by which claims named their class.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -37,10 +34,8 @@ fn is_open(claim: &Json) -> bool {
 }
 
 /// The default class. If several are marked, it is the newest.
-fn default_class(classes: &[AnnotatedObject]) -> Option<&str> {
-    let classes = classes.iter().map(|class| &class.metadata);
-    let default =
-        classes.filter(|class| IS_DEFAULT.iter().any(|name| class.annotations.get(name) == Some("true")));
+fn default_class(classes: &[StorageClass]) -> Option<&str> {
+    let default = classes.iter().filter(|class| class.is_default()).map(|class| &class.metadata);
     // Among classes of the same age, the first name wins.
     let newest = default.max_by_key(|class| (class.creation_timestamp, std::cmp::Reverse(&class.name)))?;
     Some(&newest.name)
@@ -53,7 +48,7 @@ impl Admission for DefaultStorageClass {
             && attempt.operation == Operation::Create
             && attempt.subresource.is_none();
         if is_new && is_open(&attempt.object) {
-            let classes: Vec<AnnotatedObject> = self.lister.list("storageclasses.storage.k8s.io", None);
+            let classes: Vec<StorageClass> = self.lister.list("storageclasses.storage.k8s.io", None);
             if let (Some(class), Some(spec)) = (default_class(&classes), field(&mut attempt.object, "spec")) {
                 spec.insert("storageClassName".to_owned(), class.into());
             }
@@ -75,7 +70,7 @@ mod tests {
         let class = |name: &str, default: &str, created: &str| {
             let class = json!({"metadata": {"name": name, "creationTimestamp": created,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": default}}});
-            serde_json::from_value::<AnnotatedObject>(class).unwrap()
+            serde_json::from_value::<StorageClass>(class).unwrap()
         };
         let classes = [
             class("old", "true", "2025-01-01T00:00:00Z"),

@@ -4,6 +4,7 @@
 //! Each plugin decides on JSON objects by pure functions. [`Lister`] reads other objects from the watch cache.
 
 mod always_pull_images;
+mod claim_resize;
 mod csr_limits;
 mod default_storage_class;
 mod default_toleration_seconds;
@@ -21,6 +22,7 @@ mod runtime_class;
 mod scheduling_gates;
 mod service_account;
 mod service_ips;
+mod storage_object_protection;
 mod taint_nodes_by_condition;
 mod unenforced_warnings;
 mod workload_warnings;
@@ -126,6 +128,12 @@ const PLUGINS: &[Plugin] = &[
     default("Priority", |with| Arc::new(priority::Priority::new(with.lister()))),
     default("DefaultStorageClass", |with| {
         Arc::new(default_storage_class::DefaultStorageClass::new(with.lister()))
+    }),
+    default("StorageObjectInUseProtection", |_| {
+        Arc::new(storage_object_protection::StorageObjectInUseProtection)
+    }),
+    default("PersistentVolumeClaimResize", |with| {
+        Arc::new(claim_resize::PersistentVolumeClaimResize::new(with.lister()))
     }),
     default("DefaultTolerationSeconds", |_| Arc::new(default_toleration_seconds::DefaultTolerationSeconds)),
     default("RuntimeClass", |with| Arc::new(runtime_class::RuntimeClass::new(with.lister()))),

@@ -13,6 +13,7 @@ use crate::objects::node_affinity::NODE_NAME;
 use crate::objects::pod::NodeAffinity;
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::template::TemplateDigest;
+use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 use crate::objects::workload::PodSelectingSpec;
 use crate::objects::{
     Condition, ControllerRevision, DaemonSet, Deployment, Event, LabelSelector, List, ReplicaSet, Spec,
@@ -55,6 +56,9 @@ pub enum Fields {
         /// Selects pods.
         selector: Box<LabelSelector>,
     },
+    Claim(Box<PersistentVolumeClaim>),
+    Volume(Box<PersistentVolume>),
+    StorageClass(Box<StorageClass>),
 }
 
 /// The fields of a pod that controllers use.
@@ -74,6 +78,8 @@ pub struct PodFields {
     pub deletion_cost: i32,
     /// Most restarts of an app container, and of a sidecar.
     pub restarts: (i64, i64),
+    /// The PersistentVolumeClaims that the pod uses.
+    pub claims: List<Box<str>>,
 }
 
 impl PodFields {
@@ -186,6 +192,9 @@ impl Fields {
                 Self::ControllerRevision(RevisionFields { number, template: data.digest() })
             }
             "statefulsets.apps" => Self::StatefulSet { selector: selector(object)? },
+            "persistentvolumeclaims" => Self::Claim(object.read()?),
+            "persistentvolumes" => Self::Volume(object.read()?),
+            "storageclasses.storage.k8s.io" => Self::StorageClass(object.read()?),
             "jobs.batch" => Self::Job(object.read::<Body<JobSpec, JobStatus>>()?.into()),
             _ => Self::None,
         })
@@ -225,6 +234,7 @@ struct Pod {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodMetadata {
+    name: Box<str>,
     annotations: PodAnnotations,
 }
 
@@ -241,6 +251,29 @@ struct PodSpec {
     node_name: Box<str>,
     affinity: Option<PodAffinity>,
     init_containers: List<InitContainer>,
+    volumes: List<PodVolume>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodVolume {
+    name: Box<str>,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimSource {
+    claim_name: Box<str>,
+}
+
+impl PodVolume {
+    /// The claim of the volume. That of an ephemeral volume has the names of pod and volume.
+    fn claim(&self, pod: &str) -> Option<Box<str>> {
+        let ephemeral = || self.ephemeral.map(|_| format!("{pod}-{}", self.name).into());
+        self.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone()).or_else(ephemeral)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -309,6 +342,7 @@ impl From<Pod> for PodFields {
         let affinity = spec.affinity.filter(|_| spec.node_name.is_empty());
         Self {
             named_node: affinity.and_then(PodAffinity::named_node).unwrap_or_default(),
+            claims: spec.volumes.iter().filter_map(|volume| volume.claim(&metadata.name)).collect(),
             is_ready: ready.is_some_and(|ready| &*ready.status == "True"),
             ready_changed: ready.and_then(|ready| ready.last_transition_time),
             deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),

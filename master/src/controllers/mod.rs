@@ -22,6 +22,7 @@ mod node_lifecycle;
 mod node_trust;
 mod object;
 mod outage;
+mod persistent_volumes;
 mod pod_gc;
 mod problems;
 mod rate_limited_queue;
@@ -52,6 +53,10 @@ pub use self::act_as::ActAs;
 pub use self::certificates::{NAME_IN_USE, Webhook};
 use self::informers::{Change, EventHandler, SharedInformers};
 pub use self::leader_election::{LeaderElector, RELEASE_TIMEOUT};
+pub use self::persistent_volumes::{
+    BOUND_BY_CONTROLLER, CLAIM, CLAIM_PROTECTION, CLASS, SELECTED_NODE, VOLUME, VOLUME_PROTECTION,
+};
+use self::persistent_volumes::{binder, protection};
 pub use self::problems::ProblemReporter;
 use self::reflector::InformerStore;
 pub use self::reflector::{Store, run_reflector};
@@ -221,6 +226,18 @@ const CONTROLLERS: &[Row] = &[
     row(disruption::NAME, |of| {
         let account = of.account("disruption-controller");
         Some(Arc::new(disruption::DisruptionController::new(account, of.informers())))
+    }),
+    row(binder::NAME, |of| {
+        let (account, master) = (of.account(binder::ACCOUNT), of.client.as_master());
+        Some(Arc::new(binder::PersistentVolumeController::new(account, master, of.informers())))
+    }),
+    row(protection::CLAIMS, |of| {
+        let account = of.account(protection::CLAIMS_ACCOUNT);
+        Some(Arc::new(protection::ClaimProtectionController::new(account, of.informers())))
+    }),
+    row(protection::VOLUMES, |of| {
+        let account = of.account(protection::VOLUMES_ACCOUNT);
+        Some(Arc::new(protection::VolumeProtectionController::new(account)))
     }),
     row(REPLICA_SET.name, |of| {
         let account = of.account(REPLICA_SET.account);

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::fields::{DaemonSetFields, DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
+use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 use crate::objects::{LabelSelector, List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
 /// A cached object.
@@ -105,6 +106,21 @@ impl Object {
     /// The pod selector of a StatefulSet.
     pub fn stateful_set_selector(&self) -> Option<&LabelSelector> {
         if let Fields::StatefulSet { selector } = &self.fields { Some(selector) } else { None }
+    }
+
+    /// A PersistentVolumeClaim.
+    pub fn claim(&self) -> Option<&PersistentVolumeClaim> {
+        if let Fields::Claim(claim) = &self.fields { Some(claim) } else { None }
+    }
+
+    /// A PersistentVolume.
+    pub fn volume(&self) -> Option<&PersistentVolume> {
+        if let Fields::Volume(volume) = &self.fields { Some(volume) } else { None }
+    }
+
+    /// A StorageClass.
+    pub fn storage_class(&self) -> Option<&StorageClass> {
+        if let Fields::StorageClass(class) = &self.fields { Some(class) } else { None }
     }
 
     /// Returns the fields of a pod, which are empty for other kinds.
@@ -247,6 +263,8 @@ mod tests {
             "events",
             "jobs.batch",
             "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
             "poddisruptionbudgets.policy",
             "pods",
             "replicasets.apps",
@@ -255,6 +273,7 @@ mod tests {
             "secrets",
             "services",
             "statefulsets.apps",
+            "storageclasses.storage.k8s.io",
         ] {
             let bare = decoded(resource, &json!({"metadata": {"name": "a"}}));
             assert_eq!(bare.name, "a", "{resource}");

@@ -49,7 +49,13 @@ async fn core() {
 #[tokio::test]
 async fn storage() {
     const GROUP: &str = "storage.k8s.io";
-    let cluster = Cluster::running().await;
+    // The test plays the controllers of volumes.
+    let controllers = "*,-persistentvolume-binder-controller,-persistentvolumeclaim-protection-controller,\
+         -persistentvolume-protection-controller";
+    let flags = ["--controllers", controllers, "--disable-admission-plugins", "StorageObjectInUseProtection"];
+    let mut master = tests::Master::new().with_flags(flags);
+    master.start().await;
+    let cluster = Cluster::of(master);
     cluster.namespace("life").await;
     let volume = json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "life",
         "csi": {"driver": "e2e.example.com", "volumeHandle": "h"}}});
