@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::SharedState;
+use super::claim_binder;
 use super::events::{EventKind, EventRecorder, PodEvent, PodRef};
 use super::extender::Extenders;
 use super::pod::{DISRUPTED, PREEMPTED, Pod};
@@ -55,7 +56,10 @@ impl Binder {
                     self.write(decision, None).await;
                 }
             }
-            Decision::Bind { .. } | Decision::Unschedulable { .. } => self.write(decision, permit).await,
+            Decision::Bind { .. }
+            | Decision::BindClaims { .. }
+            | Decision::ClaimsFailed { .. }
+            | Decision::Unschedulable { .. } => self.write(decision, permit).await,
         }
     }
 
@@ -89,6 +93,21 @@ impl Binder {
             Decision::Bind { pod, node } => {
                 let _free = self.permit_or_wait(permit).await;
                 self.bind(&pod, &node).await;
+            }
+            Decision::BindClaims { pod, claims } => {
+                let _free = self.permit_or_wait(permit).await;
+                if let Err(error) = claim_binder::write(&self.client, &claims).await {
+                    let error = error.full_message();
+                    tracing::debug!(pod = pod.key(), error, "cannot bind the claims of the pod; retrying");
+                    self.state.update(|state, now| state.bind_failed(&pod.uid, now));
+                    let words = claim_binder::failure(&error);
+                    self.report_unschedulable(&pod, (SCHEDULER_ERROR, &words), &Nomination::Unchanged).await;
+                }
+            }
+            Decision::ClaimsFailed { pod, words } => {
+                let _free = self.permit_or_wait(permit).await;
+                let words = claim_binder::failure(&words);
+                self.report_unschedulable(&pod, (SCHEDULER_ERROR, &words), &Nomination::Unchanged).await;
             }
             Decision::Unschedulable { pod, words, reason, nomination } => {
                 let _free = self.permit_or_wait(permit).await;

@@ -7,7 +7,7 @@ use super::node::{Node, NodeId, NodeInfo};
 use super::nominated_pods::NominatedPods;
 use super::pod::Pod;
 use super::topology_counts::{Namespaces, Term, TopologyCounts};
-use super::volumes::Volumes;
+use super::volumes::{ClaimBinding, Volumes};
 use crate::objects::labels::Labels;
 
 /// A pod that is assigned to or assumed on a node.
@@ -149,6 +149,15 @@ impl Cluster {
     /// Claims, volumes and storage classes.
     pub fn volumes(&self) -> &Volumes {
         &self.volumes
+    }
+
+    /// Assumes the bindings of the pod's unbound claims on a node.
+    pub fn assume_claims(&mut self, pod: &Pod, node: &str) -> Vec<ClaimBinding> {
+        if pod.spec.claims.is_empty() {
+            return Vec::new();
+        }
+        let node = self.node_named(node).map(|(.., node)| node.clone());
+        node.map(|node| self.volumes.assume(pod, &node)).unwrap_or_default()
     }
 
     /// Claims, volumes and storage classes, to be changed.

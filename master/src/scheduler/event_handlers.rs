@@ -16,15 +16,12 @@ use super::spec_cache::SpecCache;
 use super::state::{InformerKind, State};
 use super::store::{self, Keyed};
 use super::volumes::{Claim, Class, Volume};
-use crate::controllers::{Client, Kind, ProblemReporter, Store, run_reflector};
+use crate::controllers::{CLAIM, CLASS, Client, Kind, ProblemReporter, Store, VOLUME, run_reflector};
 use crate::objects::PartialObject;
 use crate::objects::labels::Labels;
 use crate::objects::workload::PodSelecting;
 
 const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
-const CLAIM: Kind = Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true);
-const VOLUME: Kind = Kind::of("", "PersistentVolume", "persistentvolumes", false);
-const CLASS: Kind = Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false);
 const CONTROLLER: Kind = Kind::of("", "ReplicationController", "replicationcontrollers", true);
 const REPLICA_SET: Kind = Kind::of("apps", "ReplicaSet", "replicasets", true);
 const STATEFUL_SET: Kind = Kind::of("apps", "StatefulSet", "statefulsets", true);

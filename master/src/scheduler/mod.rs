@@ -5,6 +5,8 @@
 //! that node at once, and the `binder` writes the binding while the next pod is scheduled.
 
 mod binder;
+mod claim_binder;
+mod claim_waits;
 mod cluster;
 mod config;
 mod event_handlers;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::claim_waits::ClaimWaits;
 use super::cluster::{Cluster, PodChange};
 use super::config::{Config, ScoringStrategy};
 use super::extender::{Extender, PreemptionOffer, Verdict};
@@ -18,7 +19,7 @@ use super::schedule_one::{
     select_after_extenders,
 };
 use super::selector_sources::SelectorSources;
-use super::volumes::Volumes;
+use super::volumes::{ClaimBinding, Volumes};
 use crate::objects::labels::Labels;
 
 /// A decision about one pod.
@@ -29,6 +30,14 @@ pub enum Decision {
         pod: Arc<Pod>,
         /// Name of the node.
         node: String,
+    },
+    /// Write the bindings of the pod's claims. The pod is assumed on the node, and is bound once its claims are.
+    BindClaims { pod: Arc<Pod>, claims: Vec<ClaimBinding> },
+    /// Report that the claims of an assumed pod could not be bound, after [`State::bind_failed`].
+    ClaimsFailed {
+        pod: Arc<Pod>,
+        /// What went wrong.
+        words: String,
     },
     /// Let extenders filter and score the nodes, then call [`State::extenders_answered`].
     AskExtenders {
@@ -116,7 +125,7 @@ pub enum InformerKind {
 }
 
 impl InformerKind {
-    const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Nodes,
         Self::Pods,
         Self::Namespaces,
@@ -146,6 +155,7 @@ pub struct State {
     /// Number of pods that extenders handle now. [`Self::extenders_answered`], [`Self::preemption_answered`] and
     /// [`Self::extender_bind_finished`] decrement it.
     at_extenders: usize,
+    claim_waits: ClaimWaits,
 }
 
 impl State {
@@ -165,6 +175,7 @@ impl State {
             synced: HashSet::new(),
             extenders: config.extenders.clone(),
             at_extenders: 0,
+            claim_waits: ClaimWaits::default(),
         }
     }
 
@@ -311,8 +322,12 @@ impl State {
         if self.at_extenders < MAX_AT_EXTENDERS {
             self.queue.admit_awaiting();
         }
+        if let Some(decision) = self.next_claim_wait(now) {
+            return Ok(decision);
+        }
+        let end = self.claim_waits.next_end();
         loop {
-            let pod = self.queue.take(now)?;
+            let pod = self.queue.take(now).map_err(|at| at.into_iter().chain(end).min())?;
             if let Some(decision) = self.decide(pod, now) {
                 return Ok(decision);
             }
@@ -440,14 +455,36 @@ impl State {
     fn placed(&mut self, pod: Arc<Pod>, placement: ScheduleResult, now: Instant) -> Option<Decision> {
         match placement {
             ScheduleResult::Node(node) => {
+                let claims = self.cluster.assume_claims(&pod, &node);
                 // The nomination is kept in case the binding fails.
                 self.cluster.put_pod(pod.clone(), &node, true);
-                if self.extenders.iter().any(|extender| extender.is_binder(&pod)) {
-                    self.at_extenders += 1;
-                }
-                Some(Decision::Bind { pod, node })
+                Some(if claims.is_empty() {
+                    self.bind(pod, node)
+                } else {
+                    self.claim_waits.start(&pod, &node, &claims, now);
+                    Decision::BindClaims { pod, claims }
+                })
             }
             ScheduleResult::Unschedulable(fit_error) => self.handle_unschedulable(pod, fit_error, now),
+        }
+    }
+
+    fn bind(&mut self, pod: Arc<Pod>, node: String) -> Decision {
+        if self.extenders.iter().any(|extender| extender.is_binder(&pod)) {
+            self.at_extenders += 1;
+        }
+        Decision::Bind { pod, node }
+    }
+
+    /// The decision about an assumed pod whose wait for its claims has ended.
+    fn next_claim_wait(&mut self, now: Instant) -> Option<Decision> {
+        let (ended, result) = self.claim_waits.take_ended(&mut self.cluster, now)?;
+        match result {
+            Ok(()) => Some(self.bind(ended.pod, ended.node)),
+            Err(words) => {
+                self.bind_failed(&ended.pod.uid, now);
+                Some(Decision::ClaimsFailed { pod: ended.pod, words })
+            }
         }
     }
 
@@ -519,6 +556,7 @@ impl State {
 
     /// Handles a failed binding: removes the assumed pod and retries it after its backoff.
     pub fn bind_failed(&mut self, uid: &str, now: Instant) {
+        self.claim_waits.cancel(uid, &mut self.cluster);
         if self.cluster.forget_assumed(uid) {
             self.queue.event_happened(POD_REMOVED, now);
         }

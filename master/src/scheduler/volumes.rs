@@ -1,5 +1,10 @@
 //! PersistentVolumeClaims, the volumes to which they are bound, and the binding modes of their storage classes.
 
+mod binding;
+
+use std::collections::HashMap;
+
+pub use self::binding::{ClaimBinding, ClaimTarget, ClaimWait, UnboundClaim, WaitState};
 use super::pod::Pod;
 use super::store::{Keyed, NamespacedName, Store};
 use crate::objects::node_affinity::NodeSelectorTerm;
@@ -36,6 +41,8 @@ pub struct Claim {
     is_terminating: bool,
     /// Whether the access mode is ReadWriteOncePod.
     is_read_write_once_pod: bool,
+    /// The whole claim, until it is bound.
+    unbound: Option<Box<PersistentVolumeClaim>>,
 }
 
 /// The fields of a PersistentVolume that scheduling reads.
@@ -46,27 +53,33 @@ pub struct Volume {
     terms: Option<Vec<NodeSelectorTerm>>,
     /// Zones and regions from the labels of the volume, by label key.
     zones: Vec<(String, Vec<String>)>,
+    /// The whole volume, while no claim has it.
+    free: Option<Box<PersistentVolume>>,
 }
 
 /// The fields of a StorageClass that scheduling reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
     name: String,
-    /// Whether `volumeBindingMode` is WaitForFirstConsumer.
-    waits_for_consumer: bool,
+    object: StorageClass,
 }
 
 impl Claim {
     /// Parses a PersistentVolumeClaim.
     pub fn of(object: PersistentVolumeClaim) -> Self {
+        let is_bound =
+            &*object.status.phase == "Bound" || object.metadata.annotations.bind_completed.is_some();
+        let is_bound = is_bound && !object.spec.volume_name.is_empty();
+        let unbound = (!is_bound).then(|| Box::new(object.clone()));
+        let class = object.class().to_owned();
         let PersistentVolumeClaim { metadata, spec, status } = object;
-        let is_bound = &*status.phase == "Bound" || metadata.annotations.bind_completed.is_some();
         Self {
             is_terminating: metadata.is_terminating(),
             key: (metadata.namespace.into(), metadata.name.into()),
-            is_bound: is_bound && !spec.volume_name.is_empty(),
+            is_bound,
+            unbound,
             volume: spec.volume_name.into(),
-            class: spec.storage_class_name.unwrap_or_default().into(),
+            class,
             is_lost: &*status.phase == "Lost",
             is_read_write_once_pod: spec.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod"),
         }
@@ -76,12 +89,14 @@ impl Claim {
 impl Volume {
     /// Parses a PersistentVolume.
     pub fn of(object: PersistentVolume) -> Self {
-        let PersistentVolume { metadata, spec } = object;
+        let free = object.spec.claim_ref.is_none().then(|| Box::new(object.clone()));
+        let PersistentVolume { metadata, spec, .. } = object;
         let required = spec.node_affinity.and_then(|affinity| affinity.required);
         let zones = ZONES.iter().filter_map(|key| Some(((*key).to_owned(), metadata.labels.get(key)?)));
         let zones = zones
             .map(|(key, all)| (key, all.split(ZONE_DELIMITER).map(|zone| zone.trim().to_owned()).collect()));
         Self {
+            free,
             zones: zones.collect(),
             name: metadata.name.into(),
             terms: required.as_ref().map(NodeSelectorTerm::all_of),
@@ -92,8 +107,7 @@ impl Volume {
 impl Class {
     /// Parses a StorageClass.
     pub fn of(object: StorageClass) -> Self {
-        let waits_for_consumer = &*object.volume_binding_mode == "WaitForFirstConsumer";
-        Self { name: object.metadata.name.into(), waits_for_consumer }
+        Self { name: object.metadata.name.to_string(), object }
     }
 }
 
@@ -130,6 +144,8 @@ pub struct Volumes {
     pub volumes: Store<Volume>,
     /// StorageClasses.
     pub classes: Store<Class>,
+    /// Nodes and volumes of claims that are being bound for an assumed pod.
+    assumed: HashMap<NamespacedName, ClaimBinding>,
 }
 
 /// What the claims of a pod require of a node.
@@ -141,8 +157,8 @@ pub struct VolumeRequirements<'a> {
     pub zones: Vec<&'a [(String, Vec<String>)]>,
     /// Whether a claim is bound to a volume that does not exist.
     pub is_volume_missing: bool,
-    /// Whether a claim waits for its first consumer. No controller binds the claim, so the pod is unschedulable.
-    pub is_unbound: bool,
+    /// Claims that are bound to a volume of the chosen node.
+    pub unbound: Vec<UnboundClaim<'a>>,
     /// Names of ReadWriteOncePod claims.
     pub read_write_once_pod: Vec<&'a str>,
 }
@@ -185,14 +201,14 @@ impl Volumes {
                     }
                     None => asked.is_volume_missing = true,
                 }
-            } else if volume.is_empty()
-                && self.classes.get(&claim.class).is_some_and(|class| class.waits_for_consumer)
-            {
-                asked.is_unbound = true;
+            } else if let Some(unbound) = self.unbound(claim) {
+                asked.unbound.push(unbound);
             } else {
                 is_immediate = true;
             }
         }
+        // Small claims first, so that each gets the smallest volume.
+        asked.unbound.sort_by_key(UnboundClaim::requested);
         if is_immediate { Err(UNBOUND.to_owned()) } else { Ok(asked) }
     }
 }

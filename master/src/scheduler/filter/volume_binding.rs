@@ -33,7 +33,7 @@ impl<'a> VolumeBinding<'a> {
             |terms: &&[_]| terms.iter().any(|term: &NodeSelectorTerm| term.matches(&node.name, &node.labels));
         let reasons = [
             (!self.asked.terms.iter().all(reaches)).then_some(Reason::VolumeNodeAffinityConflict),
-            self.asked.is_unbound.then_some(Reason::UnboundClaim),
+            self.asked.bindings_on(node).is_none().then_some(Reason::UnboundClaim),
             self.asked.is_volume_missing.then_some(Reason::VolumeNotFound),
         ];
         let reasons: Vec<Reason> = reasons.into_iter().flatten().collect();

@@ -40,6 +40,9 @@ fn decided(state: &mut State, now: Instant) -> String {
         Ok(Decision::AskExtenders { pod, .. } | Decision::AskPreemption { pod, .. }) => {
             format!("{} is asked about", pod.name)
         }
+        Ok(Decision::BindClaims { pod, .. } | Decision::ClaimsFailed { pod, .. }) => {
+            format!("{} has claims", pod.name)
+        }
         Err(_) => "nothing".to_owned(),
     }
 }
