@@ -1,10 +1,14 @@
-//! The objects that Pods refer to: ConfigMaps, Secrets, service-account tokens and the API Service.
+//! The objects that Pods refer to: ConfigMaps, Secrets, service-account tokens, claims and the API Service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccountTokenProjection};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolume, Secret, Service, ServiceAccountTokenProjection,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 /// Default lifetime of a token in seconds, as in the API.
 const TOKEN_SECONDS: i64 = 3600;
@@ -18,6 +22,8 @@ pub struct References {
     pub secrets: BTreeMap<(String, String), Arc<Secret>>,
     /// Service-account tokens by pod, audience and lifetime.
     pub tokens: BTreeMap<TokenKey, Arc<TokenRequest>>,
+    /// PersistentVolumeClaims of pods, with their volumes.
+    pub claims: BTreeMap<ClaimKey, Arc<PodClaim>>,
     /// The Service of the API server.
     pub api_service: Option<Arc<Service>>,
 }
@@ -56,6 +62,38 @@ impl TokenKey {
     }
 }
 
+/// The key of a claim as one pod uses it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimKey {
+    /// The UID of the pod.
+    pub pod_uid: String,
+    /// The name of the claim in the namespace of the pod.
+    pub claim: String,
+}
+
+/// A PersistentVolumeClaim as one pod uses it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodClaim {
+    /// Namespace and name of the claim.
+    pub metadata: ObjectMeta,
+    /// The pod and the name of the claim.
+    pub key: ClaimKey,
+    /// Whether the pod can use the claim.
+    pub state: ClaimState,
+}
+
+/// Whether a pod can use its claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ClaimState {
+    /// The claim is bound to this volume.
+    Bound(Box<PersistentVolume>),
+    /// The pod cannot use the claim yet, for this reason.
+    Waiting(String),
+}
+
 impl References {
     /// Returns the ConfigMap with the given name.
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&Arc<ConfigMap>> {
@@ -65,6 +103,13 @@ impl References {
     /// Returns the Secret with the given name.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Arc<Secret>> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The claims of a pod.
+    pub fn claims_of(&self, pod_uid: &str) -> impl Iterator<Item = &Arc<PodClaim>> {
+        let first = ClaimKey { pod_uid: pod_uid.to_owned(), claim: String::new() };
+        let uid = first.pod_uid.clone();
+        self.claims.range(first..).take_while(move |(key, _)| key.pod_uid == uid).map(|(_, claim)| claim)
     }
 
     /// The tokens of a pod.

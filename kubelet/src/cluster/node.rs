@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::pods::replace_list;
+use crate::report::LOCAL_PATH_DIRECTORY;
 
 /// Labels that the kubelet repairs if another client changes them, as the stock kubelet does. All other labels are
 /// set once at registration.
@@ -44,18 +45,31 @@ pub fn new_node(shown: &Map<String, Value>, pod_cidrs: &[IpNet]) -> Value {
     for field in ["name", "labels"] {
         own.extend(metadata.get(field).map(|value| (field.to_owned(), value.clone())));
     }
+    let annotations = metadata.get("annotations").and_then(|all| all.get(LOCAL_PATH_DIRECTORY));
+    own.extend(annotations.map(|path| ("annotations".to_owned(), json!({LOCAL_PATH_DIRECTORY: path}))));
     json!({"apiVersion": "v1", "kind": "Node", "metadata": own, "spec": spec, "status": part("status")})
 }
 
-/// The merge patch that repairs managed labels, or `None` if they are correct.
-pub fn label_patch(shown: &Map<String, Value>, current: &Value) -> Option<Value> {
-    let labels = shown.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object())?;
-    let current = &current["metadata"]["labels"];
-    let changed = labels
-        .iter()
-        .filter(|(name, value)| MANAGED_LABELS.contains(&name.as_str()) && current[*name] != **value);
-    let changed: Map<String, Value> = changed.map(|(name, value)| (name.clone(), value.clone())).collect();
-    (!changed.is_empty()).then(|| json!({"metadata": {"labels": changed}}))
+/// The merge patch that repairs managed labels and the annotations of the kubelet, or `None` if they are correct.
+pub fn metadata_patch(shown: &Map<String, Value>, current: &Value) -> Option<Value> {
+    let changed = |field: &str, is_managed: fn(&str) -> bool| -> Map<String, Value> {
+        let own = shown.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
+        let current = &current["metadata"][field];
+        let differs = own
+            .into_iter()
+            .flatten()
+            .filter(|(name, value)| is_managed(name.as_str()) && current[*name] != **value);
+        differs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let labels = changed("labels", |name| MANAGED_LABELS.contains(&name));
+    let annotations = changed("annotations", |name| name == LOCAL_PATH_DIRECTORY);
+    let mut metadata = Map::new();
+    for (field, changed) in [("labels", labels), ("annotations", annotations)] {
+        if !changed.is_empty() {
+            metadata.insert(field.to_owned(), changed.into());
+        }
+    }
+    (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
 }
 
 /// The strategic merge patch of the status, with the fields that differ. It contains all conditions if one of them

@@ -118,8 +118,8 @@ impl NodeRegistration {
             // After a restart, the whole status is compared at once.
             None => (self.create_or_get(api, &path, shown).await?, Instant::now(), Instant::now()),
         };
-        if let Some(labels) = node::label_patch(shown, &object) {
-            object = api.patch(&path, &labels).await?;
+        if let Some(metadata) = node::metadata_patch(shown, &object) {
+            object = api.patch(&path, &metadata).await?;
         }
         let now = Instant::now();
         let known = match node::status_patch(shown, &object, now >= heartbeat_due, Timestamp::now()) {

@@ -228,7 +228,11 @@ fn labels_of_the_kubelet_are_set_again_and_others_are_the_clusters() {
         (json!({}), Some(json!({"kubernetes.io/os": "linux"}))),
     ] {
         let expected = expected.map(|labels| json!({"metadata": {"labels": labels}}));
-        assert_eq!(node::label_patch(&shown, &json!({"metadata": {"labels": there}})), expected, "{there}");
+        assert_eq!(
+            node::metadata_patch(&shown, &json!({"metadata": {"labels": there}})),
+            expected,
+            "{there}"
+        );
     }
 }
 

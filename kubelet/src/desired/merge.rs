@@ -121,6 +121,7 @@ impl Sum<'_> {
             reference @ (SourceObject::ConfigMap(_)
             | SourceObject::Secret(_)
             | SourceObject::Token(_)
+            | SourceObject::Claim(_)
             | SourceObject::ApiService(_)) => put(&mut self.references, reference),
         }
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
@@ -155,13 +156,14 @@ impl Sum<'_> {
     }
 }
 
-/// Adds a ConfigMap, Secret, token or Service to the references.
+/// Adds a ConfigMap, Secret, token, claim or Service to the references.
 fn put(into: &mut References, reference: &SourceObject) {
     let ObjectName { namespace, name, .. } = reference.object_name();
     match reference {
         SourceObject::ConfigMap(map) => drop(into.config_maps.insert((namespace, name), map.clone())),
         SourceObject::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
         SourceObject::Token(token) => drop(into.tokens.insert(TokenKey::of(token), token.clone())),
+        SourceObject::Claim(claim) => drop(into.claims.insert(claim.key.clone(), claim.clone())),
         SourceObject::ApiService(service) => into.api_service = Some(service.clone()),
         SourceObject::Pod(_) => {}
     }
@@ -189,6 +191,7 @@ fn same_references(a: &References, b: &References) -> bool {
     same(&a.config_maps, &b.config_maps)
         && same(&a.secrets, &b.secrets)
         && same(&a.tokens, &b.tokens)
+        && same(&a.claims, &b.claims)
         && a.api_service == b.api_service
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::object::Object;
 use api::problem::{ObjectName, Problem};
+use api::references::PodClaim;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -23,6 +24,8 @@ pub enum SourceObject {
     Secret(Arc<Secret>),
     /// A service-account token that the API server issued for a pod.
     Token(Arc<TokenRequest>),
+    /// A PersistentVolumeClaim of a pod, with its volume.
+    Claim(Arc<PodClaim>),
     /// The Service of the API server, for environment variables.
     ApiService(Arc<Service>),
 }
@@ -44,6 +47,7 @@ impl SourceObject {
             Self::ConfigMap(_) => "ConfigMap",
             Self::Secret(_) => "Secret",
             Self::Token(_) => "TokenRequest",
+            Self::Claim(_) => "PersistentVolumeClaim",
             Self::ApiService(_) => "Service",
         }
     }
@@ -54,6 +58,7 @@ impl SourceObject {
             Self::ConfigMap(map) => &map.metadata,
             Self::Secret(secret) => &secret.metadata,
             Self::Token(token) => &token.metadata,
+            Self::Claim(claim) => &claim.metadata,
             Self::ApiService(service) => &service.metadata,
         }
     }
@@ -78,6 +83,7 @@ impl SourceObject {
             Self::ConfigMap(map) => serde_json::to_value(map),
             Self::Secret(secret) => serde_json::to_value(secret),
             Self::Token(token) => serde_json::to_value(token),
+            Self::Claim(claim) => serde_json::to_value(claim),
             Self::ApiService(service) => serde_json::to_value(service),
         }
     }
@@ -89,6 +95,7 @@ impl SourceObject {
             (Self::ConfigMap(a), Self::ConfigMap(b)) => Arc::ptr_eq(a, b),
             (Self::Secret(a), Self::Secret(b)) => Arc::ptr_eq(a, b),
             (Self::Token(a), Self::Token(b)) => Arc::ptr_eq(a, b),
+            (Self::Claim(a), Self::Claim(b)) => Arc::ptr_eq(a, b),
             (Self::ApiService(a), Self::ApiService(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::pressure::Pressure;
 use crate::observed::Timestamp;
 use crate::options::Options;
-use crate::report::{NodeCondition, NodeInfo, NodeReport};
+use crate::report::{LOCAL_PATH_DIRECTORY, LOCAL_VOLUMES, NodeCondition, NodeInfo, NodeReport};
 use crate::runtime::Info;
 use crate::spec::Facts;
 
@@ -58,7 +58,7 @@ pub fn report(
     let addresses = internal.chain([("Hostname".to_owned(), options.node_name.clone())]).collect();
     NodeReport {
         labels: labels(options),
-        annotations: BTreeMap::new(),
+        annotations: annotations(options),
         taints: options
             .register_with_taints
             .iter()
@@ -73,6 +73,13 @@ pub fn report(
         info: info(engine, version),
         images: Vec::new(),
     }
+}
+
+/// The annotations for a master: where `local-path` volumes of this node are.
+fn annotations(options: &Options) -> BTreeMap<String, String> {
+    let directory = options.root_dir.join(LOCAL_VOLUMES).to_str().map(str::to_owned);
+    let directory = directory.filter(|_| options.cluster.is_some());
+    directory.into_iter().map(|path| (LOCAL_PATH_DIRECTORY.to_owned(), path)).collect()
 }
 
 fn ready(

@@ -24,6 +24,7 @@ fn same_references(pod: &Pod, before: &References, now: &References) -> bool {
     let namespace = spec::namespace(pod);
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     before.tokens_of(uid).eq(now.tokens_of(uid))
+        && before.claims_of(uid).eq(now.claims_of(uid))
         && names.iter().all(|name| {
             before.config_map(namespace, name) == now.config_map(namespace, name)
                 && before.secret(namespace, name) == now.secret(namespace, name)

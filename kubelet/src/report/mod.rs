@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::observed::{PodUid, Timestamp};
 pub use events::{Event, Events};
 pub use latest::{Latest, Reports};
-pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
+pub use node::{LOCAL_PATH_DIRECTORY, LOCAL_VOLUMES, NodeCondition, NodeImage, NodeInfo, NodeReport};
 
 /// Maximum number of events that wait for `status`. Beyond it the oldest event is dropped and counted.
 const NOTES_LIMIT: usize = 4096;

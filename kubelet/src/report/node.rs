@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::observed::Timestamp;
 
+/// The annotation of a Node with the directory of its `local-path` volumes, for the provisioner of the master. Nodes
+/// may not write annotations that begin with `coracle.io/`.
+pub const LOCAL_PATH_DIRECTORY: &str = "kubelet.coracle.io/local-path-directory";
+/// The directory of `local-path` volumes below the kubelet's root directory.
+pub const LOCAL_VOLUMES: &str = "local-path";
+
 /// The status report of the node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeReport {

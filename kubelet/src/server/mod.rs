@@ -8,6 +8,7 @@ mod container;
 mod exec;
 mod forward;
 mod legacy;
+mod local_volumes;
 mod logs;
 mod serving;
 mod session;
@@ -25,7 +26,7 @@ use apiserver::websocket::with_websockets;
 use apiserver::{Api, Catalog, VERSION, tls};
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post};
 use http::StatusCode;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -37,6 +38,7 @@ use crate::runtime::Runtime;
 use crate::stats::StatsProvider;
 use crate::status::StatusManager;
 use crate::status::resources;
+use crate::volumes::Volumes;
 pub use serving::{Error as ServingError, Files, ServingCertificates};
 pub use socket::{Error, RootDir};
 
@@ -55,6 +57,8 @@ pub struct Context {
     pub stats: Arc<StatsProvider>,
     /// The effective configuration as a KubeletConfiguration.
     pub configuration: Arc<Value>,
+    /// The volumes of this node, for the deletion of local ones.
+    pub volumes: Arc<Volumes>,
     /// Idle timeout of sessions and forwarded connections.
     pub streaming_idle: Duration,
 }
@@ -72,6 +76,7 @@ pub fn router(context: &Context) -> Router {
         .route("/attach/{namespace}/{pod}/{container}", any(exec::attach))
         .route("/portForward/{namespace}/{pod}", any(forward::forward))
         .route("/run/{namespace}/{pod}/{container}", post(exec::run))
+        .route("/localVolumes/{volume}", delete(local_volumes::delete))
         .route("/pods", get(legacy::pods))
         .route("/runningpods", get(legacy::running_pods))
         .route("/runningpods/", get(legacy::running_pods))

@@ -70,6 +70,7 @@ pub(super) struct Platform {
 pub(super) struct Components {
     pub event_log: EventLog,
     pub stats: Arc<StatsProvider>,
+    pub volumes: Arc<Volumes>,
 }
 
 /// Starts all components.
@@ -96,12 +97,13 @@ pub(super) fn start(
     let node = node(options, &facts.borrow());
     let engine = Engine { runtime, pleg, cgroups, slices, facts };
     let deps = dependencies(options, reporting, engine);
+    let volumes = deps.volumes.clone();
     tasks.spawn("pod workers", PodWorkers::new(Arc::new(deps), node, extended).run(wanted));
     let all = desired.subscribe();
     let snapshots = pod_config::follow(options, outbox.clone(), status_manager.clone(), desired, tasks);
     let pods = ClusterPods { snapshots, desired: all, extended: extended_sender };
     join_cluster(options, reporting, ranges, members_sender, pods, tasks);
-    Components { event_log, stats }
+    Components { event_log, stats, volumes }
 }
 
 /// The parameters of the node for admission.

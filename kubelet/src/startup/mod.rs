@@ -103,6 +103,7 @@ async fn serve(
         metrics,
         stats: components.stats,
         configuration: Arc::new(options.kubelet_configuration()),
+        volumes: components.volumes,
         streaming_idle: options.streaming_idle,
     };
     if let Some(address) = options.api_address {

@@ -4,10 +4,7 @@ use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::Volume;
-
 use super::error::{Error, PathError, at};
-use super::types::Location;
 use crate::observed::PodUid;
 
 /// The directory of all pods.
@@ -24,16 +21,6 @@ impl Layout {
     /// Directory of a pod.
     pub fn pod(&self, uid: &PodUid) -> PathBuf {
         self.pods.join(uid.as_str())
-    }
-
-    /// The directory of a volume that containers mount.
-    pub fn root(&self, uid: &PodUid, location: Location, volume: &Volume) -> PathBuf {
-        match location {
-            Location::Scratch(plugin) | Location::Files(plugin) => {
-                self.plugin(uid, plugin).join(&volume.name)
-            }
-            Location::Host(path) => path(volume),
-        }
     }
 
     /// Directory of all volumes of a plugin: `volumes/kubernetes.io~<plugin>`.

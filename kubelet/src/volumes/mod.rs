@@ -5,6 +5,7 @@ mod content;
 mod error;
 mod files;
 mod layout;
+mod local_volumes;
 mod mounting;
 mod mounts;
 mod plan;
@@ -20,6 +21,7 @@ use api::references::References;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 pub use error::Error;
+pub use local_volumes::DeleteError;
 pub use usage::Usage;
 
 use crate::disk;
@@ -27,11 +29,13 @@ use crate::observed::PodUid;
 use crate::runtime::spec::Mount;
 use crate::spec::{Environment, Facts, Note};
 use layout::{Layout, check_name};
+use local_volumes::LocalVolumes;
 
 /// The volumes of all pods of this node.
 #[derive(Clone, Debug)]
 pub struct Volumes {
     layout: Layout,
+    local_volumes: LocalVolumes,
 }
 
 /// Input for volume operations of a pod.
@@ -58,7 +62,7 @@ pub struct Refreshed {
 impl Volumes {
     /// Creates a manager for volumes below `<root-dir>/pods`.
     pub fn new(root_dir: &Path) -> Self {
-        Self { layout: Layout::new(root_dir) }
+        Self { layout: Layout::new(root_dir), local_volumes: LocalVolumes::new(root_dir) }
     }
 
     /// Mounts all volumes of the pod that are not mounted yet. Idempotent. The notes report features that a new
@@ -69,7 +73,7 @@ impl Volumes {
     /// mounted stay.
     pub async fn mount(&self, wanted: &VolumeInput<'_>) -> Result<Vec<Note>, Error> {
         check_name("UID", wanted.uid.as_str())?;
-        let plan = plan::plan(&self.layout, wanted)?;
+        let plan = plan::plan(&self.layout, &self.local_volumes, wanted)?;
         disk::run(move || plan.iter().filter_map(|volume| volume.make().transpose()).collect()).await
     }
 
@@ -79,7 +83,7 @@ impl Volumes {
     /// If an I/O operation fails.
     pub async fn refresh(&self, wanted: &VolumeInput<'_>) -> Result<Refreshed, Error> {
         check_name("UID", wanted.uid.as_str())?;
-        let plan = plan::plan_files(&self.layout, wanted)?;
+        let plan = plan::plan_files(&self.layout, &self.local_volumes, wanted)?;
         if plan.is_empty() {
             return Ok(Refreshed::default());
         }
@@ -139,7 +143,7 @@ impl Volumes {
     pub async fn usage(&self, uid: &PodUid, pod: &Pod) -> Result<Vec<Usage>, Error> {
         check_name("UID", uid.as_str())?;
         let limited = types::limited(pod).filter_map(|(volume, limit)| {
-            let path = self.layout.root(uid, types::location(volume)?, volume);
+            let path = self.layout.plugin(uid, types::location(volume)?.plugin()?).join(&volume.name);
             let name = volume.name.clone();
             Some((path, Usage { volume: name, used_bytes: 0, limit_bytes: limit.bytes, limit: limit.text }))
         });
@@ -163,6 +167,15 @@ impl Volumes {
         let directories: Vec<_> =
             types::scratch_plugins().map(|plugin| self.layout.plugin(uid, plugin)).collect();
         disk::run(move || directories.iter().try_for_each(|directory| teardown::remove(directory))).await
+    }
+
+    /// Deletes the data of a volume of the built-in provisioner. Idempotent.
+    ///
+    /// # Errors
+    /// If a pod uses the volume, or the data cannot be removed. A retry may succeed.
+    pub async fn delete_local(&self, volume: &str) -> Result<(), DeleteError> {
+        let (volumes, volume) = (self.local_volumes.clone(), volume.to_owned());
+        disk::run(move || volumes.delete(&volume)).await
     }
 
     /// All pods that have a directory.

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use super::VolumeInput;
 use super::error::Error;
 use super::layout::{Layout, check_name};
+use super::plan::path;
 use super::sub_path::{self, SubPath};
 use super::types::{self, Location};
 use crate::runtime::spec::Mount;
@@ -60,7 +61,9 @@ fn one(
     let location =
         types::location(volume).ok_or_else(|| wrong("this kind of volume is not supported".to_owned()))?;
     let kubelet_managed = matches!(location, Location::Files(_));
-    let root = layout.root(wanted.uid, location, volume);
+    let root = path(layout, wanted, (volume, location)).map_err(wrong)?;
+    // Only the kubelet writes to the volumes that it manages.
+    let is_read_only = kubelet_managed || types::of(volume).is_some_and(|source| source.is_read_only());
     let part = part(mount, environment).map_err(wrong)?;
     let source = if part.is_empty() {
         Source::Whole(root)
@@ -72,7 +75,7 @@ fn one(
         volume: volume.name.clone(),
         container: container.name.clone(),
         source,
-        mount: mount_in_container(mount, kubelet_managed).map_err(wrong)?,
+        mount: mount_in_container(mount, is_read_only).map_err(wrong)?,
     })
 }
 
@@ -108,7 +111,7 @@ fn part(mount: &VolumeMount, environment: &Environment) -> Result<String, String
 }
 
 /// The mount without its source.
-fn mount_in_container(mount: &VolumeMount, kubelet_managed: bool) -> Result<Mount, String> {
+fn mount_in_container(mount: &VolumeMount, is_read_only: bool) -> Result<Mount, String> {
     if mount.recursive_read_only.as_deref() == Some("Enabled") {
         return Err("recursiveReadOnly: Enabled is not supported: use IfPossible".to_owned());
     }
@@ -119,8 +122,7 @@ fn mount_in_container(mount: &VolumeMount, kubelet_managed: bool) -> Result<Moun
     Ok(Mount {
         source: String::new(),
         target: if target.starts_with('/') { target.clone() } else { format!("/{target}") },
-        // Only the kubelet writes to these volumes.
-        read_only: kubelet_managed || mount.read_only == Some(true),
+        read_only: is_read_only || mount.read_only == Some(true),
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => "rslave",
             Some("Bidirectional") => "rshared",

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use api::references::References;
+use api::references::{ClaimKey, ClaimState, PodClaim, References};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -62,6 +62,12 @@ impl Fixture {
     pub fn secret(&mut self, name: &str, secret: Value) {
         let key = ("default".to_owned(), name.to_owned());
         self.references.secrets.insert(key, Arc::new(serde_json::from_value(secret).unwrap()));
+    }
+
+    pub fn claim(&mut self, claim: &str, state: ClaimState) {
+        let key = ClaimKey { pod_uid: "u-1".to_owned(), claim: claim.to_owned() };
+        let claim = PodClaim { metadata: Default::default(), key: key.clone(), state };
+        self.references.claims.insert(key, Arc::new(claim));
     }
 
     pub fn volume(&self, plugin: &str, name: &str) -> PathBuf {
@@ -388,4 +394,47 @@ async fn usage_of_empty_dirs_is_measured() {
     assert_eq!(fixture.volumes.usage(&fixture.uid, &fixture.pod).await.unwrap()[0].used_bytes, 0);
     fixture.mount().await.unwrap();
     assert!(fixture.volume("empty-dir", "a").is_dir(), "an edited pod finds it made anew");
+}
+
+fn bound(spec: Value, provisioner: &str) -> ClaimState {
+    let metadata = json!({"name": "pv-1", "annotations": {"pv.kubernetes.io/provisioned-by": provisioner}});
+    ClaimState::Bound(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())
+}
+
+#[tokio::test]
+async fn a_claim_is_mounted_once_it_is_bound() {
+    let mut fixture = Fixture::new(json!({
+        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}}]
+    }));
+    assert!(fixture.mount().await.unwrap_err().to_string().contains("\"data\" is not known yet"));
+    fixture.claim("data", ClaimState::Waiting("it is not bound".to_owned()));
+    assert!(fixture.mount().await.unwrap_err().to_string().contains("it is not bound"));
+    for (spec, why) in [
+        (json!({"nfs": {"server": "s", "path": "/"}}), "has a source nfs, which is not supported"),
+        (json!({"local": {"path": "/dev/x"}, "volumeMode": "Block"}), "block volumes are not supported"),
+        (json!({"local": {"path": "/dev/x", "fsType": "ext4"}}), "fsType of a local volume"),
+        (json!({"local": {"path": "/does/not/exist"}}), "path \"/does/not/exist\" does not exist"),
+        (json!({"hostPath": {"path": "/a/../b"}}), "invalid HostPath"),
+    ] {
+        fixture.claim("data", bound(spec, "example.com/other"));
+        let error = fixture.mount().await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let host = tempfile::tempdir().unwrap();
+    for kind in ["hostPath", "local"] {
+        fixture.claim("data", bound(json!({kind: {"path": host.path()}}), "example.com/other"));
+        fixture.mount().await.unwrap();
+        let mounts = fixture.mounts().await.unwrap();
+        assert_eq!((mounts[0].source.as_str(), mounts[0].read_only), (host.path().to_str().unwrap(), true));
+    }
+    // The kubelet creates only directories of its own provisioner.
+    let own = fixture.root.path().join("local-path/pv-1");
+    fixture.claim("data", bound(json!({"local": {"path": own}}), "coracle.io/local-path"));
+    fixture.mount().await.unwrap();
+    assert_eq!(mode(&own), 0o777);
+    assert!(fixture.volumes.delete_local("pv-1").await.is_err());
+    fixture.volumes.unmount(&fixture.uid).await.unwrap();
+    fixture.volumes.delete_local("pv-1").await.unwrap();
+    assert!(!own.exists());
 }

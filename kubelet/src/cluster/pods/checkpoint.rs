@@ -39,7 +39,7 @@ const API_SERVICE_FILE: &str = "service.json";
 pub struct Checkpoint {
     /// The assigned pods.
     pub pods: Vec<PersistedPod>,
-    /// The objects that the pods reference: ConfigMaps, Secrets, tokens and the API Service.
+    /// The objects that the pods reference: ConfigMaps, Secrets, tokens, claims and the API Service.
     pub held: Vec<SourceObject>,
     /// The state of the API server that was last confirmed.
     pub server_state: ServerState,
@@ -70,6 +70,11 @@ impl Entry {
                 let which = Sha256::digest(format!("{} {}", key.seconds, key.audience));
                 let which = hex::encode(&which[..8]);
                 is_safe(&key.pod_uid).then(|| format!("token_{}_{which}.json", key.pod_uid))
+            }
+            Self::Object(SourceObject::Claim(claim)) => {
+                let key = &claim.key;
+                let are_safe = is_safe(&key.pod_uid) && is_safe(&key.claim);
+                are_safe.then(|| format!("claim_{}_{}.json", key.pod_uid, key.claim))
             }
             Self::Object(SourceObject::ApiService(_)) => Some(API_SERVICE_FILE.to_owned()),
             Self::Object(held) => {
@@ -212,6 +217,8 @@ fn take(checkpoint: &mut Checkpoint, name: &str, bytes: &[u8]) -> io::Result<()>
         checkpoint.held.push(SourceObject::Secret(Arc::new(serde_json::from_slice(bytes)?)));
     } else if name.starts_with("token_") {
         checkpoint.held.push(SourceObject::Token(Arc::new(serde_json::from_slice(bytes)?)));
+    } else if name.starts_with("claim_") {
+        checkpoint.held.push(SourceObject::Claim(Arc::new(serde_json::from_slice(bytes)?)));
     } else if name == API_SERVICE_FILE {
         checkpoint.held.push(SourceObject::ApiService(Arc::new(serde_json::from_slice(bytes)?)));
     }

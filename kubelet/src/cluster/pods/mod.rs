@@ -3,13 +3,16 @@
 //!
 //! These modules are pure. `server_pod` parses a pod, `pod_store` decides which pods run here, and
 //! `reference_cache` keeps the objects that they reference. `waiting` finds pods that wait long for such objects.
-//! `status` computes status patches, `token_cache` decides when tokens are requested, and `mirror_pods` decides
-//! which mirror pods to write.
+//! `status` computes status patches, `token_cache` and `claim_cache` decide when tokens and claims are requested, and
+//! `mirror_pods` decides which mirror pods to write.
 //!
-//! `checkpoint` stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens, and
-//! `mirror_client` writes mirror pods. `docs/cluster-node.md` describes the rules for users.
+//! `checkpoint` stores all of it on disk. `status_manager` writes statuses, `token_manager` requests tokens,
+//! `claim_manager` reads claims with their volumes, and `mirror_client` writes mirror pods. `docs/cluster-node.md`
+//! describes the rules for users.
 
 mod checkpoint;
+mod claim_cache;
+mod claim_manager;
 mod mirror_client;
 mod mirror_pods;
 mod pod_store;
@@ -39,6 +42,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::checkpoint::{Checkpoint, CheckpointDir};
+use self::claim_manager::ClaimManager;
 use self::mirror_client::MirrorClient;
 use self::mirror_pods::MirrorPods;
 use self::pod_store::PodStore;
@@ -232,6 +236,8 @@ impl ApiPodSource {
         tasks.spawn("pod checkpoint", checkpoint_dir.write(checkpoint, self.checkpoints.subscribe()));
         tasks.spawn("pod status manager", status_manager.run());
         tasks.spawn("token manager", token_manager.run());
+        let claim_manager = ClaimManager { shared: self.shared.clone(), apis: self.apis.clone() };
+        tasks.spawn("claim manager", claim_manager.run());
         let watch = watch_pods(self.shared.clone(), self.apis.clone(), self.node.clone(), list_reporter);
         tasks.spawn("watch of pods", watch);
         tasks.spawn("watch of the API service", watch_api_service(self.shared.clone(), self.apis.clone()));
@@ -266,12 +272,13 @@ impl ApiPodSource {
     /// Publishes the current snapshot. Returns whether a list or a deletion is not confirmed yet. `None` if the
     /// receiver is gone.
     async fn publish(&mut self) -> Option<bool> {
-        let (snapshot, checkpoint, references, is_unconfirmed, has_new_tokens, has_unclaimed) = {
+        let (snapshot, checkpoint, references, is_unconfirmed, has_new_requests, has_unclaimed) = {
             let mut state = self.shared.lock();
             let State { pod_store, reference_cache, .. } = &mut *state;
             let references = pod_store.references();
             reference_cache.set_watched(&references);
-            let has_new_tokens = reference_cache.tokens.set_pods(pod_store.active_pods());
+            let has_new_requests = reference_cache.tokens.set_pods(pod_store.active_pods())
+                | reference_cache.claims.set_pods(pod_store.active_pods());
             let snapshot = Arc::new(pod_store.snapshot(reference_cache));
             self.waiting.set_waiting(&snapshot.waiting, Instant::now());
             let checkpoint = Checkpoint {
@@ -280,10 +287,10 @@ impl ApiPodSource {
                 server_state: pod_store.server_state().clone(),
             };
             let is_unconfirmed = pod_store.is_unconfirmed() || reference_cache.is_unconfirmed();
-            (snapshot, checkpoint, references, is_unconfirmed, has_new_tokens, pod_store.has_unclaimed())
+            (snapshot, checkpoint, references, is_unconfirmed, has_new_requests, pod_store.has_unclaimed())
         };
         self.report_claimed(has_unclaimed);
-        if has_new_tokens {
+        if has_new_requests {
             self.shared.changed.send_replace(());
         }
         self.watch_tasks.retain(|object, _| references.contains(object));

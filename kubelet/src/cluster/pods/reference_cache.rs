@@ -1,4 +1,4 @@
-//! Cache of the objects that assigned pods reference: ConfigMaps, Secrets, service-account tokens and the API
+//! Cache of the objects that assigned pods reference: ConfigMaps, Secrets, service-account tokens, claims and the API
 //! Service. Pure.
 //!
 //! A deleted object is kept until the server has shown that it knows this node. If the server was restored, the
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::claim_cache::ClaimCache;
 use super::server_pod;
 use super::token_cache::TokenCache;
 use crate::desired::SourceObject;
@@ -50,6 +51,8 @@ pub enum Missing {
     Object(Object, Option<ApiError>),
     /// A token of the pod's service account.
     Token,
+    /// A PersistentVolumeClaim, by name, and the last error if there was one.
+    Claim(String, Option<ApiError>),
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +63,8 @@ pub struct ReferenceCache {
     api_service: Watched,
     /// Service-account tokens.
     pub tokens: TokenCache,
+    /// PersistentVolumeClaims.
+    pub claims: ClaimCache,
 }
 
 /// The key of a ConfigMap or Secret. `None` for other objects.
@@ -67,7 +72,10 @@ pub fn name(held: &SourceObject) -> Option<Object> {
     let kind = match held {
         SourceObject::ConfigMap(_) => Kind::ConfigMap,
         SourceObject::Secret(_) => Kind::Secret,
-        SourceObject::Pod(_) | SourceObject::Token(_) | SourceObject::ApiService(_) => return None,
+        SourceObject::Pod(_)
+        | SourceObject::Token(_)
+        | SourceObject::Claim(_)
+        | SourceObject::ApiService(_) => return None,
     };
     let name = held.object_name();
     Some(Object::new(kind, &name.namespace, &name.name))
@@ -107,6 +115,8 @@ impl ReferenceCache {
         for held in all {
             if let SourceObject::Token(token) = held {
                 tokens.push(token);
+            } else if let SourceObject::Claim(claim) = held {
+                self.claims.restore(claim);
             } else if let SourceObject::ApiService(_) = held {
                 self.api_service.held = Some(held);
             } else if let Some(object) = name(&held) {
@@ -229,12 +239,15 @@ impl ReferenceCache {
         };
         let token = (!self.tokens.has_answered(uid)).then_some(Missing::Token);
         let service = (!self.api_service.is_known()).then_some(Missing::ApiService);
-        named.iter().filter_map(of).chain(token).chain(service).collect()
+        named.iter().filter_map(of).chain(token).chain(self.claims.missing(uid)).chain(service).collect()
     }
 
     /// All cached objects.
     pub fn held(&self) -> impl Iterator<Item = &SourceObject> {
         let watched = self.watched.values().chain([&self.api_service]);
-        watched.filter_map(|watched| watched.held.as_ref()).chain(self.tokens.held())
+        watched
+            .filter_map(|watched| watched.held.as_ref())
+            .chain(self.tokens.held())
+            .chain(self.claims.held())
     }
 }

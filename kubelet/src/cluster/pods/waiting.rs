@@ -51,7 +51,7 @@ pub fn event(pod: &Pod, missing: &[Missing]) -> (&'static str, String) {
     let by_containers = server_pod::references(&unmounted);
     let is_for_volumes = |one: &Missing| match one {
         Missing::Object(object, _) => !by_containers.contains(object),
-        Missing::Token => true,
+        Missing::Token | Missing::Claim(..) => true,
         Missing::ApiService => false,
     };
     let reason = if missing.iter().any(is_for_volumes) { "FailedMount" } else { "Failed" };
@@ -61,6 +61,10 @@ pub fn event(pod: &Pod, missing: &[Missing]) -> (&'static str, String) {
             format!("{} {}/{}{why}", object.kind.resource(), object.namespace, object.name)
         }
         Missing::Token => "a service-account token".to_owned(),
+        Missing::Claim(name, why) => {
+            let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            format!("persistentvolumeclaims {}/{name}{why}", crate::spec::namespace(pod))
+        }
         Missing::ApiService => format!("services {}/{}", API_SERVICE.0, API_SERVICE.1),
     });
     let named: Vec<String> = named.collect();

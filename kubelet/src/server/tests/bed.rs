@@ -30,6 +30,7 @@ use crate::runtime::{LogOptions, Runtime as _};
 use crate::server::{Context, RootDir, serve_socket};
 use crate::stats::StatsProvider;
 use crate::status::StatusManager;
+use crate::volumes::Volumes;
 
 /// Timeout of all operations.
 pub const DEADLINE: Duration = Duration::from_secs(20);
@@ -55,6 +56,7 @@ impl Bed {
         let status_manager = StatusManager::new("n1");
         status_manager.apply(pod(&id), Timestamp::now());
         let health = Health::new();
+        let dir = tempfile::tempdir().unwrap();
         let context = Context {
             status_manager,
             runtime: Arc::new(fake.clone()),
@@ -62,9 +64,9 @@ impl Bed {
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
             stats: StatsProvider::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::new(json!({"maxPods": 110})),
+            volumes: Arc::new(Volumes::new(dir.path())),
             streaming_idle,
         };
-        let dir = tempfile::tempdir().unwrap();
         let (stop, stopped) = watch::channel(false);
         let root_dir = RootDir::take(dir.path()).unwrap();
         tokio::spawn(async move { serve_socket(&root_dir, &context, stopped).await.unwrap() });

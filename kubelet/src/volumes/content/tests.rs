@@ -40,7 +40,7 @@ fn fill(volume: Value) -> Result<Files, String> {
 fn files_of(input: &VolumeInput<'_>, volume: &Volume) -> Result<Files, String> {
     match types::of(volume).unwrap().plan(input, None)? {
         Setup::Files { content, .. } => content,
-        Setup::Custom(_) => panic!("a volume without files"),
+        Setup::Custom(_) | Setup::Local { .. } => panic!("a volume without files"),
     }
 }
 

@@ -13,10 +13,6 @@ pub(super) fn of(volume: &Volume) -> Option<Box<dyn VolumeType + '_>> {
     Some(Box::new(HostPathVolume(volume.host_path.as_ref()?)))
 }
 
-pub(super) fn path(volume: &Volume) -> PathBuf {
-    volume.host_path.iter().map(|source| source.path.as_str()).collect()
-}
-
 struct HostPathVolume<'a>(&'a HostPathVolumeSource);
 
 /// A planned `hostPath`.
@@ -26,12 +22,11 @@ struct HostPath {
 
 impl VolumeType for HostPathVolume<'_> {
     fn plan(&self, _: &VolumeInput<'_>, _: Option<u32>) -> Result<Setup, String> {
-        let Self(source) = self;
-        let path = Path::new(&source.path);
-        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
-            return Err(format!("invalid HostPath `{}`: write an absolute path without \"..\"", source.path));
-        }
-        Ok(Setup::Custom(Box::new(HostPath { kind: source.type_.clone().unwrap_or_default() })))
+        plan(self.0)
+    }
+
+    fn host_path(&self, _: &VolumeInput<'_>) -> Result<PathBuf, String> {
+        Ok(PathBuf::from(&self.0.path))
     }
 
     fn describe(&self) -> Vec<Line> {
@@ -41,6 +36,22 @@ impl VolumeType for HostPathVolume<'_> {
             Line::Field("HostPathType", self.0.type_.clone().unwrap_or_default()),
         ]
     }
+}
+
+/// Plans a source, which may also be that of a PersistentVolume.
+pub(super) fn plan(source: &HostPathVolumeSource) -> Result<Setup, String> {
+    check("HostPath", &source.path)?;
+    Ok(Setup::Custom(Box::new(HostPath { kind: source.type_.clone().unwrap_or_default() })))
+}
+
+/// Rejects a path that is not absolute or contains `..`. `what` names the field in the error.
+pub(super) fn check(what: &str, path: &str) -> Result<(), String> {
+    let is_valid = Path::new(path).is_absolute()
+        && Path::new(path).components().all(|part| part != Component::ParentDir);
+    if is_valid {
+        return Ok(());
+    }
+    Err(format!("invalid {what} `{path}`: write an absolute path without \"..\""))
 }
 
 impl Create for HostPath {

@@ -4,6 +4,7 @@
 mod empty_dir;
 mod files;
 mod host_path;
+mod persistent_volume_claim;
 mod projected;
 
 use std::path::{Path, PathBuf};
@@ -26,11 +27,12 @@ struct Registered {
 /// The registry, one line per type.
 const TYPES: &[Registered] = &[
     Registered { field: "emptyDir", location: Location::Scratch("empty-dir"), of: empty_dir::of },
-    Registered { field: "hostPath", location: Location::Host(host_path::path), of: host_path::of },
+    Registered { field: "hostPath", location: Location::Host, of: host_path::of },
     Registered { field: "configMap", location: Location::Files("configmap"), of: files::config_map },
     Registered { field: "secret", location: Location::Files("secret"), of: files::secret },
     Registered { field: "downwardAPI", location: Location::Files("downward-api"), of: files::downward_api },
     Registered { field: "projected", location: Location::Files("projected"), of: projected::of },
+    Registered { field: "persistentVolumeClaim", location: Location::Host, of: persistent_volume_claim::of },
 ];
 
 /// The source of one volume.
@@ -40,6 +42,19 @@ pub trait VolumeType {
     /// # Errors
     /// If the source is invalid.
     fn plan(&self, input: &VolumeInput<'_>, group: Option<u32>) -> Result<Setup, String>;
+
+    /// The path of a volume whose location is [`Location::Host`].
+    ///
+    /// # Errors
+    /// If the volume has none, or none yet.
+    fn host_path(&self, _: &VolumeInput<'_>) -> Result<PathBuf, String> {
+        Err("this kind of volume is no path of the host".to_owned())
+    }
+
+    /// Whether all containers mount the volume read-only.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// The `sizeLimit` of a volume whose disk usage the kubelet measures. A pod that exceeds it is evicted.
     fn size_limit(&self) -> Option<SizeLimit> {
@@ -65,13 +80,29 @@ pub enum Location {
     /// refreshes. Containers mount it read-only.
     Files(&'static str),
     /// A path of the host. It continues to exist after the pod.
-    Host(fn(&Volume) -> PathBuf),
+    Host,
+}
+
+impl Location {
+    /// The plugin of a directory of the pod.
+    pub(super) fn plugin(self) -> Option<&'static str> {
+        match self {
+            Self::Scratch(plugin) | Self::Files(plugin) => Some(plugin),
+            Self::Host => None,
+        }
+    }
 }
 
 /// How to create a volume.
 pub enum Setup {
     /// Code of the volume type creates the volume.
     Custom(Box<dyn Create + Send>),
+    /// A volume of the built-in provisioner. The kubelet creates its directory.
+    Local {
+        /// Name of the PersistentVolume.
+        volume: String,
+        group: Option<u32>,
+    },
     /// The kubelet writes these files. Secret files are in memory. If the files are not available, this is the reason.
     Files {
         content: Result<Files, String>,
@@ -150,7 +181,7 @@ pub(super) fn location(volume: &Volume) -> Option<Location> {
 pub(super) fn scratch_plugins() -> impl Iterator<Item = &'static str> {
     TYPES.iter().filter_map(|registered| match registered.location {
         Location::Scratch(plugin) => Some(plugin),
-        Location::Files(_) | Location::Host(_) => None,
+        Location::Files(_) | Location::Host => None,
     })
 }
 

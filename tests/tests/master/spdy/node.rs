@@ -22,6 +22,7 @@ use kubelet::runtime::fake::Fake;
 use kubelet::server::Context;
 use kubelet::stats::StatsProvider;
 use kubelet::status::{StatusManager, resources};
+use kubelet::volumes::Volumes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::{DEADLINE, Kubectl};
@@ -72,6 +73,7 @@ impl Node {
         let status_manager = StatusManager::new("n1");
         show_pod(status_manager.store(), &id);
         let context = Context {
+            volumes: Arc::new(Volumes::new("/".as_ref())),
             status_manager,
             runtime: Arc::new(fake),
             health: Health::new(),

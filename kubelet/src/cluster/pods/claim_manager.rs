@@ -1,0 +1,103 @@
+//! Claim manager: reads the PersistentVolumeClaims of pods and their volumes, one after the other, until they are bound.
+
+use std::sync::Arc;
+
+use api::references::ClaimState;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::Shared;
+use super::claim_cache::{ClaimCall, state, volume_of};
+use crate::cluster::backoff::{Backoff, MAX_WAIT, may_be_request_error, time_until};
+use crate::identity::{Api, ApiError};
+
+/// The task that reads claims.
+pub(super) struct ClaimManager {
+    pub shared: Arc<Shared>,
+    pub apis: watch::Receiver<Option<Arc<Api>>>,
+}
+
+impl ClaimManager {
+    /// Reads claims until the kubelet stops.
+    pub async fn run(mut self) {
+        let mut changed = self.shared.changed.subscribe();
+        let mut backoff = Backoff::new();
+        loop {
+            changed.borrow_and_update();
+            let api = self.apis.borrow_and_update().clone();
+            let next = self.shared.lock().reference_cache.claims.next(Timestamp::now());
+            let wait = match (api, next) {
+                (Some(api), Ok(call)) => {
+                    // Other tasks report that the API server does not answer.
+                    let done = self.read(&api, &call).await;
+                    if backoff.record(done, &mut self.apis).await.is_none() {
+                        return;
+                    }
+                    continue;
+                }
+                (Some(_), Err(due)) => time_until(due),
+                (None, _) => MAX_WAIT,
+            };
+            tokio::select! {
+                changed = self.apis.changed() => if changed.is_err() { return },
+                changed = changed.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Reads one claim. A returned error concerns the server as a whole.
+    async fn read(&self, api: &Api, call: &ClaimCall) -> Result<(), ApiError> {
+        let found = match resolve(api, call).await {
+            Ok(found) => found,
+            // The node authorizer may not know yet that a pod of this node uses the claim.
+            Err(error) if may_be_request_error(&error) => {
+                let name = &call.key.claim;
+                ClaimState::Waiting(format!("cannot read the persistentvolumeclaim \"{name}\": {error}"))
+            }
+            Err(error) => {
+                self.shared.lock().reference_cache.claims.on_error(&call.key, &error);
+                return Err(error);
+            }
+        };
+        let is_new = self.shared.lock().reference_cache.claims.on_read(&call.key, found, Timestamp::now());
+        if is_new {
+            self.shared.changed.send_replace(());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a claim and its volume.
+async fn resolve(api: &Api, call: &ClaimCall) -> Result<ClaimState, ApiError> {
+    let (namespace, name) = (&call.namespace, &call.key.claim);
+    let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+    let Some(claim) = get::<PersistentVolumeClaim>(api, &path).await? else {
+        return Ok(ClaimState::Waiting(format!("persistentvolumeclaim \"{name}\" not found")));
+    };
+    let volume = match claim.as_ref().map_err(String::clone).and_then(volume_of) {
+        Ok(volume) => volume.to_owned(),
+        Err(why) => return Ok(ClaimState::Waiting(why)),
+    };
+    let path = format!("/api/v1/persistentvolumes/{volume}");
+    let found = get::<PersistentVolume>(api, &path).await?;
+    Ok(match (claim, found) {
+        (Ok(claim), Some(Ok(volume))) => state(&claim, volume),
+        (_, None) => ClaimState::Waiting(format!("persistentvolume \"{volume}\" not found")),
+        (Err(why), _) | (_, Some(Err(why))) => ClaimState::Waiting(why),
+    })
+}
+
+/// Reads an object: `None` if it does not exist, and an error text if it cannot be parsed.
+async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Option<Result<T, String>>, ApiError> {
+    match api.get(path).await {
+        Ok(found) => {
+            let read = serde_json::from_value(found);
+            Ok(Some(read.map_err(|error| format!("the object {path} does not read: {error}"))))
+        }
+        Err(error) if error.has_code(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
