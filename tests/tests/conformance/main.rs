@@ -29,6 +29,7 @@ mod pod_volumes;
 mod policies;
 mod quotas;
 mod services;
+mod volume_claims;
 mod watching;
 mod workload_daemonsets;
 mod workload_plans;
