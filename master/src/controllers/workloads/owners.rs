@@ -54,3 +54,19 @@ pub fn is_irrelevant(change: &Change) -> bool {
         && before.labels == now.labels
         && before.owners == now.owners
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_recognized_by_kind_and_group() {
+        let is_set = |api_version: &str, kind: &str| {
+            let (api_version, kind) = (api_version.into(), kind.into());
+            let owner = OwnerReference { api_version, kind, ..OwnerReference::default() };
+            is_of_kind(&owner, &Kind::STATEFUL_SET)
+        };
+        assert!(is_set("apps/v1", "StatefulSet"));
+        assert!(!is_set("example.com/v1", "StatefulSet") && !is_set("apps/v1", "ReplicaSet"));
+    }
+}

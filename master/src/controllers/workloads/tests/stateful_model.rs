@@ -180,6 +180,9 @@ impl StatefulCluster {
 
     /// The kubelet, the scheduler or the garbage collector advances one pod. Returns true if there was anything to do.
     pub fn advance(&mut self) -> bool {
+        if self.collect() {
+            return true;
+        }
         let is_due = |pod: &ModelPod| pod.is_terminating || (pod.phase != Phase::Terminal && !pod.is_ready);
         let due: Vec<String> =
             self.pods.truth.values().filter(|pod| is_due(pod)).map(|pod| pod.name.clone()).collect();
@@ -192,7 +195,6 @@ impl StatefulCluster {
         if pod.is_terminating {
             self.note(format!("pod {name} ends"));
             self.pods.remove(&name);
-            self.collect(&pod.uid);
         } else if pod.node.is_empty() {
             pod.node = "n";
             self.pods.put(&name, pod);
@@ -204,15 +206,17 @@ impl StatefulCluster {
         true
     }
 
-    /// The garbage collector deletes the claims of a pod.
-    fn collect(&mut self, pod: &str) {
-        let is_owned = |claim: &ModelClaim| claim.owners.iter().any(|owner| &*owner.uid == pod);
-        let owned = self.claims.truth.iter().filter(|(_, claim)| is_owned(claim));
-        let names: Vec<String> = owned.map(|(name, _)| name.clone()).collect();
-        for name in names {
+    /// The garbage collector deletes claims of pods that do not exist. Returns true if there were any.
+    fn collect(&mut self) -> bool {
+        let exists = |uid: &str| self.pods.truth.values().any(|pod| pod.uid == uid);
+        let is_left = |owner: &OwnerReference| &*owner.kind == "Pod" && !exists(&owner.uid);
+        let left = self.claims.truth.iter().filter(|(_, claim)| claim.owners.iter().any(is_left));
+        let names: Vec<String> = left.map(|(name, _)| name.clone()).collect();
+        for name in &names {
             self.note(format!("claim {name} is collected"));
-            self.claims.remove(&name);
+            self.claims.remove(name);
         }
+        !names.is_empty()
     }
 
     /// A pod fails, becomes unready, or is deleted: its node is lost.
