@@ -192,14 +192,14 @@ impl PersistentVolume {
     /// Why the volume cannot be bound to a claim that names it, in the words of the stock controller. `None` if it
     /// can. The selector of the claim does not count.
     pub fn mismatch(&self, claim: &PersistentVolumeClaim) -> Option<&'static str> {
-        let has_mode = |mode: &Box<str>| self.spec.access_modes.contains(mode);
+        let has_mode = |mode: &str| self.spec.access_modes.iter().any(|own| **own == *mode);
         if self.size() < claim.requested() {
             Some("requested PV is too small")
         } else if self.class() != claim.class() {
             Some("storageClassName does not match")
         } else if self.volume_mode() != claim.volume_mode() {
             Some("incompatible volumeMode")
-        } else if !claim.spec.access_modes.iter().all(has_mode) {
+        } else if !claim.spec.access_modes.iter().all(|mode| has_mode(mode)) {
             Some("incompatible accessMode")
         } else {
             None

@@ -63,7 +63,8 @@ pub fn event(pod: &Pod, missing: &[Missing]) -> (&'static str, String) {
         Missing::Token => "a service-account token".to_owned(),
         Missing::Claim(name, why) => {
             let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-            format!("persistentvolumeclaims {}/{name}{why}", crate::spec::namespace(pod))
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+            format!("persistentvolumeclaims {namespace}/{name}{why}")
         }
         Missing::ApiService => format!("services {}/{}", API_SERVICE.0, API_SERVICE.1),
     });

@@ -51,7 +51,7 @@ impl Revisions {
         DaemonPod { replica, node, has_failed: false }
     }
 
-    fn new<'a>(&'a self, node: &'a str, name: &'a str) -> DaemonPod<'a> {
+    fn updated<'a>(&'a self, node: &'a str, name: &'a str) -> DaemonPod<'a> {
         let old = self.old(node, name);
         DaemonPod { replica: Replica { labels: &self.new, ..old.replica }, ..old }
     }
@@ -119,24 +119,27 @@ fn each_node_that_should_run_a_pod_gets_one() {
     let (of, set) = (Revisions::get(), set(&json!({"type": "OnDelete"})));
     let nodes = run(&["a", "b", "c"]);
     assert_eq!(planned(&set, &nodes, &[]), (vec!["a", "b", "c"], vec![]));
-    let pods = [of.new("a", "1"), unbound(of.new("b", "2"))];
+    let pods = [of.updated("a", "1"), unbound(of.updated("b", "2"))];
     assert_eq!(planned(&set, &nodes, &pods), (vec!["c"], vec![]));
     // A pod that is being deleted is replaced when it has gone, or when it has ended.
-    assert_eq!(planned(&set, &run(&["a"]), &[terminating(of.new("a", "1"))]), (vec![], vec![]));
-    assert_eq!(planned(&set, &run(&["a"]), &[terminating(failed(of.new("a", "1")))]), (vec!["a"], vec![]));
+    assert_eq!(planned(&set, &run(&["a"]), &[terminating(of.updated("a", "1"))]), (vec![], vec![]));
+    assert_eq!(
+        planned(&set, &run(&["a"]), &[terminating(failed(of.updated("a", "1")))]),
+        (vec!["a"], vec![])
+    );
 }
 
 #[test]
 fn a_node_that_must_not_run_a_pod_loses_it() {
     let (of, set) = (Revisions::get(), set(&json!({"type": "OnDelete"})));
     let on = |eligibility| [DaemonNode { name: "a", eligibility }];
-    let pods = [of.new("a", "1")];
+    let pods = [of.updated("a", "1")];
     assert_eq!(planned(&set, &on(Eligibility::Stop), &pods), (vec![], vec!["1"]));
     assert_eq!(planned(&set, &on(Eligibility::Continue), &pods), (vec![], vec![]));
     assert_eq!(planned(&set, &on(Eligibility::Continue), &[]), (vec![], vec![]));
-    assert_eq!(planned(&set, &on(Eligibility::Stop), &[terminating(of.new("a", "1"))]), (vec![], vec![]));
+    assert_eq!(planned(&set, &on(Eligibility::Stop), &[terminating(of.updated("a", "1"))]), (vec![], vec![]));
     // On a node that does not exist, only pods that are not bound are deleted. The pod GC deletes the others.
-    let pods = [of.new("gone", "1"), unbound(of.new("gone", "2"))];
+    let pods = [of.updated("gone", "1"), unbound(of.updated("gone", "2"))];
     assert_eq!(planned(&set, &[], &pods), (vec![], vec!["2"]));
 }
 
@@ -145,11 +148,11 @@ fn of_several_pods_on_a_node_the_oldest_bound_one_stays() {
     let (of, set) = (Revisions::get(), set(&json!({"type": "OnDelete"})));
     let created = |pod, second| with(pod, |replica| replica.created = Some(at(second)));
     let pods = [
-        created(of.new("a", "new"), 9),
-        created(of.new("a", "old"), 5),
-        created(of.new("a", "same"), 5),
-        created(unbound(of.new("a", "unbound")), 1),
-        terminating(of.new("a", "going")),
+        created(of.updated("a", "new"), 9),
+        created(of.updated("a", "old"), 5),
+        created(of.updated("a", "same"), 5),
+        created(unbound(of.updated("a", "unbound")), 1),
+        terminating(of.updated("a", "going")),
     ];
     assert_eq!(planned(&set, &run(&["a"]), &pods), (vec![], vec!["same", "new", "unbound"]));
 }
@@ -158,8 +161,8 @@ fn of_several_pods_on_a_node_the_oldest_bound_one_stays() {
 fn pods_that_have_ended_are_deleted_and_failed_ones_after_a_pause() {
     let (of, set) = (Revisions::get(), set(&json!({"type": "OnDelete"})));
     let nodes = run(&["a", "b"]);
-    let succeeded = DaemonPod { has_failed: false, ..failed(of.new("b", "2")) };
-    let pods = [failed(of.new("a", "1")), succeeded];
+    let succeeded = DaemonPod { has_failed: false, ..failed(of.updated("b", "2")) };
+    let pods = [failed(of.updated("a", "1")), succeeded];
     let plan_with = |backoff: Backoff<'_>| {
         let plan = plan(input(&set, &nodes, &pods, backoff));
         let ended: Vec<(&str, &str, bool)> =
@@ -204,14 +207,14 @@ fn a_rolling_update_deletes_old_pods_up_to_max_unavailable() {
     let old = [of.old("a", "1"), of.old("b", "2"), of.old("c", "3"), of.old("d", "4")];
     assert_eq!((deleted(1, &old), deleted(2, &old)), (vec!["1".to_owned()], vec!["1".into(), "2".into()]));
     // A new pod that is not available yet, or a pod that is being deleted, uses the limit up.
-    let fresh = with(of.new("a", "1"), |replica| replica.ready_changed = Some(at(NOW - 9)));
-    for busy in [unready(of.new("a", "1")), fresh, terminating(of.old("a", "1"))] {
+    let fresh = with(of.updated("a", "1"), |replica| replica.ready_changed = Some(at(NOW - 9)));
+    for busy in [unready(of.updated("a", "1")), fresh, terminating(of.old("a", "1"))] {
         assert_eq!(deleted(1, &[busy, old[1], old[2], old[3]]), [""; 0], "{busy:?}");
         assert_eq!(deleted(2, &[busy, old[1], old[2], old[3]]), ["2"], "{busy:?}");
     }
     // An old pod that is not available is replaced at once, and counts.
     assert_eq!(deleted(1, &[old[0], unready(old[1]), old[2], unready(old[3])]), ["2", "4"]);
-    let new = [of.new("a", "1"), of.new("b", "2"), of.new("c", "3"), of.new("d", "4")];
+    let new = [of.updated("a", "1"), of.updated("b", "2"), of.updated("c", "3"), of.updated("d", "4")];
     assert_eq!(deleted(1, &new), [""; 0]);
     // Pods of another revision stay with the strategy OnDelete.
     assert_eq!(planned(&set(&json!({"type": "OnDelete"})), &nodes, &old), (vec![], vec![]));
@@ -226,15 +229,15 @@ fn a_rolling_update_with_surge_creates_new_pods_before_it_deletes_old_ones() {
     assert_eq!(planned(&two, &nodes, &old), (vec!["a", "b"], vec![]));
     let beside = |new: DaemonPod<'static>| [old[0], old[1], old[2], new];
     static NEW: std::sync::LazyLock<Revisions> = std::sync::LazyLock::new(Revisions::get);
-    let pending = beside(unbound(NEW.new("a", "4")));
+    let pending = beside(unbound(NEW.updated("a", "4")));
     assert_eq!(planned(&one, &nodes, &pending), (vec![], vec![]));
     assert_eq!(planned(&two, &nodes, &pending), (vec!["b"], vec![]));
-    assert_eq!(planned(&one, &nodes, &beside(NEW.new("a", "4"))), (vec![], vec!["1"]));
+    assert_eq!(planned(&one, &nodes, &beside(NEW.updated("a", "4"))), (vec![], vec!["1"]));
     // An old pod that is not ready is replaced at once, above the limit.
     let broken = [old[0], unready(old[1]), unready(old[2])];
     assert_eq!(planned(&one, &nodes, &broken), (vec!["b", "c", "a"], vec![]));
     // It goes when its successor exists.
-    let replaced = [unready(old[1]), unready(of.new("b", "4"))];
+    let replaced = [unready(old[1]), unready(of.updated("b", "4"))];
     assert_eq!(planned(&one, &run(&["b"]), &replaced), (vec![], vec!["2"]));
     // A pod that is being deleted does not prevent its successor.
     assert_eq!(planned(&one, &run(&["a"]), &[terminating(old[0])]), (vec!["a"], vec![]));
@@ -248,9 +251,9 @@ fn a_surge_ends_old_pods_on_tainted_nodes_when_enough_others_are_available() {
         DaemonNode { name: "b", eligibility: Eligibility::Run },
     ];
     let old = of.old("a", "1");
-    assert_eq!(planned(&set, &nodes, &[old, unready(of.new("b", "2"))]), (vec![], vec![]));
-    assert_eq!(planned(&set, &nodes, &[old, of.new("b", "2")]), (vec![], vec!["1"]));
-    assert_eq!(planned(&set, &nodes, &[unready(old), unready(of.new("b", "2"))]), (vec![], vec!["1"]));
+    assert_eq!(planned(&set, &nodes, &[old, unready(of.updated("b", "2"))]), (vec![], vec![]));
+    assert_eq!(planned(&set, &nodes, &[old, of.updated("b", "2")]), (vec![], vec!["1"]));
+    assert_eq!(planned(&set, &nodes, &[unready(old), unready(of.updated("b", "2"))]), (vec![], vec!["1"]));
 }
 
 #[test]
@@ -259,8 +262,9 @@ fn the_status_counts_nodes() {
     let mut nodes = run(&["a", "b", "c", "d"]);
     nodes.push(DaemonNode { name: "e", eligibility: Eligibility::Stop });
     nodes.push(DaemonNode { name: "f", eligibility: Eligibility::Continue });
-    let fresh = with(of.new("b", "2"), |replica| replica.ready_changed = Some(at(NOW - 4)));
-    let pods = [of.old("a", "1"), fresh, unready(of.new("c", "3")), of.new("e", "4"), of.new("f", "5")];
+    let fresh = with(of.updated("b", "2"), |replica| replica.ready_changed = Some(at(NOW - 4)));
+    let pods =
+        [of.old("a", "1"), fresh, unready(of.updated("c", "3")), of.updated("e", "4"), of.updated("f", "5")];
     let input = input(&set, &nodes, &pods, &|_| None);
     let expected = DaemonSetStatus {
         current_number_scheduled: 3,

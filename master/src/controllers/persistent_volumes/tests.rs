@@ -118,7 +118,7 @@ fn a_claim_that_names_its_volume_gets_no_other() {
     let named = claim(json!({"spec": {"volumeName": "mine"}}));
     let any = volume("any", "5Gi", json!({}));
     let of = |more: Value| step(&named, &[any.clone(), volume("mine", "9Gi", more)], None);
-    assert_eq!(step(&named, &[any.clone()], None), "wait");
+    assert_eq!(step(&named, std::slice::from_ref(&any), None), "wait");
     assert_eq!(of(json!({})), "bind mine");
     assert_eq!(of(json!({"spec": {"claimRef": {"namespace": "shop", "name": "data"}}})), "bind mine");
     assert_eq!(
