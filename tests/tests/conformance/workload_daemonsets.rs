@@ -83,8 +83,10 @@ async fn a_daemon_pod_runs_on_each_node_and_is_replaced() {
     node.cluster.gone(&format!("{PODS}/{}", name(pod))).await;
     node.cluster.until(&own, runs_on(1)).await;
 
-    // A node without a kubelet gets a pod that waits. The pod goes with the node.
+    // A node without a kubelet and without resources gets a pod that waits. The pod goes with the node.
     node.cluster.post(NODES, &json!({"metadata": {"name": "daemons-empty"}})).await.is(201);
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    node.cluster.patch(&format!("{NODES}/daemons-empty/status"), &ready).await.is(200);
     node.cluster.until(&own, |set| set["status"]["currentNumberScheduled"] == 2).await;
     let pods = pods_of(&node, "agent").await;
     let waits = pods.iter().find(|pod| pod["spec"]["nodeName"].is_null()).unwrap();

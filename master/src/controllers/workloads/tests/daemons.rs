@@ -41,6 +41,14 @@ impl Daemon {
     }
 }
 
+/// What the controller saw when it planned.
+struct Seen<'a> {
+    set: &'a DaemonSet,
+    nodes: &'a [DaemonNode<'a>],
+    /// Names of the pods that were available.
+    available: Vec<&'a str>,
+}
+
 pub struct Daemons {
     pub chance: Chance,
     pub seconds: i64,
@@ -288,7 +296,9 @@ impl Daemons {
         let plan = plan(input);
         let status = status(input);
         plan.ended.iter().for_each(|ended| self.backoff.record(key(ended.node), now));
-        let result = self.apply(&set, &nodes, &plan, &hash);
+        let available = pods.iter().filter(|pod| pod.is_available(min_ready(&set), input.now));
+        let available = available.map(|pod| pod.replica.name).collect();
+        let result = self.apply(&Seen { set: &set, nodes: &nodes, available }, &plan, &hash);
         if let Err(stop @ (Stop::Crash | Stop::Broken(_))) = result {
             return Err(stop);
         }
@@ -305,17 +315,11 @@ impl Daemons {
         result
     }
 
-    fn apply(
-        &mut self,
-        set: &DaemonSet,
-        nodes: &[DaemonNode<'_>],
-        plan: &Plan<'_>,
-        hash: &str,
-    ) -> Result<(), Stop> {
+    fn apply(&mut self, seen: &Seen<'_>, plan: &Plan<'_>, hash: &str) -> Result<(), Stop> {
         let (mut result, mut next) = (Ok(()), plan.create.iter());
         for batch in slow_start(plan.create.len()) {
             for node in next.by_ref().take(batch) {
-                match self.create(set, node, hash) {
+                match self.create(seen.set, node, hash) {
                     Err(Stop::Retry) => result = Err(Stop::Retry),
                     other => other?,
                 }
@@ -325,7 +329,7 @@ impl Daemons {
             }
         }
         for pod in &plan.delete {
-            match self.delete(set, nodes, pod.name, pod.uid) {
+            match self.delete(seen, pod.name, pod.uid) {
                 Err(Stop::Retry) => result = Err(Stop::Retry),
                 other => other?,
             }
@@ -366,13 +370,7 @@ impl Daemons {
         outcome(fate)
     }
 
-    fn delete(
-        &mut self,
-        set: &DaemonSet,
-        nodes: &[DaemonNode<'_>],
-        name: &str,
-        uid: &str,
-    ) -> Result<(), Stop> {
+    fn delete(&mut self, seen: &Seen<'_>, name: &str, uid: &str) -> Result<(), Stop> {
         let expected = Expected::Deleted { uid: uid.into() };
         self.expectations.expect(OWNER, name, expected, self.clock());
         let fate = self.fate();
@@ -380,7 +378,7 @@ impl Daemons {
             self.expectations.refused(OWNER, name);
             return Err(Stop::Retry);
         }
-        self.check_unavailable(set, nodes, name)?;
+        self.check_unavailable(seen, name)?;
         if let Some(mut daemon) = self.pods.truth.get(name).cloned() {
             daemon.pod.is_terminating = true;
             self.note(format!("deletes pod {name} on node {}", daemon.target));
@@ -391,14 +389,20 @@ impl Daemons {
 
     /// The deletion of the only pod of a node, which is available and should run, must leave enough other nodes
     /// available.
-    fn check_unavailable(&self, set: &DaemonSet, nodes: &[DaemonNode<'_>], name: &str) -> Result<(), Stop> {
+    fn check_unavailable(&self, seen: &Seen<'_>, name: &str) -> Result<(), Stop> {
+        let Seen { set, nodes, available } = seen;
         let wanted: Vec<&str> =
             nodes.iter().filter(|node| node.eligibility == Eligibility::Run).map(|node| node.name).collect();
         let is_available = |daemon: &DaemonPod<'_>| daemon.is_available(min_ready(set), self.now());
         let Some(doomed) = self.pods.truth.get(name) else { return Ok(()) };
         let is_last =
             matches!(&*self.live(doomed.target), [pod] if pod.replica.name == name && is_available(pod));
-        if self.has_failures || doomed.pod.is_terminating || !is_last || !wanted.contains(&doomed.target) {
+        if self.has_failures
+            || !available.contains(&name)
+            || doomed.pod.is_terminating
+            || !is_last
+            || !wanted.contains(&doomed.target)
+        {
             return Ok(());
         }
         let unavailable = wanted.iter().filter(|node| !self.live(node).iter().any(is_available)).count() + 1;
