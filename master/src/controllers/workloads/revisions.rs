@@ -1,4 +1,4 @@
-//! Reads and writes the ControllerRevisions of an owner, by the decisions of [`history`](super::history).
+//! Reads and writes the ControllerRevisions of an owner, by the decisions of [`history`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
