@@ -13,7 +13,7 @@ use api::problem::ObjectName;
 use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 
-pub use self::admission::{APP_ARMOR, Admission, Decision, Node, Rejection, UNSUPPORTED};
+pub use self::admission::{APP_ARMOR, Admission, Decision, Node, Rejection, UNSUPPORTED, selects_node};
 pub use self::merge::Merge;
 pub use self::snapshot::{Found, FoundProblem, Snapshot, SourceObject};
 use crate::observed::PodUid;

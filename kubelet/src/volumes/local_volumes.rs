@@ -1,7 +1,9 @@
 //! The directories of the built-in provisioner: `<root-dir>/local-path/<PersistentVolume>`.
 //!
 //! The kubelet creates a directory when a pod mounts it, and deletes it when the API server requests that. A directory
-//! below `pods/<uid>/volumes/` records that the pod uses the volume; it disappears with the pod.
+//! below `pods/<uid>/volumes/` records that the pod uses the volume; it disappears with the pod. A directory below
+//! `<root-dir>/local-path-created/` records that the volume was created, so that a disk that is not mounted at
+//! `local-path` looks like an error and not like an empty volume.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +15,8 @@ use crate::report::LOCAL_VOLUMES;
 
 /// The plugin of the stock kubelet for local volumes, in the path of the record.
 const PLUGIN: &str = "kubernetes.io~local-volume";
+/// Directory of the records of created volumes, below the root directory.
+const CREATED: &str = "local-path-created";
 /// Prefix of a directory that is being deleted. No PersistentVolume can have such a name.
 const DELETED: &str = ".deleted-";
 /// Mode of a new volume. Containers have any user.
@@ -23,6 +27,7 @@ const GROUP_MODE: u32 = 0o2777;
 #[derive(Clone, Debug)]
 pub struct LocalVolumes {
     directory: PathBuf,
+    created: PathBuf,
     pods: PathBuf,
     /// Held while a volume is mounted or moved away, so that no volume in use is deleted.
     lock: Arc<Mutex<()>>,
@@ -44,14 +49,20 @@ pub enum DeleteError {
 
 impl LocalVolumes {
     pub(super) fn new(root_dir: &Path) -> Self {
-        Self { directory: root_dir.join(LOCAL_VOLUMES), pods: root_dir.join("pods"), lock: Arc::default() }
+        Self {
+            directory: root_dir.join(LOCAL_VOLUMES),
+            created: root_dir.join(CREATED),
+            pods: root_dir.join("pods"),
+            lock: Arc::default(),
+        }
     }
 
     /// Creates the directory of a volume, and records that the pod uses it. Mode and group are set once, because pods
     /// may change them later.
     ///
     /// # Errors
-    /// If `path`, from the PersistentVolume, is not the path of this volume on this node, or it cannot be created.
+    /// If `path`, from the PersistentVolume, is not the path of this volume on this node, if its data is missing, or if
+    /// the directory cannot be created.
     pub(super) fn mount(
         &self,
         pod: &Path,
@@ -66,17 +77,22 @@ impl LocalVolumes {
             ));
         }
         let _locked = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = self.created.join(volume);
+        if !path.is_dir() && record.is_dir() {
+            return Err(self.missing(volume));
+        }
         let made = || {
             make_private(&pod.join("volumes").join(PLUGIN).join(volume))?;
             if path.is_dir() {
-                return Ok(());
+                return make_private(&record);
             }
             make_private(&self.directory)?;
             // Created under another name first, so that an interruption leaves nothing incomplete.
             let unfinished = self.directory.join(format!(".new-{volume}"));
             make_private(&unfinished)?;
             open(&unfinished, if group.is_some() { GROUP_MODE } else { MODE }, group)?;
-            std::fs::rename(&unfinished, path).map_err(at("rename to", path))
+            std::fs::rename(&unfinished, path).map_err(at("rename to", path))?;
+            make_private(&record)
         };
         made().map_err(|error| error.to_string())
     }
@@ -84,17 +100,21 @@ impl LocalVolumes {
     /// Deletes the data of a volume. Idempotent.
     ///
     /// # Errors
-    /// If a pod uses the volume, or the data cannot be removed. A retry may succeed.
+    /// If a pod uses the volume, the data is missing, or it cannot be removed. A retry may succeed.
     pub(super) fn delete(&self, volume: &str) -> Result<(), DeleteError> {
         if !is_name(volume) {
             return Err(DeleteError::Name(volume.to_owned()));
         }
         let (path, deleted) =
             (self.directory.join(volume), self.directory.join(format!("{DELETED}{volume}")));
+        let record = self.created.join(volume);
         {
             let _locked = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(pod) = self.user_of(volume)? {
                 return Err(DeleteError::InUse(pod));
+            }
+            if !path.exists() && !deleted.exists() && record.is_dir() {
+                return Err(DeleteError::Io(Error::pod(self.missing(volume))));
             }
             match std::fs::rename(&path, &deleted) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -105,8 +125,19 @@ impl LocalVolumes {
                 }
                 _ => {}
             }
+            teardown::remove(&record)?;
         }
         Ok(teardown::remove(&deleted)?)
+    }
+
+    /// The error for a volume that was created and has no directory.
+    fn missing(&self, volume: &str) -> String {
+        let (directory, record) = (self.directory.display(), self.created.join(volume));
+        format!(
+            "the directory of the volume {volume:?} is missing in {directory}: mount its disk there, or, if the data is \
+             lost, remove {}",
+            record.display()
+        )
     }
 
     /// The UID of a pod that uses the volume.
@@ -160,6 +191,26 @@ mod tests {
         volumes.delete("pvc-1").unwrap();
         volumes.delete("pvc-1").unwrap();
         assert_eq!(std::fs::read_dir(root.path().join(LOCAL_VOLUMES)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_volume_whose_disk_is_missing_is_neither_created_nor_deleted() {
+        let root = tempfile::tempdir().unwrap();
+        let volumes = LocalVolumes::new(root.path());
+        let (pod, path) = (root.path().join("pods/u-1"), root.path().join(LOCAL_VOLUMES).join("pvc-1"));
+        volumes.mount(&pod, "pvc-1", &path, None).unwrap();
+        teardown::remove(&pod).unwrap();
+        // The disk is not mounted.
+        let disk = root.path().join("disk");
+        std::fs::rename(root.path().join(LOCAL_VOLUMES), &disk).unwrap();
+        let error = volumes.mount(&pod, "pvc-1", &path, None).unwrap_err();
+        assert!(error.contains("is missing") && !pod.exists() && !path.exists(), "{error}");
+        assert!(matches!(volumes.delete("pvc-1"), Err(DeleteError::Io(_))));
+        std::fs::rename(&disk, root.path().join(LOCAL_VOLUMES)).unwrap();
+        volumes.mount(&pod, "pvc-1", &path, None).unwrap();
+        teardown::remove(&pod).unwrap();
+        volumes.delete("pvc-1").unwrap();
+        assert_eq!(std::fs::read_dir(root.path().join(CREATED)).unwrap().count(), 0);
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::time::Duration;
 use api::references::{ClaimKey, ClaimState, PodClaim};
 use client::backoff::{NO_JITTER, exponential_delay};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::reference_cache::Missing;
 use super::server_pod::is_safe;
-use crate::desired::SourceObject;
+use crate::desired::{SourceObject, selects_node};
 use crate::identity::ApiError;
 use crate::observed::PodUid;
 
@@ -183,6 +183,20 @@ pub fn state(claim: &PersistentVolumeClaim, mut volume: PersistentVolume) -> Cla
     ClaimState::Bound(Box::new(volume))
 }
 
+/// The state of a claim that is bound to this volume. A pod with `nodeName` may be on a node that the volume excludes,
+/// where the same path holds other data.
+pub fn check_node(volume: Box<PersistentVolume>, node: &Node) -> ClaimState {
+    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    if required.is_none_or(|required| selects_node(required, &labels, name)) {
+        return ClaimState::Bound(volume);
+    }
+    let volume = volume.metadata.name.unwrap_or_default();
+    ClaimState::Waiting(format!("the node affinity of the persistentvolume \"{volume}\" excludes this node"))
+}
+
 #[cfg(test)]
 mod tests {
     //! Tests of claims that are read until they are bound.
@@ -255,5 +269,20 @@ mod tests {
         assert!(volume_of(&terminating).unwrap_err().ends_with("is being deleted"));
         let other = state(&claim("Bound", json!("pv")), volume("c-2"));
         assert!(matches!(other, ClaimState::Waiting(why) if why.contains("is not bound to the")));
+    }
+
+    #[test]
+    fn a_volume_of_other_nodes_cannot_be_used() {
+        let node: Node =
+            serde_json::from_value(json!({"metadata": {"name": "n1", "labels": {"disk": "a"}}})).unwrap();
+        for (values, is_bound) in [(json!(["a", "b"]), true), (json!(["b"]), false)] {
+            let mut volume = volume("c-1");
+            let requirement = json!({"key": "disk", "operator": "In", "values": values});
+            let terms = json!([{"matchExpressions": [requirement]}]);
+            let affinity = json!({"required": {"nodeSelectorTerms": terms}});
+            volume.spec.as_mut().unwrap().node_affinity = Some(serde_json::from_value(affinity).unwrap());
+            let state = check_node(Box::new(volume), &node);
+            assert_eq!(matches!(state, ClaimState::Bound(_)), is_bound, "{state:?}");
+        }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use api::references::ClaimState;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::Shared;
-use super::claim_cache::{ClaimCall, state, volume_of};
+use super::claim_cache::{ClaimCall, check_node, state, volume_of};
 use crate::cluster::backoff::{Backoff, MAX_WAIT, may_be_request_error, time_until};
 use crate::identity::{Api, ApiError};
 
@@ -17,6 +17,8 @@ use crate::identity::{Api, ApiError};
 pub(super) struct ClaimManager {
     pub shared: Arc<Shared>,
     pub apis: watch::Receiver<Option<Arc<Api>>>,
+    /// The name of this node.
+    pub node: String,
 }
 
 impl ClaimManager {
@@ -50,7 +52,7 @@ impl ClaimManager {
 
     /// Reads one claim. A returned error concerns the server as a whole.
     async fn read(&self, api: &Api, call: &ClaimCall) -> Result<(), ApiError> {
-        let found = match resolve(api, call).await {
+        let found = match resolve(api, call, &self.node).await {
             Ok(found) => found,
             // The node authorizer may not know yet that a pod of this node uses the claim.
             Err(error) if may_be_request_error(&error) => {
@@ -70,8 +72,8 @@ impl ClaimManager {
     }
 }
 
-/// Reads a claim and its volume.
-async fn resolve(api: &Api, call: &ClaimCall) -> Result<ClaimState, ApiError> {
+/// Reads a claim and its volume, and the labels of the node if the volume belongs to certain nodes.
+async fn resolve(api: &Api, call: &ClaimCall, node: &str) -> Result<ClaimState, ApiError> {
     let (namespace, name) = (&call.namespace, &call.key.claim);
     let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
     let Some(claim) = get::<PersistentVolumeClaim>(api, &path).await? else {
@@ -84,7 +86,18 @@ async fn resolve(api: &Api, call: &ClaimCall) -> Result<ClaimState, ApiError> {
     let path = format!("/api/v1/persistentvolumes/{volume}");
     let found = get::<PersistentVolume>(api, &path).await?;
     Ok(match (claim, found) {
-        (Ok(claim), Some(Ok(volume))) => state(&claim, volume),
+        (Ok(claim), Some(Ok(volume))) => match state(&claim, volume) {
+            ClaimState::Bound(volume)
+                if volume.spec.as_ref().is_some_and(|spec| spec.node_affinity.is_some()) =>
+            {
+                match get::<Node>(api, &format!("/api/v1/nodes/{node}")).await? {
+                    Some(Ok(node)) => check_node(volume, &node),
+                    Some(Err(why)) => ClaimState::Waiting(why),
+                    None => ClaimState::Waiting(format!("node \"{node}\" not found")),
+                }
+            }
+            state => state,
+        },
         (_, None) => ClaimState::Waiting(format!("persistentvolume \"{volume}\" not found")),
         (Err(why), _) | (_, Some(Err(why))) => ClaimState::Waiting(why),
     })

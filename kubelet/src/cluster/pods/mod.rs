@@ -236,7 +236,8 @@ impl ApiPodSource {
         tasks.spawn("pod checkpoint", checkpoint_dir.write(checkpoint, self.checkpoints.subscribe()));
         tasks.spawn("pod status manager", status_manager.run());
         tasks.spawn("token manager", token_manager.run());
-        let claim_manager = ClaimManager { shared: self.shared.clone(), apis: self.apis.clone() };
+        let claim_manager =
+            ClaimManager { shared: self.shared.clone(), apis: self.apis.clone(), node: self.node.clone() };
         tasks.spawn("claim manager", claim_manager.run());
         let watch = watch_pods(self.shared.clone(), self.apis.clone(), self.node.clone(), list_reporter);
         tasks.spawn("watch of pods", watch);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
 use api::resources::{ResourceList, is_extended};
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 
 use self::demand::Demand;
 use super::{Desired, DesiredPod, SourceKind};
@@ -275,8 +275,13 @@ fn matches_node_affinity(pod: &Pod, labels: &Labels, node: &str) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required =
         affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    required.is_none_or(|required| selects_node(required, labels, node))
+}
+
+/// Whether a term of the selector matches the labels or the name of the node.
+pub fn selects_node(selector: &NodeSelector, labels: &Labels, node: &str) -> bool {
     let name = Labels::from([("metadata.name".to_owned(), node.to_owned())]);
-    required.is_none_or(|required| required.node_selector_terms.iter().any(|term| holds(term, labels, &name)))
+    selector.node_selector_terms.iter().any(|term| holds(term, labels, &name))
 }
 
 /// Whether all requirements of a term match. An empty term matches no node.

@@ -196,6 +196,9 @@ impl PersistentVolumeController {
                 self.report(&VOLUME, &volume.json, notice).await;
             }
             VolumeStep::DeleteLocal => return self.delete_local(volume).await,
+            VolumeStep::Abandon => {
+                writes::remove_finalizer(&self.client, &VOLUME, volume.json, local_path::FINALIZER).await?;
+            }
         }
         Ok(Action::AwaitChange)
     }
@@ -203,7 +206,12 @@ impl PersistentVolumeController {
     /// Asks the kubelet of the node to delete the data, and then deletes the volume.
     async fn delete_local(&self, volume: Live<PersistentVolume>) -> Result<Action, Error> {
         let metadata = &volume.object.metadata;
-        let node = local_path::node_of(&volume.json).unwrap_or_default();
+        let Some(node) = local_path::node_of(&volume.json).filter(|node| !node.is_empty()) else {
+            let text = format!("cannot delete the data: the annotation {} names no node", local_path::NODE);
+            self.report(&VOLUME, &volume.json, Notice::warning("VolumeFailedDelete", text.as_str())).await;
+            writes::set_phase(&self.client, volume.json, "Failed", Some(&text)).await?;
+            return Ok(Action::AwaitChange);
+        };
         let path = local_path::data_path(node, &metadata.name);
         if let Err(error) = self.master.request::<IgnoredAny>(Method::DELETE, &path, None).await {
             // The last pod of the claim is still being removed on its node.
@@ -233,7 +241,9 @@ impl PersistentVolumeController {
         }
         let classes = self.informers.list(&CLASS, "");
         let mut classes = classes.iter().filter_map(|class| class.storage_class());
-        let class = local_path::class(!classes.any(|class| class.is_default()));
+        // In a cluster with volumes, claims without a class may be meant for volumes without a class.
+        let has_volumes = !self.informers.list(&VOLUME, "").is_empty();
+        let class = local_path::class(!has_volumes && !classes.any(|class| class.is_default()));
         match self.master.create(&CLASS, "", class).await {
             Err(error) if !error.exists() => return Err(error),
             _ => {}

@@ -65,12 +65,11 @@ fn plan_bound<'a>(&ClaimInput { claim, named, .. }: &ClaimInput<'a>) -> ClaimSte
 /// A claim without a volume: the smallest one that fits, or a new one.
 fn plan_unbound<'a>(input: &ClaimInput<'a>) -> ClaimStep<'a> {
     let &ClaimInput { claim, volumes, class, .. } = input;
-    let is_delayed = class.is_some_and(StorageClass::waits_for_consumer)
-        && claim.metadata.annotations.selected_node.is_none();
-    if let Some(volume) = best_match(claim, volumes, is_delayed) {
+    let waits_for_consumer = class.is_some_and(StorageClass::waits_for_consumer);
+    if let Some(volume) = best_match(claim, volumes, waits_for_consumer) {
         return ClaimStep::Bind(volume);
     }
-    if is_delayed {
+    if waits_for_consumer && claim.metadata.annotations.selected_node.is_none() {
         let message = "waiting for first consumer to be created before binding";
         return ClaimStep::Wait(Some(Notice::normal("WaitForFirstConsumer", message)));
     }
@@ -136,12 +135,12 @@ fn plan_named<'a>(&ClaimInput { claim, named, .. }: &ClaimInput<'a>) -> ClaimSte
     }
 }
 
-/// The volume for a claim: one that is reserved for it, otherwise the smallest free one that fits. A claim that
-/// waits for its first consumer gets only a reserved one: the scheduler chooses among the others.
+/// The volume for a claim: one that is reserved for it, otherwise the smallest free one that fits. A claim whose class
+/// waits for the first consumer gets only a reserved one, because the scheduler knows which volumes its node can mount.
 fn best_match<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &[&'a PersistentVolume],
-    is_delayed: bool,
+    waits_for_consumer: bool,
 ) -> Option<&'a PersistentVolume> {
     let order = |volume: &&PersistentVolume| (volume.size(), volume.metadata.name.clone());
     let is_reserved = |volume: &&PersistentVolume| {
@@ -149,5 +148,5 @@ fn best_match<'a>(
     };
     let reserved = volumes.iter().copied().filter(is_reserved).min_by_key(order);
     let free = || volumes.iter().copied().filter(|volume| volume.is_available_for(claim)).min_by_key(order);
-    reserved.or_else(|| if is_delayed { None } else { free() })
+    reserved.or_else(|| if waits_for_consumer { None } else { free() })
 }

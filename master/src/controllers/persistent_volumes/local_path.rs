@@ -3,7 +3,7 @@
 //! A kubelet of this project announces the directory for these volumes in an annotation of its Node. It creates the
 //! directory of a volume when a pod mounts it, and removes it when the master requests that.
 
-use client::Json;
+use client::{Json, percent_encoded};
 use serde_json::{Value, json};
 
 use super::{BOUND_BY_CONTROLLER, VOLUME_PROTECTION};
@@ -100,6 +100,8 @@ pub fn node_of(volume: &Json) -> Option<&str> {
 }
 
 /// The path at the API server through which it asks the kubelet of a node to delete the data of a volume.
+/// Both names are encoded, because users may write the annotation.
 pub fn data_path(node: &str, volume: &str) -> String {
+    let [node, volume] = [node, volume].map(percent_encoded);
     format!("/api/v1/nodes/{node}/proxy/localVolumes/{volume}")
 }

@@ -147,6 +147,9 @@ fn a_claim_may_wait_for_its_first_consumer() {
     assert_eq!(step(&claim(json!({})), &[], Some(&local)), waits);
     let selected = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}});
     assert_eq!(step(&claim(selected.clone()), &[], Some(&local)), "provision on n1");
+    // A free volume may be on another node.
+    let free = volume("free", "5Gi", json!({}));
+    assert_eq!(step(&claim(selected.clone()), &[free], Some(&local)), "provision on n1");
     for refused in [json!({"accessModes": ["ReadWriteMany"]}), json!({"volumeMode": "Block"})] {
         let wanted = claim(merged(selected.clone(), json!({"spec": refused})));
         assert!(step(&wanted, &[], Some(&local)).starts_with("ProvisioningFailed: "), "{wanted:?}");
@@ -258,4 +261,26 @@ fn a_local_path_volume_is_tied_to_its_node_and_claim() {
     assert!(affinity.node_selector_terms[0].match_expressions[0].matches(&node(&json!({})).labels));
     let why = local_path::volume(&claim(json!({})), &local, &node(&json!({}))).unwrap_err();
     assert!(why.starts_with("the node \"n1\" has no directory"), "{why}");
+}
+
+#[test]
+fn a_deleted_local_path_volume_goes_without_its_data_if_the_policy_keeps_it_or_it_has_no_claim() {
+    let provisioned = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z",
+        "annotations": {"pv.kubernetes.io/provisioned-by": local_path::PROVISIONER}}});
+    let of = |policy: &str, has_claim: bool| {
+        let mut spec = json!({"persistentVolumeReclaimPolicy": policy});
+        if has_claim {
+            spec["claimRef"] = json!({"namespace": "shop", "name": "data", "uid": "c-0"});
+        }
+        let more = merged(provisioned.clone(), json!({"spec": spec, "status": {"phase": "Released"}}));
+        volume_plan::plan(&volume("v", "5Gi", more), None)
+    };
+    assert_eq!(of("Retain", true), VolumeStep::Abandon);
+    assert_eq!(of("Delete", false), VolumeStep::Abandon);
+    assert_eq!(of("Delete", true), VolumeStep::DeleteLocal);
+}
+
+#[test]
+fn the_path_of_the_data_encodes_the_name_of_the_node() {
+    assert_eq!(local_path::data_path("n1?/x", "pvc-1"), "/api/v1/nodes/n1%3F%2Fx/proxy/localVolumes/pvc-1");
 }

@@ -21,15 +21,17 @@ pub enum VolumeStep {
     Fail(Notice),
     /// Delete the data of a `local-path` volume, then the volume.
     DeleteLocal,
+    /// Let a `local-path` volume that a user has deleted go without its data, which its policy keeps.
+    Abandon,
 }
 
 /// Plans the next step of a volume. `claim` is the live claim with the name in the volume's reference, if it exists.
 pub fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> VolumeStep {
     let Some(reference) = volume.spec.claim_ref.as_ref().filter(|reference| !reference.uid.is_empty()) else {
-        return phase(volume, "Available");
+        return if is_abandoned(volume) { VolumeStep::Abandon } else { phase(volume, "Available") };
     };
     let Some(claim) = claim.filter(|claim| claim.metadata.uid == reference.uid) else {
-        return release(volume);
+        return if is_abandoned(volume) { VolumeStep::Abandon } else { release(volume) };
     };
     if claim.spec.volume_name == volume.metadata.name {
         phase(volume, "Bound")
@@ -41,6 +43,13 @@ pub fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) ->
     } else {
         VolumeStep::Unbind { keeps_name: volume.metadata.annotations.bound_by_controller.is_none() }
     }
+}
+
+/// Whether a user has deleted a `local-path` volume that has no claim, or whose policy keeps the data.
+fn is_abandoned(volume: &PersistentVolume) -> bool {
+    let is_local = volume.metadata.annotations.provisioned_by.as_deref() == Some(local_path::PROVISIONER);
+    let keeps_data = volume.spec.claim_ref.is_none() || policy(volume) != "Delete";
+    volume.metadata.is_terminating() && is_local && keeps_data
 }
 
 fn phase(volume: &PersistentVolume, phase: &'static str) -> VolumeStep {

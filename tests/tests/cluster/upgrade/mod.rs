@@ -173,11 +173,18 @@ fn by_key(objects: &[Value]) -> BTreeMap<String, Value> {
         for field in ["resourceVersion", "managedFields", "generation"] {
             metadata.as_object_mut().unwrap().remove(field);
         }
-        // The earlier version had no Deployment controller.
-        if kind == "Deployment"
-            && let Some(annotations) = metadata["annotations"].as_object_mut()
-        {
-            annotations.remove("deployment.kubernetes.io/revision");
+        // The earlier version had neither a Deployment controller nor `local-path` volumes.
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            for new in [
+                "deployment.kubernetes.io/revision",
+                "coracle.io/local-path-class-created",
+                "kubelet.coracle.io/local-path-directory",
+            ] {
+                annotations.remove(new);
+            }
+            if annotations.is_empty() {
+                metadata.as_object_mut().unwrap().remove("annotations");
+            }
         }
         object.as_object_mut().unwrap().remove("status");
         let object = match kind.as_str() {

@@ -92,7 +92,8 @@ impl World {
             VolumeStep::Nothing
             | VolumeStep::Unbind { .. }
             | VolumeStep::Fail(_)
-            | VolumeStep::DeleteLocal => {}
+            | VolumeStep::DeleteLocal
+            | VolumeStep::Abandon => {}
         }
     }
 
