@@ -234,6 +234,7 @@ async fn findings_of_a_cluster_have_a_cause() {
             "webhooks: 1 configuration stored, but none is called",
             "ClusterRoleBinding lazy: grants cluster-admin to all pods of shop without their own service account",
             "Warning FailedMount: 4 recent events about 1 object: Pod shop/mad: no such volume",
+            "Warning ProvisioningFailed: 1 recent event about 1 object: PersistentVolumeClaim shop/c",
         ],
     );
     // Meanwhile controllers count quotas, detect conflicts and empty namespaces.
