@@ -93,7 +93,8 @@ const FRESH: &[(&str, &[&str])] = &[
     ("secrets", &[]),
     ("pods", &[]),
     ("persistentvolumes", &[]),
-    ("storageclasses", &[]),
+    // Our own class; a stock server has none.
+    ("storageclasses", &["local-path"]),
     ("runtimeclasses", &[]),
     ("ingressclasses", &[]),
     ("customresourcedefinitions", &[]),
