@@ -51,7 +51,7 @@ impl Node {
     }
 
     /// The Node object at the master.
-    pub async fn told(&self) -> Value {
+    pub async fn object(&self) -> Value {
         self.cluster.get(&format!("/api/v1/nodes/{}", self.world.node)).await.is(200)
     }
 

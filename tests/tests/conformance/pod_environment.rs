@@ -37,7 +37,7 @@ async fn variables_have_values() {
         let path = format!("/api/v1/namespaces/default/{kind}");
         node.cluster.post(&path, &json!({"metadata": {"name": "conf"}, field: keys})).await.is(201);
     }
-    let (cores, bytes) = amounts(&node.told().await["status"]["allocatable"]);
+    let (cores, bytes) = amounts(&node.object().await["status"]["allocatable"]);
     let mut cases = Vec::new();
     for kind in ["configMap", "secret"] {
         let key = json!({format!("{kind}KeyRef"): {"name": "conf", "key": "data_1"}});

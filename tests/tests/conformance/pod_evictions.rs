@@ -105,7 +105,7 @@ async fn pods_of_more_weight_take_the_room_of_others() {
         let class = json!({"metadata": {"name": name}, "value": value});
         cluster.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.is(201);
     }
-    let (cores, _) = crate::pod_volumes::amounts(&node.told().await["status"]["allocatable"]);
+    let (cores, _) = crate::pod_volumes::amounts(&node.object().await["status"]["allocatable"]);
     let amount = json!({"requests": {"cpu": format!("{}m", cores * 600)}});
     let of_class = |class: &str| {
         let main = with(shell(FOREVER), &json!({"resources": amount}));

@@ -71,7 +71,7 @@ async fn pods_go_where_they_fit() {
         make(&node, &format!("fills-{name}"), &filling).await;
         node.ready(&format!("fills-{name}")).await;
     }
-    let (cores, _) = crate::pod_volumes::amounts(&node.told().await["status"]["allocatable"]);
+    let (cores, _) = crate::pod_volumes::amounts(&node.object().await["status"]["allocatable"]);
     make(&node, "additional", &cpu(cores * 1000 / 2)).await;
     fits_nowhere(&node, "additional", "Insufficient cpu").await;
     drop(second);

@@ -89,7 +89,7 @@ async fn keys_are_files() {
 async fn downward_api_volumes_have_the_fields_of_the_pod() {
     let node = Node::running("told").await;
     objects(&node, "default", "conf", &json!({"data-1": "value-1"})).await;
-    let allocatable = node.told().await["status"]["allocatable"].clone();
+    let allocatable = node.object().await["status"]["allocatable"].clone();
     let (cores, bytes) = amounts(&allocatable);
     let field = |path: &str| json!({"path": "podname", "fieldRef": {"fieldPath": path}});
     let amount =

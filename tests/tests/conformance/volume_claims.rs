@@ -169,7 +169,8 @@ async fn a_pod_is_scheduled_to_the_node_of_a_static_local_volume() {
             },
         })
     };
-    let here = node.told().await["metadata"]["labels"]["kubernetes.io/hostname"].as_str().unwrap().to_owned();
+    let here =
+        node.object().await["metadata"]["labels"]["kubernetes.io/hostname"].as_str().unwrap().to_owned();
     // The smaller one is on a node that does not exist.
     node.cluster.post(VOLUMES, &of("elsewhere", "elsewhere", "1Gi")).await.is(201);
     node.cluster.post(VOLUMES, &of("here", &here, "3Gi")).await.is(201);

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::claim_cache::{ClaimCall, check_node, state, volume_of};
-use crate::cluster::backoff::{Backoff, MAX_WAIT, may_be_request_error, time_until};
+use super::due_calls::{DueCalls, send_due_calls};
+use crate::cluster::backoff::may_be_request_error;
 use crate::identity::{Api, ApiError};
 
 /// The task that reads claims.
@@ -23,35 +24,20 @@ pub(super) struct ClaimManager {
 
 impl ClaimManager {
     /// Reads claims until the kubelet stops.
-    pub async fn run(mut self) {
-        let mut changed = self.shared.changed.subscribe();
-        let mut backoff = Backoff::new();
-        loop {
-            changed.borrow_and_update();
-            let api = self.apis.borrow_and_update().clone();
-            let next = self.shared.lock().reference_cache.claims.next(Timestamp::now());
-            let wait = match (api, next) {
-                (Some(api), Ok(call)) => {
-                    // Other tasks report that the API server does not answer.
-                    let done = self.read(&api, &call).await;
-                    if backoff.record(done, &mut self.apis).await.is_none() {
-                        return;
-                    }
-                    continue;
-                }
-                (Some(_), Err(due)) => time_until(due),
-                (None, _) => MAX_WAIT,
-            };
-            tokio::select! {
-                changed = self.apis.changed() => if changed.is_err() { return },
-                changed = changed.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
+    pub async fn run(self) {
+        send_due_calls(&self, self.apis.clone(), self.shared.changed.subscribe()).await;
+    }
+}
+
+impl DueCalls for ClaimManager {
+    type Call = ClaimCall;
+
+    fn next(&self, now: Timestamp) -> Result<ClaimCall, Option<Timestamp>> {
+        self.shared.lock().reference_cache.claims.next(now)
     }
 
-    /// Reads one claim. A returned error concerns the server as a whole.
-    async fn read(&self, api: &Api, call: &ClaimCall) -> Result<(), ApiError> {
+    /// Reads one claim.
+    async fn send(&self, api: &Api, call: &ClaimCall) -> Result<(), ApiError> {
         let found = match resolve(api, call, &self.node).await {
             Ok(found) => found,
             // The node authorizer may not know yet that a pod of this node uses the claim.

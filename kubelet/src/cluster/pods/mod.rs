@@ -13,6 +13,7 @@
 mod checkpoint;
 mod claim_cache;
 mod claim_manager;
+mod due_calls;
 mod mirror_client;
 mod mirror_pods;
 mod pod_store;

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::Shared;
+use super::due_calls::{DueCalls, send_due_calls};
 use super::token_cache::TokenCall;
-use crate::cluster::backoff::{Backoff, MAX_WAIT, ignore_request_error, may_be_request_error, time_until};
+use crate::cluster::backoff::{ignore_request_error, may_be_request_error};
 use crate::identity::{Api, ApiError};
 use crate::report::{About, Outbox, Severity};
 
@@ -21,35 +22,20 @@ pub(super) struct TokenManager {
 
 impl TokenManager {
     /// Requests tokens until the kubelet stops.
-    pub async fn run(mut self) {
-        let mut changed = self.shared.changed.subscribe();
-        let mut backoff = Backoff::new();
-        loop {
-            changed.borrow_and_update();
-            let api = self.apis.borrow_and_update().clone();
-            let next = self.shared.lock().reference_cache.tokens.next(Timestamp::now());
-            let wait = match (api, next) {
-                (Some(api), Ok(request)) => {
-                    // Other tasks report that the API server does not answer. Cached tokens stay in use meanwhile.
-                    let done = self.fetch_token(&api, &request).await;
-                    if backoff.record(done, &mut self.apis).await.is_none() {
-                        return;
-                    }
-                    continue;
-                }
-                (Some(_), Err(due)) => time_until(due),
-                (None, _) => MAX_WAIT,
-            };
-            tokio::select! {
-                changed = self.apis.changed() => if changed.is_err() { return },
-                changed = changed.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
+    pub async fn run(self) {
+        send_due_calls(&self, self.apis.clone(), self.shared.changed.subscribe()).await;
+    }
+}
+
+impl DueCalls for TokenManager {
+    type Call = TokenCall;
+
+    fn next(&self, now: Timestamp) -> Result<TokenCall, Option<Timestamp>> {
+        self.shared.lock().reference_cache.tokens.next(now)
     }
 
-    /// Requests one token. A refused request is queued again. A returned error concerns the server as a whole.
-    async fn fetch_token(&self, api: &Api, request: &TokenCall) -> Result<(), ApiError> {
+    /// Requests one token. A refused request is queued again. Cached tokens stay in use meanwhile.
+    async fn send(&self, api: &Api, request: &TokenCall) -> Result<(), ApiError> {
         let now = Timestamp::now();
         let answered = api.post(&request.path, &request.body).await;
         let reason = match &answered {

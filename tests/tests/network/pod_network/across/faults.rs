@@ -17,8 +17,8 @@ async fn removed_routes_and_devices_are_restored_and_reported() {
         (format!("ip link set {name} down"), "route to 10.244.3.0/24, the pods of node node-c,"),
     ] {
         stage.at(At::A, || run(&harm));
-        let told = stage.sync(At::A);
-        assert!(told.repaired.iter().any(|text| text.contains(named)), "{harm}: {told:?}");
+        let result = stage.sync(At::A);
+        assert!(result.repaired.iter().any(|text| text.contains(named)), "{harm}: {result:?}");
         stage.assert_all_heard();
         connection.assert_alive();
     }
@@ -43,12 +43,13 @@ async fn a_lost_route_is_reported_and_restored() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     stage.at(At::A, || ip("link set eth0 down"));
-    let told = stage.sync(At::A);
+    let result = stage.sync(At::A);
     assert!(
-        told.warnings
+        result
+            .warnings
             .iter()
             .any(|text| text.contains("node node-c") && text.contains("no route to the node")),
-        "{told:?}"
+        "{result:?}"
     );
     stage.at(At::A, || {
         ip("link set eth0 up");
@@ -68,10 +69,10 @@ async fn routes_and_tunnels_of_others_are_left_alone() {
         ip("route add 10.99.0.0/16 via 192.0.2.254 proto 67 metric 5");
         ip("link add flannel.1 type vxlan id 1 dstport 4789 nolearning");
     });
-    let told = stage.sync(At::A);
-    assert_eq!(told.failed, None);
-    let text = told.warnings.iter().next().unwrap();
-    assert!(text.contains("route to 10.244.2.0/24, the pods of node node-b, via"), "{told:?}");
+    let result = stage.sync(At::A);
+    assert_eq!(result.failed, None);
+    let text = result.warnings.iter().next().unwrap();
+    assert!(text.contains("route to 10.244.2.0/24, the pods of node node-b, via"), "{result:?}");
     let theirs = || run("ip route show | grep 192.0.2.254; ip link show flannel.1 | grep -c flannel");
     let before = stage.at(At::A, theirs);
     for route in
@@ -91,8 +92,8 @@ async fn routes_and_tunnels_of_others_are_left_alone() {
 async fn a_used_vxlan_port_is_reported_and_taken_when_it_is_free() {
     let mut stage = Stage::new().await;
     stage.at(At::A, || ip("link add theirs type vxlan id 12626974 dstport 4789 nolearning"));
-    let told = stage.sync(At::A);
-    assert!(told.failed.is_some_and(|why| why.contains("theirs uses its UDP port 4789")));
+    let result = stage.sync(At::A);
+    assert!(result.failed.is_some_and(|why| why.contains("theirs uses its UDP port 4789")));
     // The rest of the network is not affected.
     stage.sync(At::B);
     stage.assert_heard(At::PodA, At::PodB, 4, &At::PodA.address(4));
