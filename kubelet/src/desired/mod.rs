@@ -121,6 +121,12 @@ impl Desired {
         }
     }
 
+    /// Whether the source confirmed its pods since the kubelet started. Unconfirmed pods come from the checkpoint of
+    /// an earlier kubelet process.
+    pub fn is_confirmed(&self, source: SourceKind) -> bool {
+        source != SourceKind::Api || self.api_completeness == Completeness::Complete
+    }
+
     /// Whether a pod of a source is no longer desired. If the source is unknown, the snapshots of all sources must
     /// be complete.
     pub fn is_unwanted(&self, uid: &PodUid, source: Option<SourceKind>) -> bool {

@@ -99,6 +99,9 @@ pub struct Input<'a> {
     pub hashes: &'a Hashes,
     /// The request to terminate and remove the pod, if there is one.
     pub ending: Option<&'a Ending>,
+    /// Whether the source of the pod confirmed this version since the kubelet started. A checkpoint may be older than
+    /// the containers, so containers of other versions are kept until then.
+    pub is_confirmed: bool,
     /// An edit that admission or decoding rejected while an earlier version runs.
     pub refused_edit: Option<&'a RefusedEdit>,
     /// Observed containers.
@@ -336,7 +339,9 @@ pub fn compute_pod_actions(input: &Input<'_>) -> Plan {
     if let Some(deadline) = deadline(input) {
         plan.wake(deadline);
     }
-    terminate::stop_unlisted(input, &view, &mut plan);
+    if input.is_confirmed {
+        terminate::stop_unlisted(input, &view, &mut plan);
+    }
     terminate::sweep(input, &mut plan);
     mount_volumes(input, &mut plan);
     let Some(sandbox) = sandbox::ready(input, &view, &mut plan) else { return plan };

@@ -17,7 +17,7 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
         }
         return None;
     };
-    let wanted = sandbox.hash == input.hashes.sandbox;
+    let wanted = !input.is_confirmed || sandbox.hash == input.hashes.sandbox;
     match &sandbox.state {
         State::Running { .. } if wanted => Some(sandbox),
         State::Created if wanted => {

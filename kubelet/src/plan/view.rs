@@ -154,12 +154,15 @@ impl<'a> View<'a> {
         self.running().any(|container| self.is_unlisted(container))
     }
 
-    /// Whether the run has the desired hash and did not end before an edit restarted the pod.
+    /// Whether the run has the desired hash and did not end before an edit restarted the pod. While the pod is
+    /// unconfirmed, every hash counts as desired.
     pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
         let is_past = self.input.history.revived_at.is_some_and(|revived_at| {
             run.ended().is_some_and(|ended| ended.at.is_none_or(|at| at < revived_at))
         });
-        !is_past && run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
+        let has_run = !matches!(run, Run::Never);
+        let is_desired = || run.hash() == self.input.hashes.containers.get(name).map(String::as_str);
+        !is_past && (has_run && !self.input.is_confirmed || is_desired())
     }
 
     /// How a container ended that has the desired hash and will not restart.

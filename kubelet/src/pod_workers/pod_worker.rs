@@ -141,7 +141,9 @@ impl PodWorker {
         let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
         self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
         self.generation += 1;
-        self.history.revive(&self.hashes, Timestamp::now());
+        if self.assignment.is_confirmed {
+            self.history.revive(&self.hashes, Timestamp::now());
+        }
         if self.history.terminal.is_some() {
             self.deps.finished.add(self.uid.clone());
         }
@@ -200,6 +202,7 @@ impl PodWorker {
             pod: self.pod(),
             hashes: &self.hashes,
             ending: self.assignment.ending.as_ref(),
+            is_confirmed: self.assignment.is_confirmed,
             refused_edit: self.assignment.refused_edit.as_deref(),
             observed,
             verdicts,

@@ -17,7 +17,7 @@ use super::{Assignment, Dependencies, pod_worker};
 use crate::desired::{Admission, Node, Rejection};
 use crate::desired::{Desired, DesiredPod, SourceKind};
 use crate::observed::{PodUid, Timestamp};
-use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, RefusedEdit, spec};
+use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
 use crate::pleg::KnownPod;
 use crate::report::{About, Report, Severity};
 
@@ -124,7 +124,13 @@ impl PodWorkers {
         let decision = self.admission.decide(desired, &self.node);
         let mut refused_edits = refused_edits::refused(desired, &decision);
         for (uid, pod) in &decision.run {
-            self.update(uid, pod, desired.references_of(pod.source), refused_edits.remove(uid));
+            self.update(Assignment {
+                pod: pod.clone(),
+                references: desired.references_of(pod.source).clone(),
+                ending: None,
+                is_confirmed: desired.is_confirmed(pod.source),
+                refused_edit: refused_edits.remove(uid).map(Arc::new),
+            });
         }
         self.ended.retain(|uid| desired.pods.contains_key(uid));
         for pod in desired.pods.values().filter(|pod| pod.is_terminating()) {
@@ -156,7 +162,13 @@ impl PodWorkers {
         let ending =
             checkpoint.and_then(|checkpoint| checkpoint.ending.clone()).unwrap_or_else(|| ending_of(pod));
         let (pod, references) = (pod.clone(), references.clone());
-        self.spawn(Assignment { pod, references, ending: Some(ending), refused_edit: None });
+        self.spawn(Assignment {
+            pod,
+            references,
+            ending: Some(ending),
+            is_confirmed: true,
+            refused_edit: None,
+        });
     }
 
     /// Terminates orphaned pods: they exist in the engine or on disk, but are not desired.
@@ -188,7 +200,13 @@ impl PodWorkers {
         let source = SourceKind::of(&pod);
         let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source });
         let ending = noted.unwrap_or_else(|| ending_of(&pod));
-        self.spawn(Assignment { pod, references, ending: Some(ending), refused_edit: None });
+        self.spawn(Assignment {
+            pod,
+            references,
+            ending: Some(ending),
+            is_confirmed: true,
+            refused_edit: None,
+        });
     }
 
     /// Loads the checkpoints of an earlier kubelet process. Its admitted pods are not checked again, and its terminating pods
@@ -288,32 +306,26 @@ impl PodWorkers {
         }
     }
 
-    fn update(
-        &mut self,
-        uid: &PodUid,
-        pod: &Arc<DesiredPod>,
-        references: &Arc<References>,
-        refused_edit: Option<RefusedEdit>,
-    ) {
-        let refused_edit = refused_edit.map(Arc::new);
-        let Some(worker) = self.workers.get(uid) else {
+    /// Starts a worker with this assignment, or updates the one that runs.
+    fn update(&mut self, wanted: Assignment) {
+        let Some(worker) = self.workers.get(&wanted.pod.uid) else {
             // Of two pods with the same name, the second starts after the first has ended.
-            if !self.workers.values().any(|other| has_same_name(&other.borrow().pod.pod, &pod.pod)) {
-                let (pod, references) = (pod.clone(), references.clone());
-                self.spawn(Assignment { pod, references, ending: None, refused_edit });
+            let has_namesake =
+                self.workers.values().any(|other| has_same_name(&other.borrow().pod.pod, &wanted.pod.pod));
+            if !has_namesake {
+                self.spawn(wanted);
             }
             return;
         };
         worker.send_if_modified(|assignment| {
-            let is_same = Arc::ptr_eq(&assignment.references, references)
-                && (Arc::ptr_eq(&assignment.pod, pod) || assignment.pod == *pod)
-                && assignment.refused_edit == refused_edit;
+            let is_same = Arc::ptr_eq(&assignment.references, &wanted.references)
+                && (Arc::ptr_eq(&assignment.pod, &wanted.pod) || assignment.pod == wanted.pod)
+                && assignment.is_confirmed == wanted.is_confirmed
+                && assignment.refused_edit == wanted.refused_edit;
             if is_same || assignment.ending.is_some() {
                 return false;
             }
-            assignment.pod = pod.clone();
-            assignment.references = references.clone();
-            assignment.refused_edit = refused_edit;
+            *assignment = wanted;
             true
         });
     }

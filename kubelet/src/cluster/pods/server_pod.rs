@@ -77,6 +77,11 @@ impl ServerPod {
         })
     }
 
+    /// The generation of the spec, if the API server counts generations of pods.
+    pub fn generation(&self) -> Option<i64> {
+        self.pod.as_ref().ok()?.metadata.generation
+    }
+
     /// Whether the phase on the API server is terminal.
     pub fn is_terminal(&self) -> bool {
         is_terminal(&self.status)

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -172,8 +173,12 @@ impl StatusManager {
             attempted(kind).is_some_and(|(sent, version)| sent == body && *version == current.version)
         };
         let path = format!("/api/v1/namespaces/{}/pods/{}", current.name.namespace, current.name.name);
-        // A pod that the container engine has not shown yet has no status to write.
-        let own = latest.status.as_ref().filter(|own| own.phase.as_deref() != Some("Unknown"));
+        // A pod that the container engine has not shown yet has no status to write. After a restart, the status of a
+        // checkpointed pod may be older than the one on the API server.
+        let own = latest.status.as_ref().filter(|own| {
+            own.phase.as_deref() != Some("Unknown")
+                && !is_outdated(own, &current.status, current.generation())
+        });
         if let Some(own) = own {
             let has_run = own.container_statuses.as_ref().is_some_and(|all| !all.is_empty());
             if is_mirror {
@@ -212,6 +217,13 @@ impl StatusManager {
         );
         self.reporter.warn("PodStatusesNotSent", text, Timestamp::now());
     }
+}
+
+/// Whether `own` describes an older generation of the pod than `current` does. A generation that the pod does not
+/// have yet does not count, because any client can write it to the status.
+fn is_outdated(own: &PodStatus, current: &PodStatus, generation: Option<i64>) -> bool {
+    let reported = current.observed_generation.filter(|reported| Some(*reported) <= generation);
+    own.observed_generation.zip(reported).is_some_and(|(own, reported)| own < reported)
 }
 
 #[cfg(test)]

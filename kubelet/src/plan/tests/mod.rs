@@ -76,6 +76,7 @@ struct Moment {
     in_progress: BTreeSet<Key>,
     needs_address: BTreeSet<String>,
     ending: Option<Ending>,
+    is_confirmed: bool,
     refused_edit: Option<RefusedEdit>,
     now: Timestamp,
 }
@@ -91,6 +92,7 @@ impl Moment {
             in_progress: BTreeSet::new(),
             needs_address: BTreeSet::new(),
             ending: None,
+            is_confirmed: true,
             refused_edit: None,
             now: at(100),
         }
@@ -177,6 +179,7 @@ impl Moment {
             pod: &self.pod,
             hashes: &hashes(&self.pod),
             ending: self.ending.as_ref(),
+            is_confirmed: self.is_confirmed,
             refused_edit: self.refused_edit.as_ref(),
             observed: &self.observed,
             verdicts: &self.verdicts,

@@ -297,6 +297,7 @@ impl Run {
             pod,
             hashes: &hashes,
             ending: self.world.ending.as_ref(),
+            is_confirmed: true,
             refused_edit: None,
             observed: seen,
             verdicts: &self.world.verdicts,

@@ -191,6 +191,18 @@ fn an_edit_restarts_only_what_it_must() {
     };
     check(replaced(), "prepare shop");
     check(replaced().prepared(), "stop web0 30s Dropped");
+    // The checkpoint of an earlier kubelet may be older than the containers.
+    let unconfirmed = |m: &mut Moment| m.is_confirmed = false;
+    check(replaced().prepared().tune(unconfirmed), "");
+    let edited = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, running(2));
+    check(edited.tune(|m| m.pod = pod(&spec("b"))).prepared().tune(unconfirmed), "");
+    let debugger_ended = || {
+        let debugged = Moment::of(WEB).tune(|m| m.pod = debugged(WEB, &["debug"])).up();
+        let ended = debugged.with("web", 0, running(2)).with("debug", 0, exited(3, 90));
+        ended.tune(|m| m.pod = pod(WEB))
+    };
+    check(debugger_ended(), "remove debug0");
+    check(debugger_ended().tune(unconfirmed), "");
     check(
         replaced().tune(|m| m.observed.containers[0].state = exited(0, 90)),
         "remove web0, create shop 0 (0s)",

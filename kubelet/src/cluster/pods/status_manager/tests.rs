@@ -115,6 +115,36 @@ async fn a_status_is_written_once() {
 }
 
 #[tokio::test]
+async fn a_status_of_an_older_generation_is_not_written() {
+    let (fake, api) = Fake::start().await;
+    let at_generation = |generation: i64, version: u64| {
+        let mut pod = web("u1", version, "Running");
+        pod["metadata"]["generation"] = generation.into();
+        pod["status"]["observedGeneration"] = 3.into();
+        pod
+    };
+    let report = |observed_generation| {
+        let phase = Some("Pending".to_owned());
+        let status = Arc::new(PodStatus { phase, observed_generation, ..PodStatus::default() });
+        Report::Status { pod: Arc::default(), status, deletion: None }
+    };
+    let mut bed = Bed::new(at_generation(3, 10));
+    bed.report(report(Some(2)));
+    bed.tell(&api).await.unwrap();
+    assert_eq!(fake.asked(), [""; 0]);
+    bed.report(report(Some(3)));
+    fake.says(200, Some(at_generation(3, 11)));
+    bed.tell(&api).await.unwrap();
+    assert_eq!(fake.asked(), [STATUS]);
+    // Another client wrote a generation that the pod does not have yet.
+    bed.apply(Delta::Applied(at_generation(2, 12)));
+    bed.report(report(Some(2)));
+    fake.says(200, Some(at_generation(2, 13)));
+    bed.tell(&api).await.unwrap();
+    assert_eq!(fake.asked(), [STATUS]);
+}
+
+#[tokio::test]
 async fn a_concurrent_write_is_corrected_when_its_event_arrives() {
     for code in [404, 409] {
         let (fake, api) = Fake::start().await;
