@@ -3,6 +3,7 @@
 
 pub mod apply;
 pub mod crd;
+pub mod cron;
 pub mod decode;
 pub mod defaults;
 mod dotted;

@@ -1,8 +1,10 @@
 //! The strategy of CronJobs.
 
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::{cron, job};
+use super::job;
+use crate::cron::Schedule;
 use crate::dotted::fill_all;
 use crate::strategy::causes::Causes;
 use crate::strategy::field_value::FieldValue;
@@ -31,15 +33,12 @@ fn check(object: &FieldValue<'_, '_>, causes: &mut Causes) {
         if schedule.text().contains("TZ=") {
             let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
             causes.invalid(&schedule, why);
-        } else if let Err(why) = cron::check(schedule.text()) {
+        } else if let Err(why) = Schedule::parse(schedule.text()) {
             causes.invalid(&schedule, &why);
         }
     }
     let zone = spec.at("timeZone");
     if !zone.is_absent() {
-        let is_zone = |zone: &str| {
-            zone.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+'))
-        };
         if zone.text().is_empty() {
             causes.invalid(&zone, "timeZone must be nil or non-empty string");
         } else if zone.text().eq_ignore_ascii_case("local") {
@@ -47,8 +46,8 @@ fn check(object: &FieldValue<'_, '_>, causes: &mut Causes) {
                 &zone,
                 "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
             );
-        } else if !is_zone(zone.text()) {
-            causes.invalid(&zone, "unknown time zone");
+        } else if TimeZone::get(zone.text()).is_err() {
+            causes.invalid(&zone, &format!("unknown time zone {}", zone.text()));
         }
     }
     causes.one_of(&spec.at("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);

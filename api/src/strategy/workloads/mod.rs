@@ -1,6 +1,5 @@
 //! The strategies of workload kinds, and their shared rules.
 
-pub(super) mod cron;
 pub(super) mod cron_job;
 pub(super) mod daemon_set;
 pub(super) mod deployment;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::cron;
+use crate::cron::Schedule;
 use crate::strategy::Part;
 use crate::strategy::tests::{Case, change, refused, stored};
 
@@ -248,7 +248,7 @@ fn schedules() {
     for right in
         ["* * * * *", "*/5 0-6 1,15 jan-MAR mon-fri", "0 0 ? * 0", "10/2 * * * *", "@daily", "@every 1h30m"]
     {
-        assert_eq!(cron::check(right), Ok(()), "{right}");
+        assert!(Schedule::parse(right).is_ok(), "{right}");
     }
     for wrong in [
         "",
@@ -268,7 +268,7 @@ fn schedules() {
         "1, * * * *",
         "-1 * * * *",
     ] {
-        assert!(cron::check(wrong).is_err(), "{wrong}");
+        assert!(Schedule::parse(wrong).is_err(), "{wrong}");
     }
     let cron_job = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"},
@@ -289,6 +289,9 @@ fn schedules() {
         "spec.schedule",
         "use timeZone field instead",
     );
+    for (zone, why) in [("local", "explicit time zone"), ("Mars/Olympus", "unknown time zone Mars/Olympus")] {
+        refused(&cron_job, |job| job["spec"]["timeZone"] = zone.into(), "spec.timeZone", why);
+    }
     refused(
         &cron_job,
         |job| job["spec"]["concurrencyPolicy"] = "x".into(),
