@@ -56,6 +56,8 @@ impl Kind {
     pub const CONTROLLER_REVISION: Self = Self::of("apps", "ControllerRevision", "controllerrevisions", true);
     /// The kind `Job`.
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
+    /// The kind `CronJob`.
+    pub const CRON_JOB: Self = Self::of("batch", "CronJob", "cronjobs", true);
     /// The kind `Lease`.
     pub const LEASE: Self = Self::of("coordination.k8s.io", "Lease", "leases", true);
     /// The kind `CertificateSigningRequest`.

@@ -47,8 +47,10 @@ impl Master {
     pub async fn without_workloads() -> Self {
         let controllers = [
             "*",
+            "-cronjob-controller",
             "-daemonset-controller",
             "-deployment-controller",
+            "-job-controller",
             "-replicaset-controller",
             "-replicationcontroller-controller",
             "-statefulset-controller",

@@ -1,16 +1,20 @@
 //! The fields that the informers cache of each kind, beside its metadata.
 
+mod job_pod;
+mod pod;
+
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub use self::job_pod::{JOB_TRACKING, JobPodFields};
+use self::pod::Pod;
+pub use self::pod::PodFields;
 use super::daemon_set::eligibility::Placement;
 use super::object::Source;
 use crate::objects::node::{NodeAddress, NodeSpec};
-use crate::objects::node_affinity::NODE_NAME;
-use crate::objects::pod::NodeAffinity;
 use crate::objects::quota::{ResourceQuotaSpec, ResourceQuotaStatus};
 use crate::objects::template::TemplateDigest;
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
@@ -46,7 +50,7 @@ pub enum Fields {
         last_occurrence: Option<Timestamp>,
     },
     ResourceQuota(Box<QuotaFields>),
-    Job(JobFields),
+    Job(Box<JobFields>),
     DaemonSet(Box<DaemonSetFields>),
     Deployment(Box<DeploymentFields>),
     /// A ReplicaSet or a ReplicationController.
@@ -59,34 +63,6 @@ pub enum Fields {
     Claim(Box<PersistentVolumeClaim>),
     Volume(Box<PersistentVolume>),
     StorageClass(Box<StorageClass>),
-}
-
-/// The fields of a pod that controllers use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodFields {
-    /// The node of the pod. Empty while the pod is not bound.
-    pub node: Box<str>,
-    /// The node that the required node affinity names while the pod is not bound, as in pods of DaemonSets. Empty if
-    /// it names none.
-    pub named_node: Box<str>,
-    pub phase: Box<str>,
-    /// Whether the condition `Ready` is true.
-    pub is_ready: bool,
-    /// Time of the last change of the condition `Ready`.
-    pub ready_changed: Option<Timestamp>,
-    /// `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or no number.
-    pub deletion_cost: i32,
-    /// Most restarts of an app container, and of a sidecar.
-    pub restarts: (i64, i64),
-    /// The PersistentVolumeClaims that the pod uses.
-    pub claims: List<Box<str>>,
-}
-
-impl PodFields {
-    /// Whether the phase is Succeeded or Failed.
-    pub fn is_terminal(&self) -> bool {
-        matches!(&*self.phase, "Succeeded" | "Failed")
-    }
 }
 
 /// Fields of a Node. The zone is in its labels, and its trust in its annotations.
@@ -155,13 +131,28 @@ pub struct RevisionFields {
     pub template: Option<TemplateDigest>,
 }
 
-/// The fields of a Job that the TTL controller uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Fields of a Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFields {
     /// How long a finished Job is kept. `None` means forever.
     pub ttl_seconds: Option<i64>,
-    /// When the Job finished, if it has.
-    pub finished: Option<Timestamp>,
+    /// Selects pods.
+    pub selector: LabelSelector,
+    /// How and when the Job finished, if it has.
+    pub end: Option<JobEnd>,
+    /// When the Job started.
+    pub started: Option<Timestamp>,
+    /// The time for which a CronJob started the Job.
+    pub scheduled: Option<Timestamp>,
+}
+
+/// The end of a Job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobEnd {
+    /// Whether the Job is complete, not failed.
+    pub is_complete: bool,
+    /// When the Job finished.
+    pub at: Option<Timestamp>,
 }
 
 impl Fields {
@@ -195,7 +186,7 @@ impl Fields {
             "persistentvolumeclaims" => Self::Claim(object.read()?),
             "persistentvolumes" => Self::Volume(object.read()?),
             "storageclasses.storage.k8s.io" => Self::StorageClass(object.read()?),
-            "jobs.batch" => Self::Job(object.read::<Body<JobSpec, JobStatus>>()?.into()),
+            "jobs.batch" => Self::Job(Box::new(object.read::<Job>()?.into())),
             _ => Self::None,
         })
     }
@@ -221,136 +212,6 @@ fn selector<T: Default + DeserializeOwned>(object: &(impl Source + ?Sized)) -> R
 struct Body<S, T> {
     spec: S,
     status: T,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Pod {
-    metadata: PodMetadata,
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PodMetadata {
-    name: Box<str>,
-    annotations: PodAnnotations,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PodAnnotations {
-    #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
-    deletion_cost: Option<Box<str>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    node_name: Box<str>,
-    affinity: Option<PodAffinity>,
-    init_containers: List<InitContainer>,
-    volumes: List<PodVolume>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodVolume {
-    name: Box<str>,
-    persistent_volume_claim: Option<ClaimSource>,
-    ephemeral: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ClaimSource {
-    claim_name: Box<str>,
-}
-
-impl PodVolume {
-    /// The claim of the volume. That of an ephemeral volume has the names of pod and volume.
-    fn claim(&self, pod: &str) -> Option<Box<str>> {
-        let ephemeral = || self.ephemeral.map(|_| format!("{pod}-{}", self.name).into());
-        self.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone()).or_else(ephemeral)
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodAffinity {
-    node_affinity: Option<NodeAffinity>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct InitContainer {
-    name: Box<str>,
-    restart_policy: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodStatus {
-    phase: Box<str>,
-    conditions: List<PodCondition>,
-    container_statuses: List<ContainerStatus>,
-    init_container_statuses: List<ContainerStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ContainerStatus {
-    name: Box<str>,
-    restart_count: i64,
-}
-
-/// A condition without its texts.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodCondition {
-    r#type: Box<str>,
-    status: Box<str>,
-    #[serde(deserialize_with = "time")]
-    last_transition_time: Option<Timestamp>,
-}
-
-impl PodAffinity {
-    /// Returns the node that the first term with a requirement on `metadata.name` names.
-    fn named_node(self) -> Option<Box<str>> {
-        let required = self.node_affinity?.required?;
-        let fields = required.node_selector_terms.iter().flat_map(|term| &term.match_fields);
-        let mut names = fields.filter(|field| &*field.key == NODE_NAME && &*field.operator == "In");
-        match &*names.next()?.values {
-            [name] => Some(name.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl From<Pod> for PodFields {
-    fn from(Pod { metadata, spec, status }: Pod) -> Self {
-        let ready = status.conditions.iter().find(|condition| &*condition.r#type == "Ready");
-        let is_sidecar = |status: &&ContainerStatus| {
-            let is_it = |one: &InitContainer| one.name == status.name && &*one.restart_policy == "Always";
-            spec.init_containers.iter().any(is_it)
-        };
-        let app = status.container_statuses.iter().map(|status| status.restart_count).max();
-        let sidecars = status.init_container_statuses.iter().filter(is_sidecar);
-        let sidecar = sidecars.map(|status| status.restart_count).max();
-        let cost = metadata.annotations.deletion_cost;
-        let affinity = spec.affinity.filter(|_| spec.node_name.is_empty());
-        Self {
-            named_node: affinity.and_then(PodAffinity::named_node).unwrap_or_default(),
-            claims: spec.volumes.iter().filter_map(|volume| volume.claim(&metadata.name)).collect(),
-            is_ready: ready.is_some_and(|ready| &*ready.status == "True"),
-            ready_changed: ready.and_then(|ready| ready.last_transition_time),
-            deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),
-            restarts: (app.unwrap_or(0), sidecar.unwrap_or(0)),
-            node: spec.node_name,
-            phase: status.phase,
-        }
-    }
 }
 
 impl From<DaemonSet> for DaemonSetFields {
@@ -394,21 +255,49 @@ impl From<Body<RequestSpec, Conditions>> for RequestFields {
 #[serde(default, rename_all = "camelCase")]
 struct JobSpec {
     ttl_seconds_after_finished: Option<i64>,
+    selector: LabelSelector,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct JobStatus {
+    conditions: List<Condition>,
+    #[serde(deserialize_with = "time")]
+    start_time: Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct JobStatus {
-    conditions: List<Condition>,
+struct Job {
+    metadata: JobMetadata,
+    spec: JobSpec,
+    status: JobStatus,
 }
 
-impl From<Body<JobSpec, JobStatus>> for JobFields {
-    fn from(Body { spec, status }: Body<JobSpec, JobStatus>) -> Self {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct JobMetadata {
+    annotations: Option<JobAnnotations>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct JobAnnotations {
+    #[serde(rename = "batch.kubernetes.io/cronjob-scheduled-timestamp", deserialize_with = "time")]
+    scheduled: Option<Timestamp>,
+}
+
+impl From<Job> for JobFields {
+    fn from(Job { metadata, spec, status }: Job) -> Self {
         let is_end = |one: &&Condition| matches!(&*one.r#type, "Complete" | "Failed") && one.is_true();
         let end = status.conditions.iter().find(is_end);
         Self {
             ttl_seconds: spec.ttl_seconds_after_finished,
-            finished: end.and_then(|end| end.last_transition_time),
+            selector: spec.selector,
+            end: end
+                .map(|end| JobEnd { is_complete: &*end.r#type == "Complete", at: end.last_transition_time }),
+            started: status.start_time,
+            scheduled: metadata.annotations.and_then(|annotations| annotations.scheduled),
         }
     }
 }

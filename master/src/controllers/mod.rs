@@ -5,6 +5,7 @@
 
 mod act_as;
 mod certificates;
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod discovery;
@@ -15,6 +16,7 @@ mod event_ttl;
 mod fields;
 mod garbage_collector;
 mod informers;
+mod job;
 mod leader_election;
 mod namespace;
 mod node_ipam;
@@ -37,6 +39,7 @@ mod stateful_set;
 mod suspend;
 mod taint_eviction;
 mod ttl_after_finished;
+mod wall_clock;
 mod work_queue;
 mod workloads;
 
@@ -259,12 +262,22 @@ const CONTROLLERS: &[Row] = &[
         let account = of.account(stateful_set::NAME);
         Some(Arc::new(stateful_set::StatefulSetController::new(account, of.informers())))
     }),
+    row(cron_job::NAME, |of| {
+        let account = of.account(cron_job::NAME);
+        Some(Arc::new(cron_job::CronJobController::new(account, of.informers())))
+    }),
+    row(job::NAME, |of| {
+        let account = of.account(job::NAME);
+        Some(Arc::new(job::JobController::new(account, of.informers())))
+    }),
 ];
 
 /// The resources of workloads that controllers here reconcile, with the names of these controllers.
 const WORKLOADS: &[(&str, &str)] = &[
+    ("cronjobs.batch", cron_job::NAME),
     ("daemonsets.apps", daemon_set::NAME),
     ("deployments.apps", deployment::NAME),
+    ("jobs.batch", job::NAME),
     ("replicasets.apps", REPLICA_SET.name),
     ("replicationcontrollers", REPLICATION_CONTROLLER.name),
     ("statefulsets.apps", stateful_set::NAME),
@@ -376,6 +389,8 @@ pub async fn run(client: Client, which: Controllers, context: ControllerContext)
         );
     }
     for one in running {
+        let (controller, queue) = (one.controller.clone(), one.queue.clone());
+        tasks.spawn(async move { controller.observe(&queue).await });
         for _ in 0..one.controller.workers() {
             tasks.spawn(work_queue::run_worker(one.controller.clone(), one.queue.clone()));
         }

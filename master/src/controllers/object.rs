@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::fields::{DaemonSetFields, DeploymentFields, Fields, NodeFields, PodFields, RevisionFields};
+use super::fields::{
+    DaemonSetFields, DeploymentFields, Fields, JobFields, NodeFields, PodFields, RevisionFields,
+};
 use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 use crate::objects::{LabelSelector, List, ObjectMeta, OwnerReference, PartialObject, ReplicaSet, StringMap};
 
@@ -121,6 +123,11 @@ impl Object {
     /// A StorageClass.
     pub fn storage_class(&self) -> Option<&StorageClass> {
         if let Fields::StorageClass(class) = &self.fields { Some(class) } else { None }
+    }
+
+    /// The fields of a Job.
+    pub fn job(&self) -> Option<&JobFields> {
+        if let Fields::Job(fields) = &self.fields { Some(fields) } else { None }
     }
 
     /// Returns the fields of a pod, which are empty for other kinds.

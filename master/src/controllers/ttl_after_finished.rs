@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use client::{Client, DeleteOptions, Error, Kind, Propagation};
 use jiff::{SignedDuration, Timestamp};
 
-use super::fields::Fields;
 use super::informers::Change;
 use super::object::Object;
 use super::rate_limited_queue::Action;
@@ -36,8 +35,8 @@ impl TtlAfterFinishedController {
 }
 
 fn plan(job: &Object, now: Timestamp) -> Plan {
-    let Fields::Job(fields) = job.fields else { return Plan::Nothing };
-    let (Some(seconds), Some(finished)) = (fields.ttl_seconds, fields.finished) else {
+    let Some(fields) = job.job() else { return Plan::Nothing };
+    let (Some(seconds), Some(finished)) = (fields.ttl_seconds, fields.end.and_then(|end| end.at)) else {
         return Plan::Nothing;
     };
     if job.is_terminating {

@@ -25,6 +25,10 @@ pub trait Controller: Send + Sync + 'static {
     /// Handles a change: adds the keys that it affects to the queue.
     fn on_change(&self, change: &Change, queue: &WorkQueue);
 
+    /// Observes something that is no API object, and adds the keys that it affects. By default there is nothing to
+    /// observe.
+    async fn observe(&self, _queue: &WorkQueue) {}
+
     /// Reconciles one key.
     ///
     /// # Errors

@@ -7,9 +7,11 @@
 pub mod certificates;
 pub mod controller_revision;
 pub mod coordination;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod event;
+pub mod job;
 pub mod labels;
 pub mod meta;
 pub mod node;
@@ -37,9 +39,11 @@ use serde_json::{Map, Value};
 pub use self::certificates::CertificateSigningRequest;
 pub use self::controller_revision::ControllerRevision;
 pub use self::coordination::Lease;
+pub use self::cron_job::CronJob;
 pub use self::daemon_set::DaemonSet;
 pub use self::deployment::Deployment;
 pub use self::event::Event;
+pub use self::job::Job;
 pub use self::meta::{
     AnnotatedObject, Condition, Conditioned, ObjectMeta, OwnerReference, PartialObject, Spec,
 };

@@ -32,6 +32,7 @@ mod services;
 mod volume_claims;
 mod watching;
 mod workload_daemonsets;
+mod workload_jobs;
 mod workload_plans;
 mod workload_statefulsets;
 mod workloads;

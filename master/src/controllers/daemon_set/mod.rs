@@ -152,7 +152,7 @@ impl DaemonSetController {
         Ok(action)
     }
 
-    async fn reconcile_pods(&self, live: &Live<'_>, own: &[&Object], hash: &str) -> Result<Action, Error> {
+    async fn reconcile_pods(&self, live: &Live<'_>, own: &[&Arc<Object>], hash: &str) -> Result<Action, Error> {
         let (owner, placement) = (live.owner(), Placement::of(&live.set.spec.template.spec));
         let nodes = self.informers.list(&Kind::NODE, "");
         let nodes: Vec<DaemonNode<'_>> = nodes
@@ -214,7 +214,7 @@ impl DaemonSetController {
         &self,
         live: &Live<'_>,
         revisions: &[Revision<'_>],
-        pods: &[&Object],
+        pods: &[&Arc<Object>],
         current: &str,
     ) -> Result<(), Error> {
         let hashes: HashSet<&str> = pods.iter().map(|pod| pod.label(POD_REVISION_LABEL)).collect();

@@ -91,9 +91,15 @@ impl DeploymentController {
         let metadata = &live.deployment.metadata;
         let selector = &live.deployment.spec.selector;
         let owner = Owner { uid: &metadata.uid, is_terminating: metadata.is_terminating(), selector };
-        let claimant =
-            Claimant { kind: &Kind::DEPLOYMENT, namespace: live.namespace, name: &metadata.name, owner };
-        claim_all(&self.client, &claimant, &Kind::REPLICA_SET, sets).await
+        let claimant = Claimant {
+            kind: &Kind::DEPLOYMENT,
+            namespace: live.namespace,
+            name: &metadata.name,
+            owner,
+            only_active: false,
+            finalizer: None,
+        };
+        Ok(claim_all(&self.client, &claimant, &Kind::REPLICA_SET, sets).await?.settled())
     }
 
     async fn reconcile_live(&self, live: &Live<'_>, sets: &[Arc<Object>]) -> Result<Action, Error> {

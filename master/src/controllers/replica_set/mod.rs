@@ -102,7 +102,7 @@ impl ReplicaSetController {
     async fn reconcile_live(&self, live: &Live<'_>, pods: &[Arc<Object>]) -> Result<Action, Error> {
         let owner = live.owner();
         let own = self.pods.claim(&owner, pods).await?;
-        let own: Vec<Replica<'_>> = own.into_iter().map(Replica::of).collect();
+        let own: Vec<Replica<'_>> = own.into_iter().map(|pod| Replica::of(pod)).collect();
         let active: Vec<Replica<'_>> = own.iter().copied().filter(Replica::is_active).collect();
         let terminating = own.iter().filter(|pod| pod.is_terminating && !pod.is_terminal()).count();
         let failure = if live.set.metadata.is_terminating() {

@@ -100,9 +100,15 @@ impl StatefulSetController {
             patch_owners(&self.client, &Kind::POD, live.namespace, &pod.name, patch).await?;
         }
         let owner = Owner { uid, is_terminating, selector: &live.set.spec.selector };
-        let claimant =
-            Claimant { kind: &Kind::STATEFUL_SET, namespace: live.namespace, name: &metadata.name, owner };
-        claim_all(&self.client, &claimant, &Kind::POD, &members).await
+        let claimant = Claimant {
+            kind: &Kind::STATEFUL_SET,
+            namespace: live.namespace,
+            name: &metadata.name,
+            owner,
+            only_active: false,
+            finalizer: None,
+        };
+        Ok(claim_all(&self.client, &claimant, &Kind::POD, &members).await?.settled())
     }
 
     async fn reconcile_live(&self, live: &Live<'_>, pods: Vec<Arc<Object>>) -> Result<Action, Error> {

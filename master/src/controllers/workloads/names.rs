@@ -19,13 +19,22 @@ pub fn prefix(owner: &str) -> String {
     format!("{owner}-")
 }
 
-/// Returns the name of a pod, in the form in which the API server generates names. The controller chooses the name,
-/// so that it can recognize the pod if the response is lost.
-pub fn pod_name(owner: &str, random: &[u8; 16]) -> String {
-    let mut name = prefix(owner);
+/// Returns a name for a `generateName`, in the form in which the API server generates names. The controller chooses
+/// the name, so that it can recognize the pod if the response is lost.
+pub fn generate(prefix: &str, random: &[u8; 16]) -> String {
+    let mut name = prefix.to_owned();
     name.truncate(name.floor_char_boundary(PREFIX_LENGTH));
     let random = random.get(..SUFFIX_LENGTH).unwrap_or_default();
     name + &safe_letters(random)
+}
+
+/// Returns the `generateName` of the pod of an owner with this completion index. A long name of the owner is cut, so
+/// that the index stays.
+pub fn indexed_prefix(owner: &str, index: u32) -> String {
+    let index = format!("-{index}-");
+    let mut name = owner.to_owned();
+    name.truncate(name.floor_char_boundary(PREFIX_LENGTH.saturating_sub(index.len())));
+    name + &index
 }
 
 #[cfg(test)]
@@ -33,9 +42,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_name_keeps_its_index() {
+        assert_eq!(generate(&indexed_prefix("web", 3), &[0; 16]), "web-3-bbbbb");
+        let long = generate(&indexed_prefix(&"w".repeat(80), 12), &[26; 16]);
+        assert_eq!(long, "w".repeat(54) + "-12-99999");
+    }
+
+    #[test]
     fn names_have_the_form_of_generated_ones() {
-        assert_eq!(pod_name("web", &[0; 16]), "web-bbbbb");
-        let long = pod_name(&"w".repeat(80), &[26; 16]);
+        assert_eq!(generate(&prefix("web"), &[0; 16]), "web-bbbbb");
+        let long = generate(&prefix(&"w".repeat(80)), &[26; 16]);
         assert_eq!(long, "w".repeat(58) + "99999");
     }
 }

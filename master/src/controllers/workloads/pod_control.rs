@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use client::{Client, Error, Kind};
 
-use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
+use super::claim::Owner;
 use super::own_writes::OwnWrites;
 use super::owners::{enqueue_adopters, enqueue_owners, is_irrelevant};
-use super::requests::{may_adopt, patch_owners};
+use super::requests::{Claimant, claim_all};
 use crate::controllers::informers::{Change, SharedInformers};
 use crate::controllers::object::Object;
 use crate::controllers::work_queue::WorkQueue;
@@ -25,6 +25,8 @@ pub struct PodControl {
     /// The source of events.
     pub(super) component: &'static str,
     pub(super) writes: OwnWrites,
+    /// A finalizer that the pods of the owners have.
+    finalizer: Option<&'static str>,
 }
 
 /// An object that owns pods, as the API server has it.
@@ -54,7 +56,13 @@ impl<'a> PodOwner<'a> {
 impl PodControl {
     /// Creates the control of the pods of a kind. It reads pods of the given informers.
     pub fn new(client: Client, informers: SharedInformers, kind: Kind, component: &'static str) -> Self {
-        Self { client, informers, kind, component, writes: OwnWrites::new(Kind::POD) }
+        Self { client, informers, kind, component, writes: OwnWrites::new(Kind::POD), finalizer: None }
+    }
+
+    /// Adds a finalizer to adopted pods, and removes it from released ones.
+    pub fn with_finalizer(mut self, finalizer: &'static str) -> Self {
+        self.finalizer = Some(finalizer);
+        self
     }
 
     /// Removes the pending writes of an owner that no longer exists.
@@ -71,9 +79,14 @@ impl PodControl {
         selector: fn(&Object) -> Option<&LabelSelector>,
     ) {
         if !is_irrelevant(change) {
-            enqueue_owners(change, &self.kind, &self.writes, queue);
+            self.enqueue_owners(change, queue);
             enqueue_adopters(change, &self.kind, &self.informers, queue, selector);
         }
+    }
+
+    /// Enqueues the owners of a changed pod. Records that the pod was shown.
+    pub fn enqueue_owners(&self, change: &Change, queue: &WorkQueue) {
+        enqueue_owners(change, &self.kind, &self.writes, queue);
     }
 
     /// Returns the pods of the owner. Adopts matching orphans, and releases pods that no longer match.
@@ -84,42 +97,16 @@ impl PodControl {
         &self,
         of: &PodOwner<'_>,
         pods: &'p [Arc<Object>],
-    ) -> Result<Vec<&'p Object>, Error> {
-        let owner = Owner { uid: of.uid, is_terminating: of.is_terminating, selector: of.selector };
-        let (mut own, mut can_adopt) = (Vec::new(), None);
-        for pod in pods {
-            let candidate = Candidate {
-                controller: pod.controller(),
-                labels: &pod.labels,
-                is_terminating: pod.is_terminating,
-            };
-            let is_active = !pod.pod().is_terminal() && !pod.is_terminating;
-            let patch = match claim(owner, candidate) {
-                Claim::Keep => {
-                    own.push(&**pod);
-                    continue;
-                }
-                Claim::Adopt if is_active => {
-                    let known = match can_adopt {
-                        Some(known) => known,
-                        None => may_adopt(&self.client, &self.kind, of.namespace, of.name, of.uid).await?,
-                    };
-                    can_adopt = Some(known);
-                    if !known {
-                        continue;
-                    }
-                    adoption(&pod.uid, &controller_reference(&self.kind, of.name, of.uid))
-                }
-                Claim::Release if is_active => release(&pod.uid, of.uid),
-                Claim::Adopt | Claim::Release | Claim::Ignore => continue,
-            };
-            let is_adopted = pod.controller().is_none();
-            let is_done = patch_owners(&self.client, &Kind::POD, of.namespace, &pod.name, patch).await?;
-            if is_done && is_adopted {
-                own.push(&**pod);
-            }
-        }
-        Ok(own)
+    ) -> Result<Vec<&'p Arc<Object>>, Error> {
+        let claimant = Claimant {
+            kind: &self.kind,
+            namespace: of.namespace,
+            name: of.name,
+            owner: Owner { uid: of.uid, is_terminating: of.is_terminating, selector: of.selector },
+            only_active: true,
+            finalizer: self.finalizer,
+        };
+        Ok(claim_all(&self.client, &claimant, &Kind::POD, pods).await?.own)
     }
 
     /// Whether the cached pods show all writes for an owner. See [`OwnWrites::are_seen`].

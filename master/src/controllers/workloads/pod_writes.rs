@@ -15,7 +15,7 @@ use crate::controllers::event_recorder::{NewEvent, record_event};
 /// Maximum number of pods that are created or deleted in one step, as in stock Kubernetes.
 pub const BURST: usize = 500;
 /// Number of concurrent requests of one owner.
-const CONCURRENCY: usize = 32;
+pub const CONCURRENCY: usize = 32;
 
 /// A pod to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ pub fn pod_of(template: Option<&Json>) -> Value {
 
 impl PodControl {
     /// Creates pods in batches that double in size while all creations succeed. `pod` returns the pod with an index
-    /// below `count`, without name and owner. Returns the first failure.
+    /// below `count`, without name and owner. Without a `generateName`, it gets a name of its owner. Returns the first
+    /// failure.
     pub async fn create(
         &self,
         owner: &PodOwner<'_>,
@@ -86,11 +87,13 @@ impl PodControl {
     }
 
     async fn create_one(&self, owner: &PodOwner<'_>, mut pod: Value) -> Result<(), Error> {
-        let name = names::pod_name(owner.name, Uuid::new_v4().as_bytes());
-        pod["metadata"]["generateName"] = names::prefix(owner.name).into();
-        pod["metadata"]["name"] = name.as_str().into();
+        let metadata = &mut pod["metadata"];
+        let prefix = metadata["generateName"].as_str().map_or_else(|| names::prefix(owner.name), str::to_owned);
+        let name = names::generate(&prefix, Uuid::new_v4().as_bytes());
+        metadata["generateName"] = prefix.into();
+        metadata["name"] = name.as_str().into();
         let reference = controller_reference(&self.kind, owner.name, owner.uid);
-        pod["metadata"]["ownerReferences"] = json!([reference]);
+        metadata["ownerReferences"] = json!([reference]);
         self.writes.expect(owner.uid, &name, Expected::Created);
         match self.client.create(&Kind::POD, owner.namespace, pod).await {
             Ok(_) => {

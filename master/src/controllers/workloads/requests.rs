@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::{Client, Error, Kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::claim::{Candidate, Claim, Owner, adoption, claim, controller_reference, release};
 use super::expectations::Seen;
@@ -76,43 +76,88 @@ pub struct Claimant<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub owner: Owner<'a>,
+    /// Whether only pods are adopted and released that have not ended and are not being deleted.
+    pub only_active: bool,
+    /// A finalizer that adopted objects get, and released ones lose.
+    pub finalizer: Option<&'static str>,
 }
 
-/// Returns the objects of an owner. Returns `None` if one had to be adopted or released first; its change causes another
-/// reconciliation.
+/// The objects of an owner.
+#[derive(Clone, Debug)]
+pub struct Claimed<'o> {
+    /// The objects, with those that were just adopted.
+    pub own: Vec<&'o Arc<Object>>,
+    /// Whether an object was or must be adopted or released. Its change causes another reconciliation.
+    pub is_changed: bool,
+}
+
+impl Claimed<'_> {
+    /// Returns the objects, or `None` if the owner must wait for a change of one.
+    pub fn settled(self) -> Option<Vec<Arc<Object>>> {
+        (!self.is_changed).then(|| self.own.into_iter().cloned().collect())
+    }
+}
+
+impl Claimant<'_> {
+    fn adoption(&self, uid: &str) -> Value {
+        let mut patch = adoption(uid, &controller_reference(self.kind, self.name, self.owner.uid));
+        if let Some(finalizer) = self.finalizer {
+            patch["metadata"]["finalizers"] = json!([finalizer]);
+        }
+        patch
+    }
+
+    fn release(&self, uid: &str) -> Value {
+        let mut patch = release(uid, self.owner.uid);
+        if let Some(finalizer) = self.finalizer {
+            patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+        }
+        patch
+    }
+}
+
+/// Returns the objects of an owner. Adopts matching objects without an owner, and releases those that no longer match.
 ///
 /// # Errors
-/// If a request fails. The caller retries.
-pub async fn claim_all(
+/// If it is unknown whether the owner exists, or an owner reference cannot be changed. The caller retries.
+pub async fn claim_all<'o>(
     client: &Client,
     claimant: &Claimant<'_>,
     kind: &Kind,
-    objects: &[Arc<Object>],
-) -> Result<Option<Vec<Arc<Object>>>, Error> {
-    let Claimant { kind: owner_kind, namespace, name, owner } = *claimant;
-    let (mut own, mut is_final) = (Vec::new(), true);
+    objects: &'o [Arc<Object>],
+) -> Result<Claimed<'o>, Error> {
+    let Claimant { kind: owner_kind, namespace, name, owner, .. } = *claimant;
+    let (mut own, mut is_changed, mut can_adopt) = (Vec::new(), false, None);
     for object in objects {
         let candidate = Candidate {
             controller: object.controller(),
             labels: &object.labels,
             is_terminating: object.is_terminating,
         };
-        let patch = match claim(owner, candidate) {
-            Claim::Keep => {
-                own.push(object.clone());
-                continue;
-            }
-            Claim::Ignore => continue,
-            Claim::Adopt => {
-                if !may_adopt(client, owner_kind, namespace, name, owner.uid).await? {
-                    return Ok(None);
-                }
-                adoption(&object.uid, &controller_reference(owner_kind, name, owner.uid))
-            }
-            Claim::Release => release(&object.uid, owner.uid),
+        let claim = claim(owner, candidate);
+        if claim == Claim::Keep {
+            own.push(object);
+            continue;
+        }
+        let is_active = !object.pod().is_terminal() && !object.is_terminating;
+        if claim == Claim::Ignore || claimant.only_active && !is_active {
+            continue;
+        }
+        is_changed = true;
+        if claim == Claim::Release {
+            patch_owners(client, kind, namespace, &object.name, claimant.release(&object.uid)).await?;
+            continue;
+        }
+        let exists = match can_adopt {
+            Some(exists) => exists,
+            None => may_adopt(client, owner_kind, namespace, name, owner.uid).await?,
         };
-        is_final = false;
-        patch_owners(client, kind, namespace, &object.name, patch).await?;
+        can_adopt = Some(exists);
+        if exists
+            && patch_owners(client, kind, namespace, &object.name, claimant.adoption(&object.uid)).await?
+        {
+            own.push(object);
+        }
     }
-    Ok(is_final.then_some(own))
+    Ok(Claimed { own, is_changed })
 }

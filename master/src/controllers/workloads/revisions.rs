@@ -93,8 +93,10 @@ impl Revisions {
             namespace: &metadata.namespace,
             name: &metadata.name,
             owner: Owner { uid: &metadata.uid, is_terminating, selector: owner.selector },
+            only_active: false,
+            finalizer: None,
         };
-        claim_all(&self.client, &claimant, &Kind::CONTROLLER_REVISION, &all).await
+        Ok(claim_all(&self.client, &claimant, &Kind::CONTROLLER_REVISION, &all).await?.settled())
     }
 
     /// Makes the owner's template the newest revision. Returns `None` if another revision has the name: the caller

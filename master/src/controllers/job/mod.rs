@@ -1,0 +1,334 @@
+//! The Job controller: it runs pods until enough of them succeed or too many fail, and counts each of them once.
+
+pub mod backoff;
+mod indexes;
+pub mod plan;
+pub mod pod;
+mod pods;
+pub mod scaling;
+mod tally;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use client::{Client, Error, Json, Kind};
+use jiff::Timestamp;
+
+use self::backoff::Backoff;
+use self::plan::{Input, Plan, Suspension};
+use self::pod::JobPod;
+use self::scaling::Step;
+use self::target::Target;
+use super::fields::JOB_TRACKING;
+use super::informers::{Change, SharedInformers};
+use super::object::{Object, unreadable};
+use super::rate_limited_queue::Action;
+use super::work_queue::{Controller, WorkQueue};
+use super::workloads::expectations::CONFIRM_AFTER;
+use super::workloads::owners::{enqueue_adopters, is_of_kind};
+use super::workloads::pod_control::{PodControl, PodOwner};
+use super::workloads::requests::is_refused;
+use crate::objects::job::JobStatus;
+use crate::objects::{Job, LabelSelector, OwnerReference};
+
+/// The controller's stock name in `--controllers`. It is also the name of its service account and the source of its
+/// events.
+pub const NAME: &str = "job-controller";
+/// Number of concurrent reconciliations, the stock default.
+const WORKERS: usize = 5;
+
+#[derive(Debug)]
+pub struct JobController {
+    client: Client,
+    informers: SharedInformers,
+    pods: PodControl,
+    /// Failures of pods by the UID of their Job. The number of unfinished Jobs limits their number.
+    backoffs: Mutex<HashMap<Box<str>, Backoff>>,
+}
+
+/// A Job as the API server has it.
+struct Live<'a> {
+    namespace: &'a str,
+    job: &'a Job,
+    /// The whole object. Its template is copied into pods.
+    json: &'a Json,
+}
+
+impl Live<'_> {
+    fn owner(&self) -> PodOwner<'_> {
+        PodOwner::of(self.namespace, &self.job.metadata, &self.job.spec.selector)
+    }
+}
+
+/// A key of the work queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key<'a> {
+    Job {
+        namespace: &'a str,
+        name: &'a str,
+    },
+    /// A pod with the finalizer of Jobs and without an owner.
+    Orphan {
+        namespace: &'a str,
+        name: &'a str,
+    },
+}
+
+impl<'a> Key<'a> {
+    fn parse(key: &'a str) -> Self {
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(name) => Self::Orphan { namespace, name },
+            None => Self::Job { namespace, name },
+        }
+    }
+
+    fn orphan(pod: &Object) -> String {
+        format!("{}//{}", pod.namespace, pod.name)
+    }
+}
+
+impl JobController {
+    /// Creates the controller. It reads pods and Jobs of the given informers.
+    pub fn new(client: Client, informers: SharedInformers) -> Self {
+        let pods = PodControl::new(client.clone(), informers.clone(), Kind::JOB, NAME);
+        let pods = pods.with_finalizer(JOB_TRACKING);
+        Self { client, informers, pods, backoffs: Mutex::default() }
+    }
+
+    fn backoffs(&self) -> MutexGuard<'_, HashMap<Box<str>, Backoff>> {
+        self.backoffs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, uid: &str) {
+        self.pods.forget(uid);
+        self.backoffs().remove(uid);
+    }
+
+    fn on_pod_change(&self, change: &Change, queue: &WorkQueue) {
+        self.pods.enqueue_owners(change, queue);
+        enqueue_adopters(change, &Kind::JOB, &self.informers, queue, unfinished_selector);
+        let orphan = change.now.as_ref().filter(|now| now.controller().is_none());
+        if let Some(orphan) = orphan.filter(|orphan| orphan.has_finalizer(JOB_TRACKING)) {
+            queue.add(&Key::orphan(orphan));
+        }
+    }
+
+    /// Returns the unfinished Jobs whose selector matches the pod.
+    fn selecting_jobs(&self, pod: &Object) -> impl Iterator<Item = Arc<Object>> {
+        let jobs = self.informers.list(&Kind::JOB, &pod.namespace).into_iter();
+        jobs.filter(|job| unfinished_selector(job).is_some_and(|selector| selector.matches(&pod.labels)))
+    }
+
+    /// Removes the finalizer of a pod without an owner, unless a Job can adopt the pod.
+    async fn release_orphan(&self, namespace: &str, name: &str) -> Result<Action, Error> {
+        let Some(pod) = self.informers.get(&Kind::POD, namespace, name) else {
+            return Ok(Action::AwaitChange);
+        };
+        if pod.controller().is_none() && self.selecting_jobs(&pod).next().is_none() {
+            self.release(namespace, &pod).await?;
+        }
+        Ok(Action::AwaitChange)
+    }
+
+    /// Removes the finalizers of pods of Jobs of this name that do not count them any more. `counting` is the UID of the
+    /// Job that still does.
+    async fn release_strays(&self, namespace: &str, name: &str, counting: Option<&str>) -> Result<(), Error> {
+        for pod in self.informers.list(&Kind::POD, namespace) {
+            let owner = pod.controller().filter(|owner| is_job(owner) && *owner.name == *name);
+            let is_stray = owner.is_some_and(|owner| Some(&*owner.uid) != counting);
+            if is_stray && pod.has_finalizer(JOB_TRACKING) {
+                self.release(namespace, &pod).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the cached pods of the Job. If one that the status names is missing, the API server is asked: only a pod
+    /// that certainly has no finalizer any more may be counted.
+    async fn own_pods(&self, live: &Live<'_>, owner: &PodOwner<'_>) -> Result<Vec<Arc<Object>>, Error> {
+        let cached = self.informers.list(&Kind::POD, live.namespace);
+        let own: Vec<Arc<Object>> =
+            self.pods.claim(owner, &cached).await?.into_iter().cloned().collect();
+        let uncounted = &live.job.status.uncounted_terminated_pods;
+        let known: HashSet<&str> = own.iter().map(|pod| &*pod.uid).collect();
+        if uncounted.succeeded.iter().chain(&uncounted.failed).all(|uid| known.contains(&**uid)) {
+            return Ok(own);
+        }
+        let labels: Vec<(&str, &str)> = owner.selector.match_labels.iter().collect();
+        let listed: Vec<Json> = self.client.list_by_labels(&Kind::POD, live.namespace, &labels).await?;
+        let listed = listed.iter().map(|pod| Object::of(&self.client, &Kind::POD, pod).map(Arc::new));
+        let listed: Vec<Arc<Object>> = listed.collect::<Result<_, _>>()?;
+        let is_own = |pod: &Arc<Object>| pod.controller().is_some_and(|above| *above.uid == *owner.uid);
+        Ok(listed.into_iter().filter(is_own).collect())
+    }
+
+    /// Plans with cached pods. Pods to count are first read from the API server, because the cache may show a finalizer
+    /// that is already removed.
+    async fn reconcile_live(&self, live: &Live<'_>, mut pods: Vec<Arc<Object>>) -> Result<Action, Error> {
+        let uncounted = &live.job.status.uncounted_terminated_pods;
+        let mut confirmed: HashSet<String> =
+            uncounted.succeeded.iter().chain(&uncounted.failed).map(|uid| uid.to_string()).collect();
+        loop {
+            let views: Vec<JobPod<'_>> = pods.iter().filter_map(|pod| JobPod::of(pod)).collect();
+            // The cache does not show an adoption yet.
+            if views.len() < pods.len() {
+                return Ok(Action::RequeueAfter(CONFIRM_AFTER));
+            }
+            let backoff = self.backoffs().get(&live.job.metadata.uid).copied();
+            let plan = plan::plan(Input { job: live.job, pods: &views, backoff, now: Timestamp::now() });
+            let unconfirmed: Vec<String> = plan
+                .release
+                .iter()
+                .filter(|pod| !confirmed.contains(pod.uid()))
+                .map(|pod| pod.replica.name.to_owned())
+                .collect();
+            if unconfirmed.is_empty() {
+                return self.carry_out(live, &views, plan).await;
+            }
+            let fresh = self.read_pods(live.namespace, &unconfirmed).await?;
+            pods = pods
+                .iter()
+                .filter_map(|pod| match fresh.get(&pod.name) {
+                    None => Some(pod.clone()),
+                    Some(found) => found.clone().filter(|found| found.uid == pod.uid),
+                })
+                .collect();
+            confirmed
+                .extend(pods.iter().filter(|pod| fresh.contains_key(&pod.name)).map(|pod| pod.uid.clone()));
+        }
+    }
+
+    async fn carry_out(&self, live: &Live<'_>, pods: &[JobPod<'_>], plan: Plan<'_>) -> Result<Action, Error> {
+        let uid = &live.job.metadata.uid;
+        let written = self.write_status(live.json, &live.job.status, &plan.status).await;
+        // A write without an answer may have been done.
+        if written.as_ref().err().is_none_or(|error| !is_refused(error)) {
+            self.backoffs().insert(uid.clone(), plan.backoff);
+        }
+        let json = written?;
+        if let Some(suspension) = plan.suspension {
+            let (reason, message) = match suspension {
+                Suspension::Suspended => ("Suspended", "Job suspended"),
+                Suspension::Resumed => ("Resumed", "Job resumed"),
+            };
+            self.pods.record(&live.owner(), false, reason, message).await;
+        }
+        let (released, failed) = self.release_pods(live, &plan.release).await;
+        let tracked = pods.iter().filter(|pod| pod.is_tracked).map(JobPod::uid);
+        let tracked: HashSet<&str> = tracked.filter(|uid| !released.contains(uid)).collect();
+        let status = plan.conclude(&tracked, Timestamp::now());
+        self.write_status(&json, &plan.status, &status).await?;
+        if let Some(target) = plan.target.as_ref().filter(|_| is_finished(&status)) {
+            self.record_end(live, &status, target).await;
+            self.forget(uid);
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let is_done = match &plan.step {
+            Step::Nothing => true,
+            Step::Create(new) => self.create_pods(live, new).await,
+            Step::Delete(pods) => self.delete_pods(live, pods, false).await,
+            Step::Remove(pods) => self.delete_pods(live, pods, true).await,
+        };
+        if !is_done {
+            return Ok(Action::Retry);
+        }
+        Ok(plan.requeue_after.map_or(Action::AwaitChange, Action::RequeueAfter))
+    }
+
+    /// Writes the status if it has changed. Returns the present object.
+    ///
+    /// # Errors
+    /// If the Job was changed meanwhile. The caller retries.
+    async fn write_status(&self, job: &Json, before: &JobStatus, status: &JobStatus) -> Result<Json, Error> {
+        let mut object = job.clone();
+        if status == before {
+            return Ok(object);
+        }
+        object.insert("status".to_owned(), status.to_json());
+        self.client.update(&Kind::JOB, "status", object).await
+    }
+
+    async fn record_end(&self, live: &Live<'_>, status: &JobStatus, target: &Target) {
+        if target.has_failed {
+            self.pods.record(&live.owner(), true, &target.reason, &target.message).await;
+            return;
+        }
+        if live.job.spec.completions.is_some_and(|wanted| status.succeeded > wanted) {
+            let text = "Too many succeeded pods running after completion count reached";
+            self.pods.record(&live.owner(), true, "TooManySucceededPods", text).await;
+        }
+        self.pods.record(&live.owner(), false, "Completed", "Job completed").await;
+    }
+}
+
+fn is_job(owner: &OwnerReference) -> bool {
+    is_of_kind(owner, &Kind::JOB)
+}
+
+/// The selector of a Job that has not finished.
+fn unfinished_selector(job: &Object) -> Option<&LabelSelector> {
+    job.job().filter(|job| job.end.is_none()).map(|job| &job.selector)
+}
+
+fn is_finished(status: &JobStatus) -> bool {
+    status.is_true("Complete") || status.is_true("Failed")
+}
+
+#[async_trait]
+impl Controller for JobController {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn workers(&self) -> usize {
+        WORKERS
+    }
+
+    fn on_change(&self, change: &Change, queue: &WorkQueue) {
+        if change.kind.is(&Kind::POD) {
+            self.on_pod_change(change, queue);
+        } else if change.kind.is(&Kind::JOB)
+            && let Some(job) = change.object()
+        {
+            if change.now.is_none() {
+                self.forget(&job.uid);
+            }
+            queue.add(&job.key());
+        }
+    }
+
+    async fn reconcile(&self, key: &str, _: &WorkQueue) -> Result<Action, Error> {
+        let (namespace, name) = match Key::parse(key) {
+            Key::Job { namespace, name } => (namespace, name),
+            Key::Orphan { namespace, name } => return self.release_orphan(namespace, name).await,
+        };
+        let Some(json) = self.client.find(&Kind::JOB, namespace, name).await? else {
+            self.release_strays(namespace, name, None).await?;
+            return Ok(Action::AwaitChange);
+        };
+        let job: Job =
+            serde::Deserialize::deserialize(&json).map_err(|source| unreadable(&self.client, source))?;
+        if job.is_managed_elsewhere() {
+            return Ok(Action::AwaitChange);
+        }
+        let counting = Some(&*job.metadata.uid).filter(|_| !job.is_finished());
+        self.release_strays(namespace, name, counting).await?;
+        if job.is_finished() {
+            self.forget(&job.metadata.uid);
+            return Ok(Action::AwaitChange);
+        }
+        let live = Live { namespace, job: &job, json: &json };
+        if !self.pods.has_seen_own_writes(namespace, &job.metadata.uid).await? {
+            return Ok(Action::RequeueAfter(CONFIRM_AFTER));
+        }
+        let pods = self.own_pods(&live, &live.owner()).await?;
+        self.reconcile_live(&live, pods).await
+    }
+}
