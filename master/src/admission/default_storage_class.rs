@@ -1,17 +1,13 @@
 //! The DefaultStorageClass plugin: sets the default storage class of new claims.
 
-use api::strategy::Json;
 use apiserver::Status;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
 use async_trait::async_trait;
 
 use super::lister::Lister;
 use super::pods::field;
-use crate::objects::volume::{PersistentVolumeClaimSpec, StorageClass};
-use crate::objects::{self, AnnotatedObject, Spec};
-
-/// The beta annotation by which claims named their class.
-const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+use crate::objects;
+use crate::objects::volume::{PersistentVolumeClaim, StorageClass};
 
 /// The stock plugin `DefaultStorageClass`.
 #[derive(Clone, Debug)]
@@ -26,30 +22,17 @@ impl DefaultStorageClass {
     }
 }
 
-/// Whether the claim has no class. An empty name means that it wants none.
-fn is_open(claim: &Json) -> bool {
-    let Spec { spec } = objects::read::<Spec<PersistentVolumeClaimSpec>>(claim);
-    let AnnotatedObject { metadata } = objects::read(claim);
-    spec.storage_class_name.is_none() && !metadata.annotations.contains_key(OLD_CLASS)
-}
-
-/// The default class. If several are marked, it is the newest.
-fn default_class(classes: &[StorageClass]) -> Option<&str> {
-    let default = classes.iter().filter(|class| class.is_default()).map(|class| &class.metadata);
-    // Among classes of the same age, the first name wins.
-    let newest = default.max_by_key(|class| (class.creation_timestamp, std::cmp::Reverse(&class.name)))?;
-    Some(&newest.name)
-}
-
 #[async_trait]
 impl Admission for DefaultStorageClass {
     async fn mutate(&self, attempt: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let is_new = attempt.is_of("persistentvolumeclaims")
             && attempt.operation == Operation::Create
             && attempt.subresource.is_none();
-        if is_new && is_open(&attempt.object) {
+        if is_new && objects::read::<PersistentVolumeClaim>(&attempt.object).wants_default_class() {
             let classes: Vec<StorageClass> = self.lister.list("storageclasses.storage.k8s.io", None);
-            if let (Some(class), Some(spec)) = (default_class(&classes), field(&mut attempt.object, "spec")) {
+            if let (Some(class), Some(spec)) =
+                (StorageClass::default_of(&classes), field(&mut attempt.object, "spec"))
+            {
                 spec.insert("storageClassName".to_owned(), class.into());
             }
         }
@@ -78,14 +61,18 @@ mod tests {
             class("a", "true", "2026-01-01T00:00:00Z"),
             class("no", "false", "2027-01-01T00:00:00Z"),
         ];
-        assert_eq!(default_class(&classes), Some("a"));
-        assert_eq!(default_class(&classes[3..]), None);
+        assert_eq!(StorageClass::default_of(&classes), Some("a"));
+        assert_eq!(StorageClass::default_of(&classes[3..]), None);
         for (claim, expected) in [
             (json!({"spec": {}}), true),
             (json!({"spec": {"storageClassName": ""}}), false),
-            (json!({"spec": {}, "metadata": {"annotations": {OLD_CLASS: "x"}}}), false),
+            (
+                json!({"spec": {}, "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}}),
+                false,
+            ),
         ] {
-            assert_eq!(is_open(claim.as_object().unwrap()), expected, "{claim}");
+            let read = objects::read::<PersistentVolumeClaim>(claim.as_object().unwrap());
+            assert_eq!(read.wants_default_class(), expected, "{claim}");
         }
     }
 }

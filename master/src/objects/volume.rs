@@ -68,6 +68,11 @@ impl PersistentVolumeClaim {
         of_annotation.or(self.spec.storage_class_name.as_deref()).unwrap_or_default()
     }
 
+    /// Whether the claim leaves its class open, so that it gets the default class. An empty name means no class.
+    pub fn wants_default_class(&self) -> bool {
+        self.metadata.annotations.storage_class.is_none() && self.spec.storage_class_name.is_none()
+    }
+
     /// The volume mode.
     pub fn volume_mode(&self) -> &str {
         self.spec.volume_mode.as_deref().unwrap_or(FILESYSTEM)
@@ -260,6 +265,14 @@ impl StorageClass {
     /// Whether the class is marked as the default class.
     pub fn is_default(&self) -> bool {
         Self::IS_DEFAULT.iter().any(|name| self.metadata.annotations.get(name) == Some("true"))
+    }
+
+    /// The name of the default class. If several are marked, it is the newest, and among those the first by name.
+    pub fn default_of<'a>(classes: impl IntoIterator<Item = &'a Self>) -> Option<&'a str> {
+        let default = classes.into_iter().filter(|class| class.is_default()).map(|class| &class.metadata);
+        let newest =
+            default.max_by_key(|class| (class.creation_timestamp, std::cmp::Reverse(&class.name)))?;
+        Some(&newest.name)
     }
 
     /// Whether the provisioner may create a volume for a node with these labels.

@@ -145,6 +145,20 @@ async fn a_local_path_volume_lives_as_long_as_its_claim() {
 }
 
 #[tokio::test]
+async fn a_pending_claim_gets_a_default_class_that_is_created_later() {
+    let node = Node::running("default-class").await;
+    let is_default = |value: Value| json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": value}}});
+    node.cluster.until(CLASS, |_| true).await;
+    node.cluster.patch(CLASS, &is_default(Value::Null)).await.is(200);
+    node.cluster.post(CLAIMS, &claim("early", &json!({}))).await.is(201);
+    until_event(&node, "early", "FailedBinding").await;
+    node.cluster.patch(CLASS, &is_default("true".into())).await.is(200);
+    until_event(&node, "early", "WaitForFirstConsumer").await;
+    let found = node.cluster.get(&format!("{CLAIMS}/early")).await.is(200);
+    assert_eq!(found["spec"]["storageClassName"], "local-path");
+}
+
+#[tokio::test]
 async fn a_pod_is_scheduled_to_the_node_of_a_static_local_volume() {
     let node = Node::scheduled("waiting-claims").await;
     let directory = tempfile::tempdir().unwrap();

@@ -24,8 +24,8 @@ use super::workloads::expectations::{CONFIRM_AFTER, Expected};
 use super::workloads::own_writes::OwnWrites;
 use super::workloads::owners::enqueue_owners;
 use super::workloads::requests::message;
-use crate::objects::cron_job::{CronJobStatus, JobReference};
 use crate::objects::CronJob;
+use crate::objects::cron_job::{CronJobStatus, JobReference};
 
 /// The controller's stock name in `--controllers`. It is also the name of its service account and the source of its
 /// events.

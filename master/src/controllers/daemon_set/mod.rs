@@ -12,7 +12,7 @@ pub mod status;
 mod tests;
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -152,7 +152,12 @@ impl DaemonSetController {
         Ok(action)
     }
 
-    async fn reconcile_pods(&self, live: &Live<'_>, own: &[&Arc<Object>], hash: &str) -> Result<Action, Error> {
+    async fn reconcile_pods(
+        &self,
+        live: &Live<'_>,
+        own: &[&Arc<Object>],
+        hash: &str,
+    ) -> Result<Action, Error> {
         let (owner, placement) = (live.owner(), Placement::of(&live.set.spec.template.spec));
         let nodes = self.informers.list(&Kind::NODE, "");
         let nodes: Vec<DaemonNode<'_>> = nodes

@@ -110,8 +110,8 @@ struct PodAffinity {
 
 impl PodAffinity {
     /// Returns the node that the first term with a requirement on `metadata.name` names.
-    fn named_node(self) -> Option<Box<str>> {
-        let required = self.node_affinity?.required?;
+    fn named_node(&self) -> Option<Box<str>> {
+        let required = self.node_affinity.as_ref()?.required.as_ref()?;
         let fields = required.node_selector_terms.iter().flat_map(|term| &term.match_fields);
         let mut names = fields.filter(|field| &*field.key == NODE_NAME && &*field.operator == "In");
         match &*names.next()?.values {
@@ -196,7 +196,7 @@ impl From<Pod> for PodFields {
         let sidecar = sidecars.map(|status| status.restart_count).max();
         let ready = pod.ready();
         let cost = pod.metadata.annotations.deletion_cost.as_deref();
-        let affinity = pod.spec.affinity.filter(|_| pod.spec.node_name.is_empty());
+        let affinity = pod.spec.affinity.as_ref().filter(|_| pod.spec.node_name.is_empty());
         Self {
             claims: pod.spec.volumes.iter().filter_map(|volume| volume.claim(&pod.metadata.name)).collect(),
             is_ready: ready.is_some_and(|ready| &*ready.status == "True"),

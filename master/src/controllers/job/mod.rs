@@ -152,8 +152,7 @@ impl JobController {
     /// that certainly has no finalizer any more may be counted.
     async fn own_pods(&self, live: &Live<'_>, owner: &PodOwner<'_>) -> Result<Vec<Arc<Object>>, Error> {
         let cached = self.informers.list(&Kind::POD, live.namespace);
-        let own: Vec<Arc<Object>> =
-            self.pods.claim(owner, &cached).await?.into_iter().cloned().collect();
+        let own: Vec<Arc<Object>> = self.pods.claim(owner, &cached).await?.into_iter().cloned().collect();
         let uncounted = &live.job.status.uncounted_terminated_pods;
         let known: HashSet<&str> = own.iter().map(|pod| &*pod.uid).collect();
         if uncounted.succeeded.iter().chain(&uncounted.failed).all(|uid| known.contains(&**uid)) {

@@ -9,7 +9,8 @@ use super::backoff::Backoff;
 use super::pod::{JobPod, Verdict};
 use super::tally::{Tally, number};
 use super::target::Target;
-use crate::controllers::replica_set::plan::{BURST, Step as Replicas, plan as plan_replicas};
+use crate::controllers::replica_set::plan::{Step as Replicas, plan as plan_replicas};
+use crate::controllers::workloads::pod_writes::BURST;
 use crate::controllers::workloads::replica::Replica;
 use crate::objects::Job;
 

@@ -1,7 +1,8 @@
 //! The PV controller: binds claims and volumes, provisions `local-path` volumes, and reclaims released ones.
 //!
-//! One worker reconciles claims and volumes one after the other. It reads the claim or volume from the API server,
-//! and candidates from the informers. A candidate that is outdated causes a retry.
+//! Claims and volumes are reconciled one after the other; only requests to kubelets run beside them. A reconciliation
+//! reads the claim or volume from the API server, and candidates from the informers. A candidate that is outdated causes
+//! a retry.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,7 @@ use client::{Client, DeleteOptions, Error, Json, Kind};
 use http::Method;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
+use tokio::sync::MutexGuard;
 
 use super::claim_plan::{self, ClaimInput, ClaimStep};
 use super::volume_plan::{self, VolumeStep};
@@ -24,7 +26,7 @@ use crate::controllers::rate_limited_queue::Action;
 use crate::controllers::work_queue::{Controller, WorkQueue};
 use crate::controllers::workloads::requests::message;
 use crate::objects::AnnotatedObject;
-use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim};
+use crate::objects::volume::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 
 /// The stock name.
 pub const NAME: &str = "persistentvolume-binder-controller";
@@ -34,6 +36,10 @@ pub const ACCOUNT: &str = "persistent-volume-binder";
 const COMPONENT: &str = "persistentvolume-controller";
 /// How long to wait for informers that lag behind a write.
 const CACHE_DELAY: Duration = Duration::from_millis(100);
+/// Pause while volumes, claims or classes are not watched. A plan from an old cache could bind another volume.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
+/// Number of concurrent reconciliations. All but one of them wait for a kubelet.
+const WORKERS: usize = 10;
 /// The namespace with the record that the storage class was created.
 const SYSTEM: &str = "kube-system";
 /// The work queue key of the storage class.
@@ -48,6 +54,8 @@ pub struct PersistentVolumeController {
     informers: SharedInformers,
     /// The last event of each object by UID. A failure that repeats is reported once.
     reported: Mutex<HashMap<Box<str>, Notice>>,
+    /// Held by the reconciliation that binds.
+    binding: tokio::sync::Mutex<()>,
 }
 
 /// A claim or volume as the API server has it.
@@ -59,7 +67,7 @@ struct Live<T> {
 impl PersistentVolumeController {
     /// Creates the controller. It reads volumes, classes and nodes of the given informers.
     pub fn new(client: Client, master: Client, informers: SharedInformers) -> Self {
-        Self { client, master, informers, reported: Mutex::default() }
+        Self { client, master, informers, reported: Mutex::default(), binding: tokio::sync::Mutex::default() }
     }
 
     async fn find<T: DeserializeOwned>(
@@ -84,11 +92,13 @@ impl PersistentVolumeController {
         let cached = self.informers.list(&VOLUME, "");
         let volumes: Vec<&PersistentVolume> = cached.iter().filter_map(|volume| volume.volume()).collect();
         let class = self.informers.get(&CLASS, "", claim.object.class());
+        let classes = self.informers.list(&CLASS, "");
         let input = ClaimInput {
             claim: &claim.object,
             named: named.as_ref().map(|volume| &volume.object),
             volumes: &volumes,
             class: class.as_ref().and_then(|class| class.storage_class()),
+            default_class: StorageClass::default_of(classes.iter().filter_map(|one| one.storage_class())),
         };
         match claim_plan::plan(&input) {
             ClaimStep::Bind(volume) => self.bind(&claim, volume).await,
@@ -113,6 +123,10 @@ impl PersistentVolumeController {
                 self.report(&CLAIM, &claim.json, Notice::normal("ExternalProvisioning", text)).await;
                 let claim = writes::announce(&self.client, claim.json, provisioner).await?;
                 writes::set_claim_phase(&self.client, claim, "Pending").await?;
+                Ok(Action::AwaitChange)
+            }
+            ClaimStep::SetClass(class) => {
+                writes::set_class(&self.client, claim.json, class).await?;
                 Ok(Action::AwaitChange)
             }
             ClaimStep::Provision { node, class } => {
@@ -171,7 +185,12 @@ impl PersistentVolumeController {
         }
     }
 
-    async fn reconcile_volume(&self, name: &str, queue: &WorkQueue) -> Result<Action, Error> {
+    async fn reconcile_volume(
+        &self,
+        name: &str,
+        queue: &WorkQueue,
+        binding: MutexGuard<'_, ()>,
+    ) -> Result<Action, Error> {
         let Some(volume) = self.find::<PersistentVolume>(&VOLUME, "", name).await? else {
             return Ok(Action::AwaitChange);
         };
@@ -195,7 +214,11 @@ impl PersistentVolumeController {
                 writes::set_phase(&self.client, volume.json.clone(), "Failed", Some(&notice.message)).await?;
                 self.report(&VOLUME, &volume.json, notice).await;
             }
-            VolumeStep::DeleteLocal => return self.delete_local(volume).await,
+            VolumeStep::DeleteLocal => {
+                // A kubelet that does not respond must not delay bindings.
+                drop(binding);
+                return self.delete_local(volume).await;
+            }
             VolumeStep::Abandon => {
                 writes::remove_finalizer(&self.client, &VOLUME, volume.json, local_path::FINALIZER).await?;
             }
@@ -358,9 +381,10 @@ impl Controller for PersistentVolumeController {
         match &object.fields {
             Fields::Claim(_) => self.on_claim(change, queue),
             Fields::Volume(_) => self.on_volume(change, queue),
-            Fields::StorageClass(_) => {
-                self.add_claims(queue, |claim| is_unbound(claim) && *claim.class() == *object.name);
-            }
+            Fields::StorageClass(class) => self.add_claims(queue, |claim| {
+                let may_get_it = class.is_default() && claim.wants_default_class();
+                is_unbound(claim) && (*claim.class() == *object.name || may_get_it)
+            }),
             Fields::Node(_) if change.before.is_none() || change.now.is_none() => {
                 let is_selected = |claim: &PersistentVolumeClaim| {
                     claim.metadata.annotations.selected_node.as_deref() == Some(&object.name)
@@ -374,10 +398,19 @@ impl Controller for PersistentVolumeController {
         }
     }
 
+    fn workers(&self) -> usize {
+        WORKERS
+    }
+
     async fn reconcile(&self, key: &str, queue: &WorkQueue) -> Result<Action, Error> {
+        let is_watched = |kind: &Kind| self.informers.synced_since(kind).is_some();
+        if ![CLAIM, VOLUME, CLASS].iter().all(is_watched) {
+            return Ok(Action::RequeueAfter(WATCH_PAUSE));
+        }
+        let binding = self.binding.lock().await;
         match key.split('/').collect::<Vec<_>>()[..] {
             ["claim", namespace, name] => self.reconcile_claim(namespace, name).await,
-            ["volume", name] => self.reconcile_volume(name, queue).await,
+            ["volume", name] => self.reconcile_volume(name, queue, binding).await,
             [CLASS_KEY] => self.create_class().await,
             _ => Ok(Action::AwaitChange),
         }

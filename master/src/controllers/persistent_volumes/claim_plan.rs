@@ -15,6 +15,8 @@ pub enum ClaimStep<'a> {
     Lost(Notice),
     /// A provisioner outside this process creates the volume: write its name into the claim.
     Announce(&'a str),
+    /// Set this default class, which was created after the claim.
+    SetClass(&'a str),
     /// Create a `local-path` volume on this node.
     Provision { node: &'a str, class: &'a StorageClass },
 }
@@ -29,6 +31,8 @@ pub struct ClaimInput<'a> {
     pub volumes: &'a [&'a PersistentVolume],
     /// The storage class of the claim, if it has one that exists.
     pub class: Option<&'a StorageClass>,
+    /// The name of the default class, if there is one.
+    pub default_class: Option<&'a str>,
 }
 
 /// Plans the next step of a claim.
@@ -64,7 +68,7 @@ fn plan_bound<'a>(&ClaimInput { claim, named, .. }: &ClaimInput<'a>) -> ClaimSte
 
 /// A claim without a volume: the smallest one that fits, or a new one.
 fn plan_unbound<'a>(input: &ClaimInput<'a>) -> ClaimStep<'a> {
-    let &ClaimInput { claim, volumes, class, .. } = input;
+    let &ClaimInput { claim, volumes, class, default_class, .. } = input;
     let waits_for_consumer = class.is_some_and(StorageClass::waits_for_consumer);
     if let Some(volume) = best_match(claim, volumes, waits_for_consumer) {
         return ClaimStep::Bind(volume);
@@ -75,6 +79,9 @@ fn plan_unbound<'a>(input: &ClaimInput<'a>) -> ClaimStep<'a> {
     }
     match class {
         None if claim.class().is_empty() => {
+            if let Some(default) = default_class.filter(|_| claim.wants_default_class()) {
+                return ClaimStep::SetClass(default);
+            }
             let message = "no persistent volumes available for this claim and no storage class is set";
             ClaimStep::Wait(Some(Notice::normal("FailedBinding", message)))
         }

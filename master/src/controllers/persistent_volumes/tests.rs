@@ -52,14 +52,27 @@ fn class(more: Value) -> StorageClass {
 fn step(claim: &PersistentVolumeClaim, volumes: &[PersistentVolume], class: Option<&StorageClass>) -> String {
     let volumes: Vec<&PersistentVolume> = volumes.iter().collect();
     let named = volumes.iter().copied().find(|volume| volume.metadata.name == claim.spec.volume_name);
-    match plan(&ClaimInput { claim, named, volumes: &volumes, class }) {
+    match plan(&ClaimInput { claim, named, volumes: &volumes, class, default_class: Some("local-path") }) {
         ClaimStep::Bind(volume) => format!("bind {}", volume.metadata.name),
         ClaimStep::Wait(None) => "wait".to_owned(),
         ClaimStep::Wait(Some(Notice { reason, message, .. })) => format!("{reason}: {message}"),
         ClaimStep::Lost(notice) => format!("lost, {}: {}", notice.reason, notice.message),
+        ClaimStep::SetClass(class) => format!("class {class}"),
         ClaimStep::Announce(provisioner) => format!("announce {provisioner}"),
         ClaimStep::Provision { node, .. } => format!("provision on {node}"),
     }
+}
+
+#[test]
+fn a_claim_that_is_older_than_the_default_class_gets_it() {
+    let open = claim(json!({"spec": {"storageClassName": null}}));
+    assert_eq!(step(&open, &[], None), "class local-path");
+    // A volume without a class is used first.
+    let none = json!({"spec": {"storageClassName": ""}});
+    assert_eq!(step(&open, &[volume("free", "6Gi", none.clone())], None), "bind free");
+    assert_eq!(step(&claim(none), &[], None), NONE);
+    let beta = json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": ""}}, "spec": {"storageClassName": null}});
+    assert_eq!(step(&claim(beta), &[], None), NONE);
 }
 
 const NONE: &str =

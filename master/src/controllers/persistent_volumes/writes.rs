@@ -59,6 +59,12 @@ pub async fn announce(client: &Client, claim: Json, provisioner: &str) -> Result
     update_if_changed(client, &CLAIM, &claim, announced).await
 }
 
+/// Sets the storage class of a claim that has none.
+pub async fn set_class(client: &Client, mut claim: Json, class: &str) -> Result<(), Error> {
+    edit(&mut claim, "spec", |spec| spec.insert("storageClassName".to_owned(), class.into()));
+    client.update(&CLAIM, "", claim).await.map(drop)
+}
+
 /// Removes the selected node of a claim, so that the scheduler chooses another one.
 pub async fn reschedule(client: &Client, mut claim: Json) -> Result<(), Error> {
     remove_annotation(&mut claim, SELECTED_NODE);

@@ -88,7 +88,8 @@ impl PodControl {
 
     async fn create_one(&self, owner: &PodOwner<'_>, mut pod: Value) -> Result<(), Error> {
         let metadata = &mut pod["metadata"];
-        let prefix = metadata["generateName"].as_str().map_or_else(|| names::prefix(owner.name), str::to_owned);
+        let prefix =
+            metadata["generateName"].as_str().map_or_else(|| names::prefix(owner.name), str::to_owned);
         let name = names::generate(&prefix, Uuid::new_v4().as_bytes());
         metadata["generateName"] = prefix.into();
         metadata["name"] = name.as_str().into();

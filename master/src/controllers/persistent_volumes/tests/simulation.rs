@@ -59,7 +59,7 @@ impl World {
         let Some(claim) = self.claims.get(&at) else { return };
         let volumes: Vec<&PersistentVolume> = self.volumes.values().collect();
         let named = volumes.iter().copied().find(|volume| volume.metadata.name == claim.spec.volume_name);
-        let input = ClaimInput { claim, named, volumes: &volumes, class: None };
+        let input = ClaimInput { claim, named, volumes: &volumes, class: None, default_class: None };
         let ClaimStep::Bind(volume) = plan(&input) else { return };
         let name = volume.metadata.name.clone();
         let reference = ClaimReference {
