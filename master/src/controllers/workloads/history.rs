@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use client::Kind;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -99,9 +100,15 @@ pub fn surplus<'a>(
 /// Returns the data of a revision: the strategic merge patch that restores the template.
 ///
 /// It is written as the stock controllers write it, with sorted fields and with the `resources` of every container,
-/// so that they compute the same hash.
-pub fn data(template: &Value) -> Value {
+/// so that they compute the same hash. Clients compare the data of DaemonSets byte by byte, and there every stock version
+/// writes `creationTimestamp: null`. For StatefulSets, versions from 1.34 omit it.
+pub fn data(template: &Value, owner: &Kind) -> Value {
     let mut template = template.clone();
+    if owner.is(&Kind::DAEMON_SET)
+        && let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.insert("creationTimestamp".to_owned(), Value::Null);
+    }
     for containers in ["/spec/containers", "/spec/initContainers"] {
         let containers = template.pointer_mut(containers).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -197,7 +204,11 @@ mod tests {
             },
             "metadata": {"labels": {"app": "foo"}, "annotations": {"test": "value"}},
         });
-        let data = data(&template);
+        let for_daemon_set = data(&template, &Kind::DAEMON_SET).to_string();
+        let metadata =
+            r#""metadata":{"annotations":{"test":"value"},"creationTimestamp":null,"labels":{"app":"foo"}}"#;
+        assert!(for_daemon_set.contains(metadata), "{for_daemon_set}");
+        let data = data(&template, &Kind::STATEFUL_SET);
         assert_eq!(hash(&data, 0), "776999688b");
         assert_ne!(hash(&data, 1), hash(&data, 0));
         assert_eq!(RevisionData::from(data).digest(), Some(TemplateDigest::of(&template)));

@@ -140,7 +140,7 @@ impl Revisions {
 
     async fn create(&self, owner: &RevisionOwner<'_>, number: i64) -> Result<Option<CurrentRevision>, Error> {
         let (kind, namespace) = (&Kind::CONTROLLER_REVISION, &owner.metadata.namespace);
-        let data = history::data(owner.template);
+        let data = history::data(owner.template, &self.owner_kind);
         let hash = history::hash(&data, owner.collisions);
         let name = history::revision_name(&owner.metadata.name, &hash);
         self.writes.expect(&owner.metadata.uid, &name, Expected::Created);

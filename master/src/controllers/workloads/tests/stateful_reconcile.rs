@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use client::Kind;
+
 use super::cluster::ModelPod;
 use super::reconcile::{Fate, Stop, controller, outcome};
 use super::stateful_model::{
@@ -195,7 +197,8 @@ impl StatefulController {
                 outcome(fate).map(|()| revision.name.to_owned())
             }
             Update::Create { number } => {
-                let hash = hash(&data(template), set.status.collision_count.unwrap_or(0));
+                let hash =
+                    hash(&data(template, &Kind::STATEFUL_SET), set.status.collision_count.unwrap_or(0));
                 let name = revision_name("web", &hash);
                 self.revisions.expect(UID, &name, Expected::Created, self.clock());
                 let fate = self.fate();
