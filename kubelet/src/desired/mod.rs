@@ -121,8 +121,8 @@ impl Desired {
         }
     }
 
-    /// Whether the source confirmed its pods since the kubelet started. Unconfirmed pods come from the checkpoint of
-    /// an earlier kubelet process.
+    /// Whether the source has sent a complete list since the kubelet started. Unconfirmed pods come from the checkpoint
+    /// of an earlier kubelet process.
     pub fn is_confirmed(&self, source: SourceKind) -> bool {
         source != SourceKind::Api || self.api_completeness == Completeness::Complete
     }

@@ -99,8 +99,8 @@ pub struct Input<'a> {
     pub hashes: &'a Hashes,
     /// The request to terminate and remove the pod, if there is one.
     pub ending: Option<&'a Ending>,
-    /// Whether the source of the pod confirmed this version since the kubelet started. A checkpoint may be older than
-    /// the containers, so containers of other versions are kept until then.
+    /// Whether the source of the pod has sent a complete list since the kubelet started. Before that, the pod comes from
+    /// a checkpoint, which may be older than the containers, so containers of other versions are kept.
     pub is_confirmed: bool,
     /// An edit that admission or decoding rejected while an earlier version runs.
     pub refused_edit: Option<&'a RefusedEdit>,

@@ -154,21 +154,24 @@ impl<'a> View<'a> {
         self.running().any(|container| self.is_unlisted(container))
     }
 
-    /// Whether the run has the desired hash and did not end before an edit restarted the pod. While the pod is
-    /// unconfirmed, every hash counts as desired.
-    pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
+    /// Whether the run has the desired hash and did not end before an edit restarted the pod.
+    fn is_desired(&self, name: &str, run: &Run<'_>) -> bool {
         let is_past = self.input.history.revived_at.is_some_and(|revived_at| {
             run.ended().is_some_and(|ended| ended.at.is_none_or(|at| at < revived_at))
         });
-        let has_run = !matches!(run, Run::Never);
-        let is_desired = || run.hash() == self.input.hashes.containers.get(name).map(String::as_str);
-        !is_past && (has_run && !self.input.is_confirmed || is_desired())
+        !is_past && run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
+    }
+
+    /// Whether no edit replaces the run. While the pod is unconfirmed, no run is replaced.
+    pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
+        let is_kept = !self.input.is_confirmed && !matches!(run, Run::Never);
+        is_kept || self.is_desired(name, run)
     }
 
     /// How a container ended that has the desired hash and will not restart.
     pub(super) fn final_exit(&self, container: &Container, is_init: bool) -> Option<Ended> {
         let run = self.run(&container.name);
-        if !self.is_current(&container.name, &run) {
+        if !self.is_desired(&container.name, &run) {
             return None;
         }
         run.ended().filter(|ended| !should_restart(self.input.pod, container, is_init, ended.code))
@@ -190,10 +193,10 @@ impl<'a> View<'a> {
             })
     }
 
-    /// The terminal state of the pod, if it has reached one.
+    /// The terminal state of the pod, if it has reached one. An unconfirmed pod keeps the state of an earlier kubelet.
     pub(super) fn terminal(&self, input: &Input<'_>) -> Option<Terminal> {
         if let Some(terminal) = &input.history.terminal
-            && terminal.still_applies(input.hashes)
+            && (!input.is_confirmed || terminal.still_applies(input.hashes))
         {
             return Some(terminal.clone());
         }

@@ -75,8 +75,7 @@ pub struct Assignment {
     pub references: Arc<References>,
     /// The request to terminate and remove the pod. It is never withdrawn.
     pub ending: Option<Ending>,
-    /// Whether the source of the pod confirmed this version since the kubelet started. A pod of the API server that
-    /// only the checkpoint has is unconfirmed.
+    /// Whether the source of the pod has sent a complete list since the kubelet started.
     pub is_confirmed: bool,
     /// A newer version of the pod that was rejected.
     pub refused_edit: Option<Arc<RefusedEdit>>,

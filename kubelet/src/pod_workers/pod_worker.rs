@@ -134,6 +134,13 @@ impl PodWorker {
         }
     }
 
+    /// Restarts a finished pod that was edited, once its source has confirmed this version.
+    fn revive(&mut self) {
+        if self.assignment.is_confirmed {
+            self.history.revive(&self.hashes, Timestamp::now());
+        }
+    }
+
     /// Updates everything derived from the assignment.
     fn apply_assignment(&mut self) {
         let pod = self.pod().clone();
@@ -141,9 +148,7 @@ impl PodWorker {
         let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
         self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
         self.generation += 1;
-        if self.assignment.is_confirmed {
-            self.history.revive(&self.hashes, Timestamp::now());
-        }
+        self.revive();
         if self.history.terminal.is_some() {
             self.deps.finished.add(self.uid.clone());
         }
@@ -331,6 +336,8 @@ impl PodWorker {
                 let before = std::mem::replace(&mut self.assignment, self.assigned.borrow_and_update().clone());
                 if !references::is_same(&before, &self.assignment) {
                     self.apply_assignment();
+                } else if !before.is_confirmed {
+                    self.revive();
                 }
             }
             _ = self.observed.changed() => {}

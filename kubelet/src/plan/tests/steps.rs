@@ -203,6 +203,17 @@ fn an_edit_restarts_only_what_it_must() {
     };
     check(debugger_ended(), "remove debug0");
     check(debugger_ended().tune(unconfirmed), "");
+    // A run of another version does not end the pod. The terminal state of an earlier kubelet stays.
+    let job = |image: &str| format!("restartPolicy: Never\ncontainers: [{{name: web, image: {image}}}]");
+    let ended =
+        || Moment::of(&job("a")).up().with("web", 0, exited(143, 90)).tune(|m| m.pod = pod(&job("b")));
+    assert_eq!(ended().tune(unconfirmed).plan().terminal, None);
+    check(ended(), "create web 1 (0s)");
+    let finished = || Moment::of(&job("a")).with("web", 0, exited(0, 90));
+    let terminal = finished().plan().terminal;
+    let edited =
+        finished().tune(|m| m.history.terminal.clone_from(&terminal)).tune(|m| m.pod = pod(&job("b")));
+    assert_eq!(edited.tune(unconfirmed).plan().terminal, terminal);
     check(
         replaced().tune(|m| m.observed.containers[0].state = exited(0, 90)),
         "remove web0, create shop 0 (0s)",
