@@ -37,7 +37,7 @@ async fn a_pod_has_a_token_unless_it_or_its_account_opts_out() {
 }
 
 #[tokio::test]
-async fn a_token_of_an_account_is_known() {
+async fn token_review_authenticates_a_service_account_token() {
     let cluster = Cluster::running().await;
     account(&cluster, "web", None).await;
     let path = format!("{HERE}/serviceaccounts/web/token");
@@ -52,7 +52,7 @@ async fn a_token_of_an_account_is_known() {
 }
 
 #[tokio::test]
-async fn an_account_is_changed() {
+async fn service_account_can_be_updated() {
     let cluster = Cluster::running().await;
     account(&cluster, "web", Some(false)).await;
     let path = format!("{HERE}/serviceaccounts/web");
@@ -61,7 +61,7 @@ async fn an_account_is_changed() {
 }
 
 #[tokio::test]
-async fn questions_about_others_are_answered_everywhere_and_in_a_namespace() {
+async fn access_reviews_work_cluster_wide_and_in_a_namespace() {
     let cluster = Cluster::running().await;
     cluster.namespace("asked").await;
     let user = "system:serviceaccount:asked:default";

@@ -52,7 +52,7 @@ fn foo(name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn definitions_are_objects() {
+async fn crds_can_be_listed_watched_and_deleted() {
     let cluster = Cluster::running().await;
     for number in 0..10 {
         let mut definition = definition("many.example.com", &format!("foo{number}"), &format!("Foo{number}"));
@@ -86,7 +86,7 @@ async fn definitions_are_objects() {
 }
 
 #[tokio::test]
-async fn objects_of_them_are_watched_and_selected_by_fields() {
+async fn custom_resources_support_watches_and_field_selectors() {
     let cluster = Cluster::running().await;
     let mut of = with_schema(
         "e2e.example.com",
@@ -168,7 +168,7 @@ async fn unknown_fields_are_handled_by_the_validation_level_of_the_client() {
 }
 
 #[tokio::test]
-async fn fields_that_stand_twice_are_refused_where_unknown_ones_are_kept() {
+async fn duplicate_fields_of_custom_resources_are_rejected() {
     let cluster = Cluster::running().await;
     let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {"spec": spec}});
@@ -234,7 +234,7 @@ fn schema_of<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 #[tokio::test]
-async fn their_schemas_are_published() {
+async fn openapi_contains_crd_schemas() {
     let cluster = Cluster::running().await;
     define(&cluster, &with_schema("valid.example.com", bar_schema())).await;
     define(&cluster, &definition("root.example.com", "foo", "Foo")).await;
@@ -279,7 +279,7 @@ async fn their_schemas_are_published() {
 }
 
 #[tokio::test]
-async fn versions_come_go_and_are_renamed_in_what_is_published() {
+async fn openapi_follows_added_removed_and_renamed_versions() {
     let cluster = Cluster::running().await;
     let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": bar_schema()}});
     let mut of = definition("e2e.example.com", "foo", "Foo");

@@ -26,7 +26,7 @@ fn resource<'a>(list: &'a Value, group: &str, version: &str, name: &str) -> Opti
 }
 
 #[tokio::test]
-async fn the_whole_in_two_documents() {
+async fn aggregated_discovery_lists_all_resources() {
     let cluster = Cluster::running().await;
     let core = aggregated(&cluster, "/api").await;
     assert_eq!(resource(&core, "", "v1", "pods").unwrap()["responseKind"]["kind"], "Pod");
@@ -58,7 +58,7 @@ async fn the_whole_in_two_documents() {
 }
 
 #[tokio::test]
-async fn its_form_is_what_the_client_accepts() {
+async fn discovery_format_follows_the_accept_header() {
     let cluster = Cluster::running().await;
     define(&cluster, &definition("e2e.example.com", "foo", "Foo")).await;
     let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
@@ -78,7 +78,7 @@ async fn its_form_is_what_the_client_accepts() {
 }
 
 #[tokio::test]
-async fn every_group_has_its_versions_and_resources() {
+async fn discovery_lists_versions_and_resources_of_every_group() {
     let cluster = Cluster::running().await;
     let groups = cluster.get("/apis").await.is(200);
     for group in groups["groups"].as_array().unwrap() {
@@ -101,7 +101,7 @@ async fn every_group_has_its_versions_and_resources() {
 }
 
 #[tokio::test]
-async fn the_version_is_one_of_numbers() {
+async fn version_endpoint_returns_numbers() {
     let version = Cluster::running().await.get("/version").await.is(200);
     let number = |of: &str| version[of].as_str().unwrap().trim_end_matches('+').parse::<u32>().unwrap();
     assert_eq!(number("major"), 1, "{version}");

@@ -42,7 +42,7 @@ async fn pod(cluster: &Cluster, name: &str, owners: Value) -> Value {
 }
 
 #[tokio::test]
-async fn pods_go_with_their_controller() {
+async fn pods_are_deleted_with_their_controller() {
     let cluster = cluster().await;
     controller(&cluster, "gone").await;
     pod(&cluster, "free", json!([])).await;
@@ -54,7 +54,7 @@ async fn pods_go_with_their_controller() {
 }
 
 #[tokio::test]
-async fn pods_stay_that_are_orphaned() {
+async fn orphaned_pods_are_kept() {
     let cluster = cluster().await;
     controller(&cluster, "left").await;
     controller(&cluster, "after").await;
@@ -71,7 +71,7 @@ async fn pods_stay_that_are_orphaned() {
 }
 
 #[tokio::test]
-async fn an_owner_in_the_foreground_waits_for_its_pods() {
+async fn foreground_deletion_waits_for_the_pods() {
     let cluster = cluster().await;
     controller(&cluster, "waits").await;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
@@ -87,7 +87,7 @@ async fn an_owner_in_the_foreground_waits_for_its_pods() {
 }
 
 #[tokio::test]
-async fn another_owner_keeps_what_two_had() {
+async fn pod_with_a_second_owner_is_kept() {
     let cluster = cluster().await;
     controller(&cluster, "going").await;
     let stays = controller(&cluster, "stays").await;
@@ -111,7 +111,7 @@ async fn another_owner_keeps_what_two_had() {
 }
 
 #[tokio::test]
-async fn a_circle_of_owners_ends() {
+async fn owner_reference_cycle_is_deleted() {
     let cluster = cluster().await;
     let names = ["one", "two", "three"];
     let mut pods = Vec::new();
@@ -144,7 +144,7 @@ async fn deployment(cluster: &Cluster, name: &str) {
 }
 
 #[tokio::test]
-async fn replica_sets_go_with_their_deployment_unless_orphaned() {
+async fn replica_sets_are_deleted_with_their_deployment_unless_orphaned() {
     let cluster = cluster().await;
     deployment(&cluster, "left").await;
     deployment(&cluster, "gone").await;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::cluster::Cluster;
 
 #[tokio::test]
-async fn it_names_the_versions_and_the_control_plane() {
+async fn kubectl_shows_versions_and_the_control_plane() {
     let cluster = Cluster::running().await;
     let versions = cluster.kubectl(&["api-versions"]).await.stdout;
     assert!(versions.lines().any(|line| line == "v1") && versions.contains("apps/v1"), "{versions}");
@@ -19,7 +19,7 @@ async fn it_names_the_versions_and_the_control_plane() {
 }
 
 #[tokio::test]
-async fn it_finds_the_difference_of_a_deployment() {
+async fn kubectl_diff_shows_the_changes_of_a_deployment() {
     let cluster = Cluster::running().await;
     let labels = json!({"app": "web"});
     let mut deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -67,7 +67,7 @@ async fn asks<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut strea
 }
 
 #[tokio::test]
-async fn its_proxy_serves_at_a_free_port_and_at_a_socket() {
+async fn kubectl_proxy_serves_at_a_free_port_and_a_unix_socket() {
     let cluster = Cluster::running().await;
     let mut proxy = Proxy::start(&cluster, &["--port=0"]);
     let mut line = String::new();

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, revision};
 const TEMPLATES: &str = "/api/v1/namespaces/default/podtemplates";
 
 #[tokio::test]
-async fn a_list_comes_in_pieces_of_one_moment() {
+async fn paginated_list_is_consistent() {
     const ALL: usize = 40;
     let cluster = Cluster::running().await;
     let name = |number: usize| format!("template-{number:04}");
@@ -43,7 +43,7 @@ async fn a_list_comes_in_pieces_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_after_its_moment_is_forgotten() {
+async fn paginated_list_continues_after_compaction() {
     // More changes than the number of retained snapshots for paginated lists.
     const CHANGES: usize = 50;
     let cluster = Cluster::running().await;

@@ -19,7 +19,7 @@ async fn a_namespace_is_patched_and_updated() {
 }
 
 #[tokio::test]
-async fn a_namespace_has_a_status() {
+async fn namespace_status_can_be_read_and_updated() {
     let cluster = Cluster::running().await;
     cluster.namespace("shown").await;
     let status = format!("{ALL}/shown/status");
@@ -41,7 +41,7 @@ async fn a_namespace_has_a_status() {
 }
 
 #[tokio::test]
-async fn a_finalizer_of_a_namespace_is_set_and_taken() {
+async fn namespace_finalizers_can_be_set_and_removed() {
     let cluster = Cluster::running().await;
     cluster.namespace("held").await;
     let (path, finalize) = (format!("{ALL}/held"), format!("{ALL}/held/finalize"));
@@ -63,7 +63,7 @@ async fn a_finalizer_of_a_namespace_is_set_and_taken() {
 }
 
 #[tokio::test]
-async fn services_go_with_their_namespace() {
+async fn services_are_deleted_with_their_namespace() {
     let cluster = Cluster::running().await;
     cluster.namespace("emptied").await;
     let services = format!("{ALL}/emptied/services");
@@ -78,7 +78,7 @@ async fn services_go_with_their_namespace() {
 }
 
 #[tokio::test]
-async fn pods_go_before_the_rest_of_a_namespace() {
+async fn namespace_deletion_deletes_pods_first() {
     let cluster = Cluster::running().await;
     cluster.namespace("ordered").await;
     let (pods, maps) = (format!("{ALL}/ordered/pods"), format!("{ALL}/ordered/configmaps"));

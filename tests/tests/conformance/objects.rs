@@ -11,7 +11,7 @@ fn pod(name: &str, resources: Value) -> Value {
 }
 
 #[tokio::test]
-async fn keys_are_not_empty_and_what_is_immutable_stays() {
+async fn config_maps_and_secrets_reject_empty_keys_and_immutable_changes() {
     let cluster = Cluster::running().await;
     for resource in ["configmaps", "secrets"] {
         let all = format!("{HERE}/{resource}");
@@ -33,7 +33,7 @@ async fn keys_are_not_empty_and_what_is_immutable_stays() {
 }
 
 #[tokio::test]
-async fn a_pod_is_of_the_class_of_what_it_asks_for() {
+async fn pod_qos_class_follows_its_resources() {
     let cluster = Cluster::running().await;
     let amounts = json!({"cpu": "100m", "memory": "100Mi"});
     for (name, resources, class) in [
@@ -47,7 +47,7 @@ async fn a_pod_is_of_the_class_of_what_it_asks_for() {
 }
 
 #[tokio::test]
-async fn a_pod_may_have_a_volume_of_a_driver() {
+async fn pod_accepts_an_inline_csi_volume() {
     let cluster = Cluster::running().await;
     let pods = format!("{HERE}/pods");
     let mut object = pod("inline", json!({}));
@@ -64,7 +64,7 @@ async fn a_pod_may_have_a_volume_of_a_driver() {
 }
 
 #[tokio::test]
-async fn a_range_fills_in_what_pods_leave_out_and_refuses_what_is_beyond() {
+async fn limit_range_sets_defaults_and_rejects_pods_over_its_limits() {
     let cluster = Cluster::running().await;
     cluster.namespace("ranged").await;
     let (ranges, pods) = ("/api/v1/namespaces/ranged/limitranges", "/api/v1/namespaces/ranged/pods");
@@ -106,7 +106,7 @@ async fn a_range_fills_in_what_pods_leave_out_and_refuses_what_is_beyond() {
 }
 
 #[tokio::test]
-async fn every_namespace_has_the_root_certificate() {
+async fn every_namespace_has_the_root_ca_config_map() {
     let cluster = Cluster::running().await;
     cluster.namespace("trusts").await;
     let path = "/api/v1/namespaces/trusts/configmaps/kube-root-ca.crt";
@@ -136,7 +136,7 @@ async fn unknown_fields_of_built_in_kinds_are_rejected() {
 }
 
 #[tokio::test]
-async fn fields_that_stand_twice_are_refused_in_kinds_that_are_built_in() {
+async fn duplicate_fields_of_built_in_kinds_are_rejected() {
     let cluster = Cluster::running().await;
     let all = "/apis/apps/v1/namespaces/default/deployments";
     let json = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {

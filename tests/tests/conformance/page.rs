@@ -27,7 +27,7 @@ fn top() -> &'static Path {
 }
 
 #[test]
-fn the_page_is_true() {
+fn conformance_page_matches_the_tests() {
     let page = fs::read_to_string(top().join(PAGE)).unwrap();
     let mut sources = BTreeMap::new();
     for entry in fs::read_dir(top().join("tests/tests/conformance")).unwrap() {
@@ -130,7 +130,7 @@ fn tests_of(source: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_page_that_is_wrong_is_found() {
+fn check_finds_a_wrong_conformance_page() {
     let sources = BTreeMap::from([("a".to_owned(), "#[tokio::test]\nasync fn b() { \"c\" }".to_owned())]);
     let page = "**1 of 2 lines pass\n**1 of 1 lines pass in the official suite\n\
                 | one | api | passes | passes | `a::b` (c) |\n| two | node | needs a node | - |  |\n";

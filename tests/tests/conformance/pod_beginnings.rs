@@ -20,7 +20,7 @@ fn code(pod: &Pod, container: &str) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn init_containers_come_first() {
+async fn init_containers_run_before_app_containers() {
     let node = Node::running("init").await;
     let (one, two) = (init("init1", "true"), init("init2", "true"));
     for (name, policy, inits, main) in [
@@ -56,7 +56,7 @@ async fn init_containers_come_first() {
 }
 
 #[tokio::test]
-async fn hooks_are_called() {
+async fn lifecycle_hooks_are_called() {
     let node = Node::running("hooks").await;
     node.make("ear", json!({"spec": {"containers": [shell(EAR)]}})).await;
     let ip = node.until("ear", "to have an address", |pod| pod.is_ready() && !pod.ip().is_empty()).await;
@@ -90,7 +90,7 @@ async fn hooks_are_called() {
 }
 
 #[tokio::test]
-async fn pods_end_as_their_policy_says_and_leave_a_message() {
+async fn restart_policy_and_termination_message_are_respected() {
     let node = Node::running("ends").await;
     // Fails at the first start, succeeds at the second, and keeps running at the third.
     let script =

@@ -124,7 +124,7 @@ async fn generation_counts_changes_of_the_pod_spec() {
 }
 
 #[tokio::test]
-async fn many_pods_go_at_once_and_with_their_namespace() {
+async fn pod_collections_are_deleted_at_once_and_with_their_namespace() {
     let node = Node::running("goes").await;
     let cluster = &node.cluster;
     cluster.namespace("emptied").await;

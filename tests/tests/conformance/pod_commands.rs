@@ -22,7 +22,7 @@ async fn kubectl(node: &Node, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn pods_are_run_changed_and_described() {
+async fn kubectl_runs_changes_and_describes_pods() {
     let node = Node::scheduled("typed").await;
     let version = kubectl(&node, &["version", "-o", "json"]).await;
     let version: Value = serde_json::from_str(&version).unwrap();
@@ -112,7 +112,7 @@ async fn pods_are_run_changed_and_described() {
 }
 
 #[tokio::test]
-async fn logs_are_read_and_filtered() {
+async fn kubectl_logs_filters_lines() {
     let node = Node::running("logs").await;
     let script = format!("for n in $(seq 1 20); do echo line $n; done; {FOREVER}");
     node.make("writes", json!({"spec": {"containers": [shell(&script)]}})).await;

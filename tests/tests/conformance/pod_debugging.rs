@@ -19,7 +19,7 @@ fn state<'a>(pod: &'a Pod, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
+async fn ephemeral_containers_do_not_affect_readiness_or_restarts() {
     let mut node = Node::running("debug").await;
     let spec =
         json!({"spec": {"restartPolicy": "Always", "containers": [shell(&format!("echo here; {FOREVER}"))]}});
@@ -69,7 +69,7 @@ async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_debugger_whose_image_never_comes_holds_up_no_end() {
+async fn ephemeral_container_without_an_image_does_not_block_termination() {
     let node = Node::running("debug-silent").await;
     node.make("silent", json!({"spec": {"containers": [shell(FOREVER)]}})).await;
     node.ready("silent").await;

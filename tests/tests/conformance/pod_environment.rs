@@ -30,7 +30,7 @@ fn amount(name: &str, resource: &str) -> Value {
 }
 
 #[tokio::test]
-async fn variables_have_values() {
+async fn env_vars_get_values_from_all_sources() {
     let node = Node::running("env").await;
     let keys = json!({"data_1": "value-1", "data_2": "value-2"});
     for (kind, field) in [("configmaps", "data"), ("secrets", "stringData")] {
@@ -161,7 +161,7 @@ async fn command_and_args_override_those_of_the_image() {
 }
 
 #[tokio::test]
-async fn hosts_are_named() {
+async fn hosts_file_contains_aliases_and_pod_names() {
     let node = Node::running("hosts").await;
     let alias = json!([{"ip": "123.45.67.89", "hostnames": ["foo", "bar"]}]);
     let main = shell("grep -v '^#' /etc/hosts | grep 123 | tr '\\t' ' '");
@@ -192,7 +192,7 @@ fn mounts(expression: &str, env: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn parts_of_volumes_are_named_by_variables() {
+async fn sub_path_expressions_are_expanded() {
     let node = Node::running("expand").await;
     let own = json!([field("POD_NAME", "metadata.name")]);
     let mut pod = mounts("$(POD_NAME)/x", &own);

@@ -16,7 +16,7 @@ fn runs(labels: &Value, spec: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_budget_is_counted_and_holds_evictions_up_until_it_allows_them() {
+async fn disruption_budget_blocks_evictions_until_it_allows_them() {
     let node = Node::running("budget").await;
     let cluster = &node.cluster;
     let (collection, _) = BUDGET.rsplit_once('/').unwrap();
@@ -59,7 +59,7 @@ async fn a_budget_is_counted_and_holds_evictions_up_until_it_allows_them() {
 }
 
 #[tokio::test]
-async fn a_taint_ends_pods_when_their_time_is_over_and_not_when_it_goes_before() {
+async fn taint_eviction_respects_toleration_seconds_and_taint_removal() {
     let node = Node::running("taints").await;
     let cluster = &node.cluster;
     let of_node = format!("/api/v1/nodes/{}", node.world.node);
@@ -98,7 +98,7 @@ async fn a_taint_ends_pods_when_their_time_is_over_and_not_when_it_goes_before()
 }
 
 #[tokio::test]
-async fn pods_of_more_weight_take_the_room_of_others() {
+async fn high_priority_pods_preempt_others() {
     let node = Node::scheduled("weight").await;
     let cluster = &node.cluster;
     for (name, value) in [("low", 1), ("high", 100)] {

@@ -11,7 +11,7 @@ fn case(name: &str, script: &str, pod: &Value, container: &Value, prints: &str) 
 }
 
 #[tokio::test]
-async fn users_and_privileges_are_those_asked_for() {
+async fn security_context_sets_user_and_privileges() {
     let node = Node::running("rights").await;
     let none = json!(null);
     let both = json!({"runAsUser": 1001, "runAsGroup": 2002});
@@ -47,7 +47,7 @@ async fn users_and_privileges_are_those_asked_for() {
 }
 
 #[tokio::test]
-async fn kernel_parameters_are_set_and_checked() {
+async fn sysctls_are_set_and_validated() {
     let node = Node::running("sysctls").await;
     let sysctls = |names: &[&str]| {
         let all: Vec<Value> = names.iter().map(|name| json!({"name": name, "value": "1"})).collect();

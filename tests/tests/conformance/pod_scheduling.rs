@@ -32,7 +32,7 @@ fn cpu(milli: i64) -> Value {
 }
 
 #[tokio::test]
-async fn pods_go_where_they_fit() {
+async fn pods_are_scheduled_by_resources_and_node_selector() {
     let node = Node::scheduled("fits").await;
     let second = join(&node.cluster, "fits-too").await;
     let nodes = node.cluster.get("/api/v1/nodes").await.is(200);
@@ -78,7 +78,7 @@ async fn pods_go_where_they_fit() {
 }
 
 #[tokio::test]
-async fn classes_of_runtimes_are_looked_up() {
+async fn runtime_classes_are_resolved() {
     const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
     let node = Node::scheduled("classes").await;
     let cluster = &node.cluster;

@@ -47,7 +47,7 @@ async fn is_there(cluster: &Cluster, name: &str, key: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn running_pods_see_changes() {
+async fn volume_files_of_running_pods_are_updated() {
     let node = Node::running("changes").await;
     let cluster = &node.cluster;
     is_there(cluster, "goes", "data-1", "value-1").await;

@@ -36,7 +36,7 @@ async fn objects(node: &Node, namespace: &str, name: &str, data: &Value) {
 }
 
 #[tokio::test]
-async fn keys_are_files() {
+async fn config_map_and_secret_keys_are_mounted_as_files() {
     let node = Node::running("keys").await;
     node.cluster.namespace("elsewhere").await;
     objects(&node, "default", "conf", &json!({"data-1": "value-1", "data-2": "value-2"})).await;
@@ -166,7 +166,7 @@ pub fn amounts(allocatable: &Value) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn pods_have_room_of_their_own() {
+async fn empty_dirs_have_the_requested_medium_and_mode() {
     let node = Node::running("room").await;
     let modes = "for m in 644 666 777; do umask 0; echo is >/v/$m; chmod $m /v/$m; stat -c '%a %u' /v/$m; cat /v/$m; done; \
                  stat -c 'room %a' /v; if grep -q ' /v tmpfs ' /proc/mounts; then echo memory; else echo disk; fi";
@@ -196,7 +196,7 @@ async fn pods_have_room_of_their_own() {
 }
 
 #[tokio::test]
-async fn parts_of_volumes_and_many_volumes_are_mounted() {
+async fn sub_paths_and_many_volumes_are_mounted() {
     let node = Node::running("parts").await;
     objects(&node, "default", "conf", &json!({"data-1": "value-1"})).await;
     let own = json!({"items": [{"path": "data-1", "fieldRef": {"fieldPath": "metadata.name"}}]});

@@ -66,7 +66,7 @@ fn warnings(answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn deployments_are_validated() {
+async fn validating_policy_validates_deployments() {
     let cluster = cluster().await;
     let rules = json!({"validations": [{"expression": "object.spec.replicas > 1", "messageExpression": "'wants replicas > 1, got ' + string(object.spec.replicas)"}]});
     validate(
@@ -98,7 +98,7 @@ async fn deployments_are_validated() {
 }
 
 #[tokio::test]
-async fn expressions_refer_to_variables() {
+async fn policy_expressions_use_variables() {
     let cluster = cluster().await;
     let rules = json!({
         "variables": [{"name": "replicas", "expression": "object.spec.replicas"}, {"name": "oddReplicas", "expression": "variables.replicas % 2 == 1"}],
@@ -116,7 +116,7 @@ async fn expressions_refer_to_variables() {
 }
 
 #[tokio::test]
-async fn policies_take_parameters_and_conditions_and_may_warn() {
+async fn policies_support_parameters_conditions_and_warnings() {
     let cluster = cluster().await;
     cluster
         .post(
@@ -205,7 +205,7 @@ async fn failed_policies_reject_requests_unless_they_are_ignored() {
 }
 
 #[tokio::test]
-async fn deployments_are_changed() {
+async fn mutating_policy_changes_deployments() {
     let cluster = cluster().await;
     let annotate = json!({"mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
         "Object{ metadata: Object.metadata{ annotations: { \"mutated-by\": \"admission-policy\" } } }"}}], "reinvocationPolicy": "Never"});
@@ -220,7 +220,7 @@ async fn deployments_are_changed() {
 }
 
 #[tokio::test]
-async fn deployments_are_changed_by_parts_and_by_patches() {
+async fn mutating_policy_supports_apply_configurations_and_json_patches() {
     let cluster = cluster().await;
     let rules = json!({
         "variables": [{"name": "least", "expression": "2"}],

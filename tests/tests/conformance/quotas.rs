@@ -74,7 +74,7 @@ async fn quota_counts_objects_until_they_are_deleted() {
 }
 
 #[tokio::test]
-async fn the_amounts_of_pods_are_counted() {
+async fn quota_counts_the_requests_of_pods() {
     let cluster = cluster().await;
     let hard = json!({"pods": "5", "requests.cpu": "1", "requests.memory": "500Mi", "requests.ephemeral-storage": "50Gi", "requests.example.com/dongle": "3"});
     quota(&cluster, "q", json!({"hard": hard})).await;
@@ -98,7 +98,7 @@ async fn the_amounts_of_pods_are_counted() {
 }
 
 #[tokio::test]
-async fn a_quota_is_listed_changed_and_deleted() {
+async fn quotas_can_be_listed_updated_and_deleted() {
     let cluster = cluster().await;
     quota(&cluster, "q", json!({"hard": {"cpu": "1", "memory": "500Mi"}})).await;
     used(&cluster, "q", json!({"cpu": "0", "memory": "0"})).await;
@@ -119,7 +119,7 @@ async fn a_quota_is_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn the_status_of_a_quota_is_settled_again() {
+async fn quota_status_is_recalculated_after_foreign_writes() {
     let cluster = cluster().await;
     quota(&cluster, "q", json!({"hard": {"cpu": "500m", "memory": "500Mi"}})).await;
     let status = format!("{QUOTAS}/q/status");
@@ -135,7 +135,7 @@ async fn the_status_of_a_quota_is_settled_again() {
 }
 
 #[tokio::test]
-async fn scopes_choose_the_pods_that_count() {
+async fn quota_scopes_select_the_counted_pods() {
     let cluster = cluster().await;
     let pods = |scope: &str| json!({"hard": {"pods": "5"}, "scopes": [scope]});
     for (name, scope) in [

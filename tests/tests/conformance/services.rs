@@ -28,7 +28,7 @@ fn service(name: &str, selected: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_api_is_behind_the_service_kubernetes() {
+async fn kubernetes_service_leads_to_the_api_server() {
     let cluster = Cluster::running().await;
     let number: u16 = cluster.master.port.to_string().parse().unwrap();
     let service = cluster.until(&format!("{HERE}/services/kubernetes"), |_| true).await;
@@ -70,7 +70,7 @@ async fn the_api_is_behind_the_service_kubernetes() {
 }
 
 #[tokio::test]
-async fn a_service_without_pods_has_empty_endpoints_for_as_long_as_it_is_there() {
+async fn service_without_pods_has_empty_endpoints() {
     let cluster = Cluster::running().await;
     cluster.post(&format!("{HERE}/services"), &service("empty", "nobody")).await.is(201);
     let path = format!("{HERE}/endpoints/empty");
@@ -107,7 +107,7 @@ async fn told(cluster: &Cluster, name: &str, ip: &str, ready: bool) {
 }
 
 #[tokio::test]
-async fn pods_come_behind_their_service_and_go() {
+async fn endpoints_follow_the_pods_of_a_service() {
     let cluster = Cluster::running().await;
     cluster.namespace("unused").await;
     cluster.post(&format!("{HERE}/services"), &service("web", "web")).await.is(201);

@@ -16,7 +16,7 @@ async fn set(cluster: &Cluster, name: &str, n: &str) -> String {
 }
 
 #[tokio::test]
-async fn several_watches_see_what_is_theirs() {
+async fn watches_receive_only_matching_objects() {
     let cluster = Cluster::running().await;
     let from = cluster.revision(MAPS).await;
     let open = async |selector: &str| {
@@ -46,7 +46,7 @@ async fn several_watches_see_what_is_theirs() {
 }
 
 #[tokio::test]
-async fn a_watch_starts_at_its_resource_version_and_resumes() {
+async fn watch_starts_and_resumes_at_its_resource_version() {
     let cluster = Cluster::running().await;
     make(&cluster, "from", "from").await;
     let first = set(&cluster, "from", "1").await;
@@ -89,7 +89,7 @@ async fn watch_reports_a_deletion_when_the_selector_no_longer_matches() {
 }
 
 #[tokio::test]
-async fn watches_from_different_moments_see_one_order() {
+async fn watches_from_different_versions_see_the_same_order() {
     const CHANGES: usize = 30;
     let cluster = Cluster::running().await;
     let query = |revision: &str| format!("{MAPS}?labelSelector=watched%3Dorder&resourceVersion={revision}");

@@ -55,7 +55,7 @@ fn runs_on(nodes: i64) -> impl Fn(&Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_daemon_pod_runs_on_each_node_and_is_replaced() {
+async fn daemon_set_runs_and_replaces_a_pod_on_each_node() {
     let node = Node::scheduled("daemons").await;
     node.cluster.post(SETS, &daemon_set("agent")).await.is(201);
     let own = format!("{SETS}/agent");

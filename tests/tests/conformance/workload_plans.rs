@@ -148,7 +148,7 @@ async fn a_rollover_ends_at_the_last_template() {
 }
 
 #[tokio::test]
-async fn statuses_are_kept_by_the_controllers_and_changed_by_clients() {
+async fn status_subresources_of_workloads_can_be_read_and_patched() {
     let cluster = cluster().await;
     cluster.post(DEPLOYMENTS, &deployment(1, "i:1")).await.is(201);
     let mut set = deployment(0, "i:1");
@@ -179,7 +179,7 @@ async fn statuses_are_kept_by_the_controllers_and_changed_by_clients() {
 }
 
 #[tokio::test]
-async fn a_quota_that_is_used_up_is_a_condition_until_there_is_room() {
+async fn exhausted_quota_sets_the_replica_failure_condition() {
     let cluster = cluster().await;
     let quota = json!({"metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}});
     cluster.post("/api/v1/namespaces/default/resourcequotas", &quota).await.is(201);

@@ -80,7 +80,7 @@ async fn versions(node: &Node) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn scaling_is_in_order_and_waits_for_an_unhealthy_pod() {
+async fn ordered_scaling_waits_for_an_unhealthy_pod() {
     let node = Node::scheduled("stateful").await;
     let cluster = &node.cluster;
     cluster.post(SETS, &set(1, &running())).await.is(201);
@@ -221,7 +221,7 @@ async fn parallel_pods_are_scaled_although_others_are_unhealthy() {
 }
 
 #[tokio::test]
-async fn claims_stay_or_go_by_the_retention_policy() {
+async fn retention_policy_decides_on_the_deletion_of_claims() {
     let cluster = workload_plans::cluster().await;
     let mut web = set(2, &pretended("i:1"));
     web["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
@@ -253,7 +253,7 @@ async fn claims_stay_or_go_by_the_retention_policy() {
 }
 
 #[tokio::test]
-async fn a_status_is_kept_by_the_controller_and_a_collection_deleted() {
+async fn stateful_set_status_is_patched_and_a_collection_deleted() {
     let cluster = workload_plans::cluster().await;
     let mut web = set(1, &pretended("i:1"));
     web["metadata"]["labels"] = json!({"of": "test"});

@@ -48,7 +48,7 @@ pub async fn kubectl(node: &Node, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn replicas_run_are_replaced_and_scaled() {
+async fn replica_set_runs_replaces_and_scales_pods() {
     let node = Node::scheduled("replicas").await;
     for path in [SETS, CONTROLLERS] {
         let app = if path == SETS { "set" } else { "controller" };
@@ -107,7 +107,7 @@ async fn replicas_run_are_replaced_and_scaled() {
 }
 
 #[tokio::test]
-async fn orphans_are_adopted_and_strangers_released() {
+async fn matching_orphans_are_adopted_and_other_pods_released() {
     let node = Node::scheduled("adopting").await;
     for path in [SETS, CONTROLLERS] {
         let app = if path == SETS { "set" } else { "controller" };
@@ -135,7 +135,7 @@ async fn orphans_are_adopted_and_strangers_released() {
 }
 
 #[tokio::test]
-async fn kubectl_rolls_out_scales_and_rolls_back() {
+async fn kubectl_rolls_out_scales_and_rolls_back_a_deployment() {
     let node = Node::scheduled("rollouts").await;
     kubectl(&node, &format!("create deployment web --image={IMAGE} --replicas=2 -- sleep 3600")).await;
     let status = "rollout status deployment/web --timeout=120s";
@@ -201,7 +201,7 @@ async fn kubectl_rolls_out_scales_and_rolls_back() {
 }
 
 #[tokio::test]
-async fn a_recreation_never_runs_old_and_new_pods_together() {
+async fn recreate_strategy_never_runs_old_and_new_pods_together() {
     let node = Node::scheduled("recreating").await;
     let labels = json!({"app": "once"});
     let deployment = |version: &str| {
