@@ -70,7 +70,7 @@ fn document(name: &str, title: &str) -> Document {
 }
 
 #[tokio::test]
-async fn a_reflector_sees_what_is_created_applied_and_deleted() {
+async fn reflector_receives_creates_applies_and_deletes() {
     let master = Master::running().await;
     let client = client(&master).await;
     let documents = defined(&client).await;
@@ -141,7 +141,7 @@ async fn reconcile(
 }
 
 #[tokio::test]
-async fn a_controller_checks_documents_and_is_waited_for_when_they_go() {
+async fn kube_rs_controller_reconciles_custom_resources_and_their_finalizers() {
     let master = Master::running().await;
     let documents = defined(&client(&master).await).await;
     let made = documents.create(&PostParams::default(), &document("first", "One")).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_controller_checks_documents_and_is_waited_for_when_they_go() {
 }
 
 #[tokio::test]
-async fn one_of_several_candidates_holds_the_lease() {
+async fn one_leader_election_candidate_holds_the_lease() {
     let master = Master::running().await;
     let client = client(&master).await;
     let leases: Api<Lease> = Api::default_namespaced(client);

@@ -12,7 +12,7 @@ async fn kubectl(master: &Master, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn kubectl_makes_shows_changes_and_removes() {
+async fn kubectl_creates_reads_updates_and_deletes() {
     let master = Master::running().await;
     let namespaces = kubectl(&master, &["get", "namespaces", "-o", "name"]).await;
     assert!(
@@ -57,7 +57,7 @@ async fn acknowledged_writes_survive_a_kill() {
 }
 
 #[tokio::test]
-async fn kubectl_scales_and_removes_by_label() {
+async fn kubectl_scales_and_deletes_by_label() {
     let master = Master::running().await;
     kubectl(&master, &["create", "deployment", "web", "--image=registry.example/web:1", "--replicas=2"])
         .await;
@@ -73,7 +73,7 @@ async fn kubectl_scales_and_removes_by_label() {
 }
 
 #[tokio::test]
-async fn an_apply_that_takes_the_last_label_keeps_the_rest() {
+async fn apply_that_removes_the_last_label_keeps_other_fields() {
     let master = Master::running().await;
     let file = master.data_dir().join("m.yaml");
     let apply = async |labels: &str| {
@@ -116,7 +116,7 @@ async fn server_rejects_duplicate_fields_and_wrong_types() {
 }
 
 #[tokio::test]
-async fn a_lease_is_made_by_putting_it_there_and_a_config_map_is_not() {
+async fn put_creates_a_lease_but_no_config_map() {
     let master = Master::running().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let said = raw(&master, "replace", &format!("{leases}/a"), r#"{"metadata": {"name": "a"}}"#).await;
@@ -128,7 +128,7 @@ async fn a_lease_is_made_by_putting_it_there_and_a_config_map_is_not() {
 }
 
 #[tokio::test]
-async fn events_have_two_names_and_pods_an_older_one() {
+async fn events_and_pods_are_served_in_all_their_group_versions() {
     let master = Master::running().await;
     let event = r#"{"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"},
         "note": "so it is", "type": "Normal", "reason": "Because", "action": "Doing",
@@ -168,7 +168,7 @@ async fn events_have_two_names_and_pods_an_older_one() {
 }
 
 #[tokio::test]
-async fn revisions_are_matched_as_asked_for() {
+async fn resource_version_match_is_respected() {
     let master = Master::running().await;
     let ask = async |query: &str| {
         let (code, body) = master.ask_as_admin(&format!("/api/v1/namespaces?{query}")).await;

@@ -146,7 +146,7 @@ async fn no_user_grants_permissions_beyond_their_own() {
 }
 
 #[tokio::test]
-async fn a_service_account_works_with_its_token_until_either_ends() {
+async fn service_account_token_is_valid_until_it_expires_or_its_account_is_deleted() {
     let mut master = Master::running().await;
     admin(&master, "create serviceaccount web").await;
     let token = admin(&master, "create token web").await;
@@ -193,7 +193,7 @@ async fn a_service_account_works_with_its_token_until_either_ends() {
 }
 
 #[tokio::test]
-async fn a_token_lies_in_a_secret_for_as_long_as_its_account_is_there() {
+async fn token_secret_is_filled_and_deleted_with_its_service_account() {
     let master = Master::running().await;
     admin(&master, "create serviceaccount robot").await;
     let text = "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\n\
@@ -224,7 +224,7 @@ async fn a_token_lies_in_a_secret_for_as_long_as_its_account_is_there() {
 }
 
 #[tokio::test]
-async fn a_machine_begins_with_a_bootstrap_token() {
+async fn bootstrap_token_authenticates_until_it_expires() {
     let master = Master::running().await;
     for (id, expiration) in [("abcdef", "2999-01-01T00:00:00Z"), ("expire", "2020-01-01T00:00:00Z")] {
         let create = format!(
@@ -248,7 +248,7 @@ async fn a_machine_begins_with_a_bootstrap_token() {
 }
 
 #[tokio::test]
-async fn aggregated_roles_follow_their_parts() {
+async fn aggregated_roles_follow_the_selected_roles() {
     let master = Master::running().await;
     admin(&master, "create clusterrole gadgets --verb=get,list --resource=nodes").await;
     admin(&master, "label clusterrole gadgets rbac.authorization.k8s.io/aggregate-to-view=true").await;
@@ -322,7 +322,7 @@ async fn anonymous_users_read_health_version_and_cluster_info() {
 }
 
 #[tokio::test]
-async fn questions_stand_in_discovery_and_never_in_the_store() {
+async fn access_reviews_are_discoverable_and_never_stored() {
     let master = Master::running().await;
     let table = admin(&master, "api-resources --api-group=authorization.k8s.io -o wide").await;
     assert_eq!(table.lines().count(), 5, "{table}");

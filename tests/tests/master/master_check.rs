@@ -80,7 +80,7 @@ async fn a_fresh_master_is_healthy() {
 }
 
 #[tokio::test]
-async fn a_master_that_is_not_reached_and_why() {
+async fn check_reports_why_the_master_is_unreachable() {
     let mut master = Master::new();
     let directory = master.data_dir().display().to_string();
     let says = async |master: &Master, arguments: &[&str], words: &[&str]| {
@@ -142,7 +142,7 @@ async fn a_master_that_is_not_reached_and_why() {
 }
 
 #[tokio::test]
-async fn findings_of_a_cluster_have_a_cause() {
+async fn check_findings_of_a_cluster_name_their_cause() {
     let master = Master::running().await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "held"}})).await;
@@ -267,7 +267,7 @@ async fn findings_of_a_cluster_have_a_cause() {
 }
 
 #[tokio::test]
-async fn services_outside_a_new_service_cidr_are_findings_and_the_cidr_is_published() {
+async fn changed_service_cidr_is_published_and_services_outside_of_it_are_findings() {
     let mut master = Master::running().await;
     let admin = master.data_dir().join("admin.kubeconfig");
     let range = async |master: &Master, cidrs: &str| {
@@ -321,7 +321,7 @@ async fn told_of(master: &Master, check: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_user_without_permission_gets_the_reason() {
+async fn check_by_an_unauthorized_user_reports_the_reason() {
     let master = Master::running().await;
     let joe = master.verb(&["kubeconfig", "--user", "joe"]).await.stdout;
     let path = master.data_dir().join("joe.kubeconfig");
@@ -353,7 +353,7 @@ async fn a_user_without_permission_gets_the_reason() {
 }
 
 #[tokio::test]
-async fn keys_that_others_may_read_are_a_finding() {
+async fn readable_private_keys_are_a_finding() {
     let master = Master::running().await;
     for name in ["pki/root.key", "admin.kubeconfig"] {
         let path = master.data_dir().join(name);

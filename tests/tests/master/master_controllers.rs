@@ -72,7 +72,7 @@ fn pod(name: &str, resources: &str) -> String {
 const UID: &str = "jsonpath={.metadata.uid}";
 
 #[tokio::test]
-async fn a_namespace_has_its_account_and_certificate_and_goes_with_everything_in_it() {
+async fn namespace_gets_service_account_and_ca_and_is_deleted_with_its_content() {
     let master = Master::running().await;
     created(
         &master,
@@ -159,7 +159,7 @@ async fn dependents_follow_all_three_propagation_policies() {
 }
 
 #[tokio::test]
-async fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
+async fn owner_in_another_namespace_is_ignored_with_an_event() {
     let master = Master::running().await;
     kubectl(&master, &["create", "namespace", "far"]).await;
     kubectl(&master, &["create", "configmap", "owner", "-n", "far"]).await;
@@ -180,7 +180,7 @@ async fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
 }
 
 #[tokio::test]
-async fn ranges_and_quotas_fill_in_and_refuse_in_the_stock_words() {
+async fn limit_ranges_and_quotas_use_the_stock_defaults_and_messages() {
     let master = Master::running().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;
     created(
@@ -227,7 +227,7 @@ async fn ranges_and_quotas_fill_in_and_refuse_in_the_stock_words() {
 }
 
 #[tokio::test]
-async fn a_quota_lets_as_many_pass_at_once_as_it_says() {
+async fn quota_holds_for_concurrent_creates() {
     let master = Master::running().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;
     kubectl(&master, &["create", "quota", "q", "-n", "shop", "--hard=count/secrets=5"]).await;
@@ -247,7 +247,7 @@ async fn a_quota_lets_as_many_pass_at_once_as_it_says() {
 }
 
 #[tokio::test]
-async fn a_pod_is_completed_as_a_stock_server_does() {
+async fn pod_gets_the_admission_defaults_of_the_stock_server() {
     let mut master = Master::new().with_flags(["--scheduling-gates", "example.com/images,example.com/place"]);
     master.start().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;
@@ -342,7 +342,7 @@ async fn standby_master_takes_over_the_controllers() {
 }
 
 #[tokio::test]
-async fn of_two_masters_behind_one_address_one_runs_controllers() {
+async fn one_of_two_masters_behind_one_address_runs_controllers() {
     const LEASE: [&str; 5] = ["get", "lease", "kube-controller-manager", "-n", "kube-system"];
     let etcd = Etcd::running().await;
     let url = etcd.url();
@@ -376,7 +376,7 @@ async fn of_two_masters_behind_one_address_one_runs_controllers() {
 }
 
 #[tokio::test]
-async fn controllers_run_beside_a_master_as_well() {
+async fn controllers_run_in_a_separate_process() {
     let mut master = Master::new().with_flags(["--controllers", "none"]);
     master.start().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;

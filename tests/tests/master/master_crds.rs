@@ -126,7 +126,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_kind_of_ones_own_is_used_like_any_other() {
+async fn kubectl_handles_custom_resources_like_built_in_ones() {
     let bench = Bench::with_cron_tabs().await;
     assert!(bench.ok(&["api-resources", "--api-group=stable.example.com"]).await.contains("ct"));
     let explained = bench.ok(&["explain", "ct.spec"]).await;
@@ -167,7 +167,7 @@ async fn a_kind_of_ones_own_is_used_like_any_other() {
 }
 
 #[tokio::test]
-async fn appliers_share_a_list_by_its_keys() {
+async fn server_side_apply_merges_custom_lists_by_their_keys() {
     let bench = Bench::with_cron_tabs().await;
     let mine = bench.file("mine.yaml", MINE);
     let other = r#"{"apiVersion":"stable.example.com/v1","kind":"CronTab","metadata":{"name":"mine"},
@@ -237,7 +237,7 @@ async fn server_rejects_invalid_custom_resources_with_reasons() {
 }
 
 #[tokio::test]
-async fn a_definition_takes_its_objects_along() {
+async fn deleting_a_crd_deletes_its_objects() {
     let mut bench = Bench::with_cron_tabs().await;
     let mine = bench.file("mine.yaml", MINE);
     bench.ok(&["create", "-f", &mine]).await;
@@ -315,7 +315,7 @@ async fn a_definition_takes_its_objects_along() {
 }
 
 #[tokio::test]
-async fn rules_of_a_definition_hold_for_every_kind_of_write() {
+async fn crd_validation_rules_apply_to_every_kind_of_write() {
     let bench = Bench::new().await;
     let rules = "spec:\n            type: object\n            x-kubernetes-validations:\n            \
                  - {rule: \"self.replicas <= 5 || self.color == 'blue'\", messageExpression: \"'at most 5, not ' + string(self.replicas)\", fieldPath: .replicas}\n            \

@@ -36,7 +36,7 @@ async fn kubectl(master: &Master, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test]
-async fn kubectl_meets_the_rules_of_kinds() {
+async fn kubectl_gets_validation_errors_and_defaults_of_built_in_kinds() {
     let master = Master::running().await;
     let write = |name: &str, text: &str| {
         let path = master.data_dir().join(name);

@@ -189,7 +189,7 @@ fn is_gone(object: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_goes_silent_and_comes_back() {
+async fn pods_of_an_unreachable_node_are_evicted_until_it_returns() {
     let bed = Bed::new().await;
     for node in ["a", "b"] {
         bed.node(node).await;
@@ -250,7 +250,7 @@ async fn a_node_goes_silent_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_drain_asks_the_budget_and_a_removed_node_takes_its_pods_along() {
+async fn drain_respects_disruption_budgets_and_pods_of_a_deleted_node_are_deleted() {
     let bed = Bed::new().await;
     for node in ["a", "b"] {
         bed.node(node).await;

@@ -71,7 +71,7 @@ fn pod(name: &str, node: &str, secret: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_node_sees_what_its_pods_name_and_nothing_else() {
+async fn node_may_read_only_objects_that_its_pods_reference() {
     let bed = Bed::new().await;
     let of_node = "User \"system:node:a\" cannot";
     let kubelet = bed.master.user("kubelet:a", &["system:nodes"]).await;
@@ -124,7 +124,7 @@ async fn a_node_sees_what_its_pods_name_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_pod_takes_its_objects_along_at_once() {
+async fn node_access_follows_binding_and_deletion_of_pods_immediately() {
     let bed = Bed::new().await;
     bed.make(&bed.admin, &pod("late", "", "late")).await;
     bed.may_not(&bed.node, "get secret late -n shop", "no relationship found").await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use tests::{DEADLINE, Master, Python};
 
 #[tokio::test]
-async fn the_python_client_finds_what_it_expects() {
+async fn python_client_lists_watches_and_writes() {
     let master = Master::without_workloads().await;
     let python = Python::new();
     let mut command = python.command("python");

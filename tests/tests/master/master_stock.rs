@@ -139,7 +139,7 @@ async fn a_fresh_cluster_has_the_objects_of_a_stock_one() {
 }
 
 #[tokio::test]
-async fn an_address_follows_its_service() {
+async fn ip_address_objects_follow_their_service() {
     let master = Master::running().await;
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
@@ -194,7 +194,7 @@ async fn a_flow_schema_says_whether_its_priority_level_is_missing() {
 }
 
 #[tokio::test]
-async fn components_find_how_to_authenticate_their_clients() {
+async fn authentication_config_map_contains_the_client_and_front_proxy_cas() {
     const MAP: [&str; 4] = ["configmap", "extension-apiserver-authentication", "-n", "kube-system"];
     let master = Master::running().await;
     let data = async || {

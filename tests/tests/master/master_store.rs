@@ -23,7 +23,7 @@ async fn revision(master: &Master) -> u64 {
 }
 
 #[tokio::test]
-async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
+async fn master_with_another_ca_refuses_a_used_etcd() {
     let etcd = Etcd::running().await;
     let mut first = etcd.master();
     first.start().await;
@@ -53,7 +53,7 @@ async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
 }
 
 #[tokio::test]
-async fn a_master_waits_for_its_etcd_and_stops_on_a_signal_meanwhile() {
+async fn master_that_waits_for_etcd_stops_on_a_signal() {
     let mut etcd = Etcd::running().await;
     etcd.kill();
     let (mut stays, mut stops) = (etcd.master(), etcd.master());
@@ -77,7 +77,7 @@ async fn a_master_waits_for_its_etcd_and_stops_on_a_signal_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_deleted_under_a_master_is_noticed_and_saved() {
+async fn deleted_store_file_of_a_running_master_is_reported_and_recovered() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "kept"]).await;
     std::fs::remove_dir_all(master.data_dir().join("store")).unwrap();
@@ -97,7 +97,7 @@ async fn a_store_that_is_deleted_under_a_master_is_noticed_and_saved() {
 }
 
 #[tokio::test]
-async fn a_store_that_has_vanished_is_not_replaced_by_an_empty_one() {
+async fn missing_store_is_not_replaced_by_an_empty_one() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "kept"]).await;
     master.kill();
@@ -122,7 +122,7 @@ async fn a_store_that_has_vanished_is_not_replaced_by_an_empty_one() {
 }
 
 #[tokio::test]
-async fn a_store_without_its_keys_is_reported() {
+async fn store_with_missing_service_account_keys_is_reported() {
     let mut master = Master::running().await;
     let told = "the store was last served with another key of service accounts";
     master.kill();
@@ -136,7 +136,7 @@ async fn a_store_without_its_keys_is_reported() {
 }
 
 #[tokio::test]
-async fn a_master_keeps_its_objects_in_an_etcd() {
+async fn master_stores_its_objects_in_etcd() {
     let mut etcd = Etcd::running().await;
     let mut master = etcd.master();
     master.start().await;
@@ -176,7 +176,7 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
 }
 
 #[tokio::test]
-async fn a_namespace_made_on_one_master_is_there_on_the_other_at_once() {
+async fn namespace_created_on_one_master_is_visible_on_the_other_at_once() {
     let etcd = Etcd::running().await;
     let mut first = etcd.master();
     first.start().await;
@@ -232,7 +232,7 @@ async fn restore_recovers_the_objects_and_continues_the_revisions() {
 }
 
 #[tokio::test]
-async fn a_backup_of_an_etcd_becomes_a_store_in_a_file() {
+async fn backup_of_etcd_is_restored_into_a_store_file() {
     let etcd = Etcd::running().await;
     let mut master = etcd.master();
     master.start().await;
@@ -250,7 +250,7 @@ async fn a_backup_of_an_etcd_becomes_a_store_in_a_file() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_refused_with_a_remedy_and_left_as_it_is() {
+async fn damaged_store_is_rejected_with_a_remedy_and_not_changed() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "a"]).await;
     assert!(master.stop(Signal::TERM).await.success());
@@ -276,7 +276,7 @@ async fn a_damaged_store_is_refused_with_a_remedy_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn heartbeats_are_seen_at_once_and_written_later() {
+async fn heartbeats_are_visible_at_once_and_persisted_later() {
     let mut master = Master::running().await;
     let client = master.client();
     let url = format!(
@@ -332,7 +332,7 @@ async fn heartbeats_are_seen_at_once_and_written_later() {
 }
 
 #[tokio::test]
-async fn metrics_tell_what_was_done() {
+async fn metrics_count_requests_and_objects() {
     let master = Master::running().await;
     kubectl(&master, &["create", "configmap", "a"]).await;
     let metrics = kubectl(&master, &["get", "--raw", "/metrics"]).await;

@@ -19,7 +19,7 @@ async fn said(master: &Master, kubectl: &Path, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn every_kind_is_printed_under_its_own_heads() {
+async fn every_kind_has_its_table_columns() {
     let master = Master::running().await;
     let folder = tempfile::tempdir().unwrap();
     let objects = folder.path().join("objects.yaml");

@@ -44,7 +44,7 @@ async fn kubectl_works_with_what_the_master_wrote() {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_everything_and_a_new_name_only_the_authority() {
+async fn restart_keeps_all_files_and_a_new_address_keeps_only_the_ca() {
     let mut master = Master::running().await;
     let files = ["pki/root.crt", "pki/intermediate.crt", "pki/serving.pem", "admin.kubeconfig"];
     let read = |master: &Master| files.map(|file| master.file(file));
@@ -70,7 +70,7 @@ async fn a_restart_keeps_everything_and_a_new_name_only_the_authority() {
 }
 
 #[tokio::test]
-async fn killed_at_any_moment_of_its_first_start_the_next_one_succeeds() {
+async fn start_succeeds_after_the_first_start_was_killed_at_any_moment() {
     let mut chance = Chance::new(Chance::seed());
     for _ in 0..20 {
         let mut master = Master::new();
@@ -127,7 +127,7 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn people_and_nodes_are_given_what_they_need_from_the_files_alone() {
+async fn kubeconfigs_and_join_strings_are_created_without_a_running_master() {
     let mut master = Master::new();
     for verb in [&["join-string"][..], &["kubeconfig", "--user", "jane"]] {
         let early = master.verb(verb).await;
@@ -183,7 +183,7 @@ async fn unusable_files_are_reported_and_left_unchanged() {
 }
 
 #[tokio::test]
-async fn impossible_flags_are_reported_before_any_file_is_created() {
+async fn conflicting_flags_are_reported_before_any_file_is_created() {
     let master = Master::new();
     let folder = master.data_dir().parent().unwrap().to_owned();
     let nonsense = folder.join("hook.kubeconfig");
@@ -243,7 +243,7 @@ async fn impossible_flags_are_reported_before_any_file_is_created() {
 }
 
 #[tokio::test]
-async fn a_debug_log_has_every_request_with_its_user() {
+async fn debug_log_contains_every_request_with_its_user() {
     let mut master = Master::new().with_flags(["-v", "6"]);
     master.start().await;
     assert_eq!(master.ask_as_admin("/api/v1/namespaces?limit=1").await.0, 200);

@@ -36,13 +36,13 @@ const HEARTS: usize = 3;
 const WATCHERS: usize = 3;
 
 #[tokio::test]
-async fn a_master_with_its_store_in_a_file_survives_kills() {
+async fn master_with_a_store_file_survives_kills() {
     let bed = Bed { master: Master::new(), etcd: None };
     LocalSet::new().run_until(survive(bed)).await;
 }
 
 #[tokio::test]
-async fn a_master_with_its_store_in_an_etcd_survives_kills_of_both() {
+async fn master_with_etcd_survives_kills_of_both() {
     let etcd = Etcd::running().await;
     let master = Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &etcd.url()]);
     LocalSet::new().run_until(survive(Bed { master, etcd: Some(etcd) })).await;

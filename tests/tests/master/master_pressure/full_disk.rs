@@ -75,7 +75,7 @@ async fn a_full_disk_is_reported_and_free_space_recovers_it() {
 }
 
 #[tokio::test]
-async fn objects_are_deleted_on_a_full_disk_and_others_take_their_room() {
+async fn deletes_on_a_full_disk_free_space_for_new_objects() {
     let mut master = Master::new();
     let disk = Disk::at(&master.data_dir(), SIZE);
     master.start().await;

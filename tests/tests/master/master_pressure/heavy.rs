@@ -42,7 +42,7 @@ fn patch() -> String {
 }
 
 #[tokio::test]
-async fn patches_that_compute_for_long_hold_up_no_others() {
+async fn expensive_patches_do_not_block_other_requests() {
     let master = Master::without_workloads().await;
     let admin = master.client();
     let (mallory, jane) = (user(&master, "mallory").await, user(&master, "jane").await);

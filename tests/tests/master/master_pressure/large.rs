@@ -99,7 +99,7 @@ async fn many_large_objects_leave_nodes_and_controllers_working() {
 }
 
 #[tokio::test]
-async fn lists_without_a_limit_that_are_read_slowly_cost_little() {
+async fn slowly_read_unlimited_lists_use_little_memory() {
     let master = Master::running().await;
     let who = user_files(&master, "jane").await;
     let jane = || trusting(&who.0, Some((&who.1, &who.2))).unwrap();

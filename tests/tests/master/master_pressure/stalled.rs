@@ -40,7 +40,7 @@ async fn connection(
 }
 
 #[tokio::test]
-async fn watches_behind_closed_windows_cost_little_and_their_connections_are_closed() {
+async fn stalled_watches_use_little_memory_and_are_closed() {
     let master = Master::running().await;
     let admin = master.client();
     let maps = url(&master, MAPS);
@@ -84,7 +84,7 @@ async fn watches_behind_closed_windows_cost_little_and_their_connections_are_clo
 }
 
 #[tokio::test]
-async fn a_user_at_the_watch_limit_gets_retry_after_and_others_watch() {
+async fn user_at_the_watch_limit_gets_retry_after_without_effect_on_others() {
     /// The watch limit per user.
     const MOST: usize = 1_000;
 

@@ -290,7 +290,7 @@ async fn pending_decisions_end_with_the_lease() {
 }
 
 #[tokio::test]
-async fn an_extender_spares_pods() {
+async fn extender_reprieves_preemption_victims() {
     let (extender, url) = Extender::start().await;
     let bed = bed(&[format!("{{urlPrefix: '{url}', preemptVerb: spare, nodeCacheCapable: true}}")]).await;
     let class = json!({"metadata": {"name": "high"}, "value": 1000});

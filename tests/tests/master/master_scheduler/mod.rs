@@ -154,7 +154,7 @@ fn words(nodes: usize, why: &str, victims: usize) -> String {
 }
 
 #[tokio::test]
-async fn pods_get_nodes_or_the_reason_why_not() {
+async fn pods_are_scheduled_or_get_an_unschedulable_reason() {
     let bed = Bed::new().await;
     bed.pod("early", "1", json!({})).await;
     bed.waits("early", "Unschedulable", "no nodes available to schedule pods").await;
@@ -186,7 +186,7 @@ async fn pods_get_nodes_or_the_reason_why_not() {
 }
 
 #[tokio::test]
-async fn pods_are_spread_and_kept_apart() {
+async fn pods_follow_spread_constraints_and_anti_affinity() {
     let bed = Bed::new().await;
     for (name, zone) in [("a", "x"), ("b", "x"), ("c", "y")] {
         bed.node(name, zone, json!({})).await;
@@ -251,7 +251,7 @@ async fn a_rejected_binding_is_reported_and_retried() {
 }
 
 #[tokio::test]
-async fn gates_hold_pods_and_others_pods_are_theirs() {
+async fn scheduler_skips_gated_pods_and_pods_of_other_schedulers() {
     let bed = Bed::new().await;
     bed.node("a", "x", json!({})).await;
     bed.pod("gated", "1", json!({"schedulingGates": [{"name": "example.com/g"}]})).await;
@@ -268,7 +268,7 @@ async fn gates_hold_pods_and_others_pods_are_theirs() {
 }
 
 #[tokio::test]
-async fn the_first_is_the_highest_and_of_two_schedulers_one_works_and_the_other_takes_over() {
+async fn scheduler_orders_pods_by_priority_and_a_standby_takes_over() {
     let bed = Bed::of(Master::running().await);
     bed.node("a", "x", json!({})).await;
     bed.node("b", "x", json!({})).await;
@@ -363,7 +363,7 @@ async fn a_pod_with_higher_priority_preempts_others_and_kubectl_shows_it() {
 }
 
 #[tokio::test]
-async fn pods_go_where_their_volumes_are() {
+async fn pods_are_scheduled_to_the_nodes_of_their_volumes() {
     let bed = Bed::new().await;
     bed.node("a", "x", json!({})).await;
     bed.node("b", "y", json!({})).await;
@@ -403,7 +403,7 @@ async fn pods_go_where_their_volumes_are() {
 }
 
 #[tokio::test]
-async fn a_file_names_schedulers_and_how_they_score() {
+async fn config_file_sets_scheduler_profiles_and_scoring() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scheduler.yaml");
     let profiles = "profiles:\n- schedulerName: packing\n  pluginConfig:\n  - name: NodeResourcesFit\n    args: \

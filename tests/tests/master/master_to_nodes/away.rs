@@ -19,7 +19,7 @@ const PORT: &str = "trap 'exit 0' TERM; nc -ll -p 8080 -e sh -c \
 const COMMAND: &str = "read who; echo $who has come; cat >/dev/null; echo $who has gone >/proc/1/fd/1";
 
 #[tokio::test]
-async fn a_client_that_is_killed_leaves_nothing_open() {
+async fn killed_client_leaves_no_process_or_connection() {
     let cluster = Cluster::new("away").await;
     let containers = [("main", FOREVER), ("port", PORT)].map(|(name, script)| container(name, script, ""));
     let name = cluster.runs("web", &pod("web", &format!("containers:\n- {}", containers.join("\n- ")))).await;
@@ -53,7 +53,7 @@ async fn a_client_that_is_killed_leaves_nothing_open() {
 }
 
 #[tokio::test]
-async fn the_whole_output_of_a_command_that_does_not_read_arrives() {
+async fn output_of_a_command_that_ignores_its_input_arrives_completely() {
     let cluster = Cluster::new("unread").await;
     let name = cluster.runs("web", &sleeper("web")).await;
     let home = cluster.world.path("home");

@@ -64,7 +64,7 @@ async fn commands_run_in_containers_through_the_master() {
 }
 
 #[tokio::test]
-async fn a_terminal_has_the_size_of_the_one_it_is_seen_in() {
+async fn exec_sets_the_terminal_size_of_the_client() {
     let cluster = Cluster::new("tty").await;
     let name = cluster.runs("web", &tests::manifest::sleeper("web")).await;
     for kubectl in kubectls() {
@@ -147,7 +147,7 @@ async fn disconnected_clients_are_detected_while_their_data_is_unread() {
 }
 
 #[tokio::test]
-async fn roles_say_who_may() {
+async fn rbac_roles_decide_who_may_exec() {
     let cluster = Cluster::new("roles").await;
     let name = cluster.runs("web", &tests::manifest::sleeper("web")).await;
     for role in [

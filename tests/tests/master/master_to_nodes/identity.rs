@@ -95,7 +95,7 @@ impl Somebody {
 }
 
 #[tokio::test]
-async fn a_server_at_the_address_of_a_node_is_used_only_with_the_certificate_of_the_node() {
+async fn master_connects_only_to_the_serving_certificate_of_the_node() {
     let cluster = Cluster::new("whose").await;
     let signer = &cluster.signer;
     let node = |name: &str| format!("/O=system:nodes/CN={name}");
@@ -163,7 +163,7 @@ async fn a_server_at_the_address_of_a_node_is_used_only_with_the_certificate_of_
 }
 
 #[tokio::test]
-async fn a_node_answers_masters_alone() {
+async fn kubelet_api_accepts_only_masters() {
     let cluster = Cluster::new("masters").await;
     let port = &cluster.world.api_port;
     let root = cluster.master.admin().unwrap().authority;

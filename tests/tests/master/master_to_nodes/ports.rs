@@ -51,7 +51,7 @@ const SERVE: &str = "mkdir -p /www; yes coracle | head -c 300000 >/www/f; printf
 const READY: &str = "readinessProbe: {exec: {command: [wget, -q, -O, /dev/null, 'http://127.0.0.1:8080/f']}, periodSeconds: 1}";
 
 #[tokio::test]
-async fn a_forwarded_port_outlives_its_container() {
+async fn port_forward_survives_a_container_restart() {
     let cluster = Cluster::new("outlives").await;
     let manifest = pod("web", &format!("containers:\n- {}", container("main", SERVE, READY)));
     let name = cluster.runs("web", &manifest).await;
@@ -162,7 +162,7 @@ async fn an_unresponsive_pod_does_not_block_another() {
 }
 
 #[tokio::test]
-async fn a_port_of_the_pods_own_loopback_is_reached() {
+async fn port_forward_reaches_the_loopback_of_the_pod() {
     let cluster = Cluster::new("ports").await;
     let manifest = pod("web", &format!("containers:\n- {}", container("main", SERVE, READY)));
     let name = cluster.runs("web", &manifest).await;

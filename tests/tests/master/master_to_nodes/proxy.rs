@@ -186,7 +186,7 @@ async fn answer(stream: TcpStream, heads: Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn any_method_and_any_protocol_passes_and_the_clients_credentials_do_not() {
+async fn proxy_forwards_all_methods_and_protocols_but_no_credentials() {
     let cluster = Cluster::new("methods").await;
     let echo = Echo::new().await;
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});

@@ -34,7 +34,7 @@ async fn run(node: &Node, kubectl: &Kubectl, arguments: &[&str], input: &[u8]) -
 type Case<'a> = (&'a [&'a str], &'a [u8], i32, &'a [u8], &'a str);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_say_what_they_say_and_end_as_they_end() {
+async fn exec_returns_output_and_exit_code() {
     let node = Node::tiny().await;
     let much = megabyte(0);
     for kubectl in kubectls() {
@@ -57,7 +57,7 @@ async fn commands_say_what_they_say_and_end_as_they_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_are_copied_both_ways() {
+async fn kubectl_copies_files_in_both_directions() {
     let node = Node::tiny().await;
     for kubectl in kubectls() {
         let (minor, sent) = (kubectl.minor, megabyte(kubectl.minor));
@@ -124,7 +124,7 @@ async fn forwards(node: &Node, kubectl: &Kubectl) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_connections_are_forwarded_at_once() {
+async fn port_forward_serves_concurrent_connections() {
     let node = Node::tiny().await;
     for kubectl in kubectls() {
         forwards(&node, &kubectl).await;
@@ -132,7 +132,7 @@ async fn many_connections_are_forwarded_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_speaks_with_all_of_them() {
+async fn kubelet_serves_all_kubectl_versions() {
     let node = Node::kubelet().await;
     let much = megabyte(0);
     let found = kubectls();
