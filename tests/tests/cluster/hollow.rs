@@ -19,7 +19,7 @@ async fn send(master: &Master, request: reqwest::RequestBuilder) {
 }
 
 #[tokio::test]
-async fn nodes_without_engines_join_and_run_what_is_scheduled() {
+async fn hollow_nodes_join_and_run_scheduled_pods() {
     let flags = ["--advertise-address=127.0.0.1", "--scheduler=true"];
     let mut master =
         Master::new().with_flags(flags.into_iter().chain(["--csr-approval-policy=insecure-always-approve"]));

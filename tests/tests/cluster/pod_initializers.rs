@@ -280,7 +280,7 @@ impl Initializer {
 }
 
 #[tokio::test]
-async fn each_pod_passes_each_initializer_once_and_in_order_also_when_they_are_killed() {
+async fn each_initializer_handles_each_pod_once_and_in_order_despite_kills() {
     const CLIENTS: usize = 8;
     const EACH: usize = 25;
     let bed = Bed::new().await;
@@ -331,7 +331,7 @@ async fn each_pod_passes_each_initializer_once_and_in_order_also_when_they_are_k
 }
 
 #[tokio::test]
-async fn a_rejected_pod_blocks_no_other_and_is_retried() {
+async fn rejected_pod_is_retried_and_blocks_no_other_pod() {
     let bed = Bed::new().await;
     bed.post("", &pod("large", json!({}))).await.made();
     let mut small = pod("small", json!({}));
@@ -432,7 +432,7 @@ async fn scheduling_gates_are_removed_in_order_by_authorized_users() {
 }
 
 #[tokio::test]
-async fn what_is_filled_in_is_counted_limited_and_of_its_class() {
+async fn initialized_fields_count_towards_quota_limits_and_qos_class() {
     let bed = Bed::new().await;
     let limits = bed.token("limits-initializer", "kube-system").await;
     bed.kubectl(&["create", "quota", "q", "--hard=requests.ephemeral-storage=1Gi"]).await;
@@ -487,7 +487,7 @@ async fn what_is_filled_in_is_counted_limited_and_of_its_class() {
 }
 
 #[tokio::test]
-async fn a_watch_has_the_pods_whose_turn_it_is() {
+async fn field_selector_watch_returns_pods_with_the_first_gate() {
     let bed = Bed::new().await;
     let pods = bed.kube().await;
     let images = format!("spec.schedulingGates[0].name={IMAGES}");

@@ -128,7 +128,7 @@ fn kubeconfig(port: u16, authority: &Path, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_pod_lives_on_a_node_of_a_stock_cluster() {
+async fn pod_runs_on_a_node_of_a_stock_cluster() {
     let stock = Stock::running().await;
     let client = &stock.client;
     let boot = stock.folder.path().join("boot.conf");

@@ -154,7 +154,7 @@ async fn authenticates(master: &Master, program: &str, port: &str) {
 }
 
 #[tokio::test]
-async fn a_stock_scheduler_asks_the_master_who_its_clients_are() {
+async fn stock_scheduler_authenticates_its_clients_at_the_master() {
     const PROGRAM: &str = "kube-scheduler";
     let program = stock_program(PROGRAM);
     let mut master = Master::new().with_flags(["--scheduler=false"]);

@@ -25,7 +25,7 @@ pub fn stock_program(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_page_names_what_the_master_has() {
+fn documented_controller_names_equal_those_of_the_master() {
     let run = command("master run --scheduler=true --controllers");
     let mut listed: Vec<&str> = run.last().unwrap().split(',').collect();
     let mut known = complementary_names();

@@ -35,7 +35,7 @@ fn spread(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_first_node_brings_its_master_which_survives_kills_a_new_version_and_a_reboot() {
+async fn static_pod_master_survives_kills_upgrade_and_reboot() {
     let (_bed, [mut a, mut b]) = Bed::with([1, 1]).await;
     let image = image();
     for tag in [TAG, "next"] {

@@ -26,7 +26,7 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn processes_that_are_killed_and_a_full_disk_of_the_master() {
+async fn cluster_recovers_from_kills_and_a_full_disk_of_the_master() {
     let mut cluster = Cluster::new(Home::Desk, &[], None).await;
 
     let kept = cluster.kept(&[]).await;

@@ -30,7 +30,7 @@ async fn wait_ready_at(master: &Master, address: &str) {
 }
 
 #[tokio::test]
-async fn a_second_machine_of_a_name_waits_until_the_first_is_gone() {
+async fn second_machine_with_a_node_name_waits_until_the_first_leaves() {
     let (bed, [mut first, mut second]) = Bed::named([NODE, NODE]).await;
     let master = bed.master(&["--node-monitor-grace-period", "12s"]).await;
     first.join(&master, &[]).await;

@@ -16,7 +16,7 @@ const POLITE: &str = "echo start >>/data/starts; trap 'touch /keep/asked; sleep 
 const GRACE: u32 = 60;
 
 #[tokio::test]
-async fn clocks_that_jump_and_a_master_that_is_restored() {
+async fn cluster_survives_clock_jumps_and_a_restored_master() {
     let clocks = [Clock::default(), Clock::default()];
     let mut cluster = Cluster::new(Home::Desk, &[], Some(&clocks)).await;
 

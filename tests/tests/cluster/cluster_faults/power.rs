@@ -7,7 +7,7 @@ use tests::{Pod, wait_until};
 use crate::cluster_faults::cluster::{Cluster, Home, RECOVERY};
 
 #[tokio::test]
-async fn power_cuts_an_engine_that_hangs_and_a_full_disk_of_a_node() {
+async fn cluster_recovers_from_power_cuts_a_hanging_engine_and_a_full_node_disk() {
     let mut cluster = Cluster::new(Home::Machine, &[], None).await;
 
     let kept = cluster.kept(&[1]).await;

@@ -62,7 +62,7 @@ async fn run(
 }
 
 #[tokio::test]
-async fn short_commands_end_their_client_and_lose_no_output() {
+async fn attach_to_short_commands_ends_without_lost_output() {
     let (master, world) = joined("attached").await;
     let kubectls = kubectls();
     for flags in [&["-i", "--rm"][..], &["--attach"]] {

@@ -36,7 +36,7 @@ async fn shortened_grace_period_takes_effect_during_termination() {
 }
 
 #[tokio::test]
-async fn a_pod_of_the_master_gives_way_to_one_of_the_node() {
+async fn static_pod_replaces_an_api_pod_with_the_same_name() {
     let (master, world) = joined("taken").await;
     let main = container("main", &format!("echo up; {FOREVER}"), "");
     apply(&master, &world, &bound(&world, "web", &format!("containers:\n- {main}"))).await;

@@ -70,7 +70,7 @@ async fn a_pod_of_the_api_server_runs_reports_its_status_and_is_deleted_after_it
 }
 
 #[tokio::test]
-async fn pods_go_on_while_the_master_is_away() {
+async fn pods_continue_while_the_master_is_unreachable() {
     let (mut master, mut world) = joined("coasts").await;
     for name in ["web", "db"] {
         let main = container("main", &format!("echo up; {FOREVER}"), "");
@@ -127,7 +127,7 @@ async fn pods_go_on_while_the_master_is_away() {
 }
 
 #[tokio::test]
-async fn a_master_that_was_restored_ends_nothing_that_it_has_forgotten() {
+async fn restored_master_ends_no_pod_missing_from_its_backup() {
     let (mut master, mut world) = joined("restored").await;
     let sleeping = |name: &str| {
         bound(

@@ -8,7 +8,7 @@ use tests::{Pod, network};
 use crate::cluster_pods::{apply, at_master, bound, get, gone_from_master, joined, kubectl};
 
 #[tokio::test]
-async fn a_node_that_leaves_for_good_leaves_nothing_and_may_come_again() {
+async fn removed_node_leaves_no_state_and_may_join_again() {
     let (master, mut world) = joined("leaving").await;
     let spec =
         format!("containers:\n- {}\nvolumes:\n- {{name: v, emptyDir: {{}}}}", container("main", FOREVER, ""));

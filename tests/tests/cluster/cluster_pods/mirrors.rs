@@ -9,7 +9,7 @@ use crate::cluster_pods::{at_master, gone_from_master, joined, kubectl};
 const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
 
 #[tokio::test]
-async fn a_pod_of_the_node_is_shown_by_the_master_for_as_long_as_it_is_there() {
+async fn static_pod_has_a_mirror_pod_while_it_exists() {
     let (master, mut world) = joined("mirrors").await;
     world.write("web.yaml", &scripted("web", "Always", &format!("echo here; {FOREVER}")));
     let there = at_master(&world, &master, "web", "to be Ready", Pod::is_ready).await;
@@ -70,7 +70,7 @@ async fn a_pod_of_the_node_is_shown_by_the_master_for_as_long_as_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_pod_that_cannot_be_shown_runs_and_says_so() {
+async fn static_pod_without_a_possible_mirror_pod_runs_with_an_event() {
     let (master, world) = joined("unshown").await;
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {word: secret}\n";
     let main = container("main", FOREVER, "envFrom: [{secretRef: {name: key}}]");

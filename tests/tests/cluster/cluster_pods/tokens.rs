@@ -27,7 +27,7 @@ async fn who(master: &Master, authority: &str, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_asks_the_api_as_its_account_also_after_a_reboot_without_a_master() {
+async fn pod_uses_its_service_account_token_even_after_a_reboot_without_a_master() {
     let (mut master, mut world) = joined("tokens").await;
     apply(&master, &world, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\n").await;
     let main = container("main", &format!("env; {FOREVER}"), "");

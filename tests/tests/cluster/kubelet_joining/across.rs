@@ -40,7 +40,7 @@ async fn started(hosts: &Hosts, host: usize, name: &str, flags: &[&str]) -> Worl
 }
 
 #[tokio::test]
-async fn a_person_approves_two_hosts_while_the_master_comes_and_goes_and_then_sees_their_pods() {
+async fn administrator_approves_two_hosts_across_master_restarts_and_lists_their_pods() {
     let hosts = Hosts::new(3).await;
     let mut master = master(&[]).await;
     let line = line(&master).await;
@@ -76,7 +76,7 @@ async fn a_person_approves_two_hosts_while_the_master_comes_and_goes_and_then_se
 }
 
 #[tokio::test]
-async fn a_list_lets_one_host_in_and_the_other_not() {
+async fn allowlist_admits_one_host_and_rejects_the_other() {
     let hosts = Hosts::new(3).await;
     let allowed = format!("--csr-approval-allowlist={}/32", address(1));
     let master = master(&["--csr-approval-policy=allowlist", &allowed]).await;
@@ -101,7 +101,7 @@ async fn no_node_joins_with_the_policy_always_reject() {
 }
 
 #[tokio::test]
-async fn a_token_brings_the_host_that_has_it() {
+async fn token_admits_the_host_that_has_it() {
     let hosts = Hosts::new(3).await;
     let master = master(&["--csr-approval-policy=token"]).await;
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ async fn webhook(folder: &std::path::Path) -> String {
 }
 
 #[tokio::test]
-async fn a_webhook_says_which_host_comes_in() {
+async fn webhook_decides_which_host_joins() {
     let hosts = Hosts::new(3).await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("webhook");

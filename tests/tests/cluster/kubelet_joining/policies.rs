@@ -11,7 +11,7 @@ use crate::kubelet_joining::machine::{
 };
 
 #[tokio::test]
-async fn the_policy_decides_who_comes_in() {
+async fn approval_policy_decides_which_nodes_join() {
     for (flags, expected) in [
         (vec!["--csr-approval-policy=insecure-always-approve"], None),
         (vec!["--csr-approval-policy=allowlist", "--csr-approval-allowlist=127.0.0.0/8,test-*"], None),
@@ -29,7 +29,7 @@ async fn the_policy_decides_who_comes_in() {
 }
 
 #[tokio::test]
-async fn complaint_any_bootstrap_token_claims_any_name_but_a_bound_one_brings_its_node_alone() {
+async fn complaint_any_bootstrap_token_claims_any_name_but_a_bound_one_joins_only_its_node() {
     let master = master(&["--csr-approval-policy", "token"]).await;
     let folder = tempfile::tempdir().unwrap();
     let boot = folder.path().join("boot");
@@ -81,7 +81,7 @@ async fn complaint_reinstalled_node_joins_again_once_its_node_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_discovery_server_outside_the_cluster_leads_the_kubelet_to_it() {
+async fn kubelet_joins_through_an_external_discovery_server() {
     let master = master(&["--csr-approval-policy", "insecure-always-approve"]).await;
     let made = master.verb(&["cluster-info", "--tls-san", "127.0.0.1"]).await;
     let (folder, port) = (tempfile::tempdir().unwrap(), free_port());

@@ -49,7 +49,7 @@ async fn keeps_asking(master: &Master, arguments: &[&str], expected: &str) -> In
 }
 
 #[tokio::test]
-async fn certificates_of_a_minute_are_renewed_again_and_again_and_kubectl_sees_no_error() {
+async fn one_minute_certificates_are_renewed_without_kubectl_errors() {
     let rotations = std::env::var("CORACLE_ROTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let master = master(&[
         "--csr-approval-policy=insecure-always-approve",

@@ -23,7 +23,7 @@ async fn approve(node: &World, master: &Master) {
 }
 
 #[tokio::test]
-async fn a_deleted_node_is_named_the_file_to_remove_and_joins_again_without_it() {
+async fn deleted_node_reports_the_file_to_remove_and_rejoins_without_it() {
     let master = master(&["--node-admission=certificate"]).await;
     let mut node = started("deleted", &["--bootstrap", &line(&master).await]).await;
     approve(&node, &master).await;
@@ -50,7 +50,7 @@ async fn a_deleted_node_is_named_the_file_to_remove_and_joins_again_without_it()
 }
 
 #[tokio::test]
-async fn the_kubeconfig_of_a_user_is_reported_and_sends_no_request() {
+async fn user_kubeconfig_is_rejected_without_a_request() {
     let master = master(&["-v", "4"]).await;
     let mut node = World::new("person").await;
     let kubeconfig = node.path("jane.kubeconfig");

@@ -60,7 +60,7 @@ fn other<'a>(members: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn two_nodes_are_there_with_ranges_of_their_own_and_know_of_each_other() {
+async fn two_nodes_register_with_distinct_pod_cidrs_and_find_each_other() {
     let master = master(&[APPROVE]).await;
     let line = line(&master).await;
     let flags = ["--bootstrap", &line, "--node-labels", "tier=x"];
@@ -105,7 +105,7 @@ async fn two_nodes_are_there_with_ranges_of_their_own_and_know_of_each_other() {
 }
 
 #[tokio::test]
-async fn a_node_asks_for_the_range_of_its_pods_and_gets_another_where_that_is_taken() {
+async fn node_requests_its_pod_cidr_and_gets_another_if_it_is_taken() {
     let master = master(&[APPROVE, "--cluster-cidr", "10.213.0.0/16"]).await;
     makes(&master, "taken", "10.213.7.0/24").await;
     let line = line(&master).await;
@@ -119,7 +119,7 @@ async fn a_node_asks_for_the_range_of_its_pods_and_gets_another_where_that_is_ta
 }
 
 #[tokio::test]
-async fn pods_wait_while_a_node_wants_other_addresses_than_its_cluster_gave_it() {
+async fn pods_wait_while_the_pod_cidr_flag_conflicts_with_the_cluster() {
     let master = master(&[APPROVE, "--cluster-cidr", "10.212.0.0/16"]).await;
     makes(&master, "taken", "10.212.17.0/24").await;
     let line = line(&master).await;
@@ -154,7 +154,7 @@ async fn pods_wait_while_a_node_wants_other_addresses_than_its_cluster_gave_it()
 }
 
 #[tokio::test]
-async fn a_master_that_comes_back_empty_takes_no_neighbour_away() {
+async fn empty_restored_master_removes_no_peer() {
     // The pod CIDR that the node would choose itself lies outside of the cluster CIDR.
     let mut master = master(&[APPROVE, "--cluster-cidr", "10.211.0.0/16"]).await;
     let line = line(&master).await;
@@ -203,7 +203,7 @@ async fn the_node_status_shows_an_engine_failure_and_its_recovery() {
 }
 
 #[tokio::test]
-async fn a_node_that_may_not_register_says_why_and_does_so_once_it_may() {
+async fn forbidden_registration_is_reported_and_retried() {
     let flags = [APPROVE, "--node-admission=allowlist", "--node-allowlist=10.0.0.0/8"];
     let mut refusing = master(&flags).await;
     let node = started("unlisted", &["--bootstrap", &line(&refusing).await]).await;
@@ -222,7 +222,7 @@ async fn a_node_that_may_not_register_says_why_and_does_so_once_it_may() {
 }
 
 #[tokio::test]
-async fn a_node_whose_place_was_kept_is_written_over_it_with_its_labels_and_gets_a_range() {
+async fn node_replaces_its_reserved_node_object_and_gets_labels_and_a_pod_cidr() {
     let master = master(&[
         "--csr-approval-policy=allowlist",
         "--csr-approval-allowlist=127.0.0.0/8",

@@ -108,7 +108,7 @@ async fn the_root_ca_is_rotated_and_retired_while_the_kubelet_runs() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_off_takes_the_new_line_of_its_cluster_and_no_line_of_another() {
+async fn node_accepts_a_new_join_string_only_of_its_own_cluster() {
     let master = master(&[ALL]).await;
     let mut node = started("new-line", &["--bootstrap", &line(&master).await]).await;
     is_in(&node, &master, "kubelet:").await;

@@ -50,7 +50,7 @@ async fn complaint_certificates_expire_but_are_renewed_while_the_kubelet_runs() 
 }
 
 #[tokio::test]
-async fn complaint_a_node_that_was_off_for_too_long_asks_again_with_the_trust_it_has() {
+async fn complaint_node_with_an_expired_certificate_requests_a_new_one_with_its_ca() {
     let authorities = Authorities::new();
     let stage = Stage::new(&authorities, living(3)).await;
     let mut node = started("off", &["--bootstrap", &stage.line()]).await;
@@ -83,7 +83,7 @@ async fn complaint_a_node_that_was_off_for_too_long_asks_again_with_the_trust_it
 }
 
 #[tokio::test]
-async fn complaint_a_server_reinstalled_with_another_ca_is_reported_as_another_cluster() {
+async fn complaint_server_with_a_new_ca_is_reported_as_another_cluster() {
     let stage = Stage::new(&Authorities::new(), Rules::default()).await;
     let line = stage.line();
     let mut node = started("anew", &["--bootstrap", &line]).await;

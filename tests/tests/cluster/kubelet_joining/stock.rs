@@ -8,7 +8,7 @@ use crate::kubelet_joining::machine::{by_token, file, pem, says};
 use crate::kubelet_joining::stage::{Authorities, Rules, Stage, TOKEN};
 
 #[tokio::test]
-async fn a_bootstrap_kubeconfig_leads_to_a_kubeconfig_that_points_at_the_certificate() {
+async fn bootstrap_kubeconfig_yields_a_kubeconfig_with_the_certificate_path() {
     let authorities = Authorities::new();
     let rules =
         Rules { takes_strangers: false, life: std::time::Duration::from_secs(20), ..Rules::default() };

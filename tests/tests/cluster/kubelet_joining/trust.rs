@@ -31,7 +31,7 @@ fn was_sent_nothing(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn a_wrong_hash_a_swapped_authority_and_a_middleman_are_sent_nothing() {
+async fn kubelet_sends_nothing_to_servers_with_a_wrong_ca() {
     let (ours, theirs) = (Authorities::new(), Authorities::new());
     let document = |root: String, server: &str| {
         json!({"apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": [server], "certificateAuthority": root,

@@ -71,7 +71,7 @@ async fn a_denied_csr_is_reported_with_the_remedy_and_requested_again_after_its_
 }
 
 #[tokio::test]
-async fn a_master_that_is_away_is_waited_for_before_and_after_the_request() {
+async fn kubelet_waits_for_an_unreachable_master_before_and_after_its_csr() {
     let mut master = master(&[]).await;
     let line = line(&master).await;
     master.kill();
@@ -88,7 +88,7 @@ async fn a_master_that_is_away_is_waited_for_before_and_after_the_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_enough_requests_is_left_alone_for_as_long_as_it_says() {
+async fn kubelet_respects_retry_after_of_csr_creation() {
     let rules = Rules { is_full: true, ..Rules::default() };
     let stage = Stage::new(&Authorities::new(), rules).await;
     let mut node = started("full", &["--bootstrap", &stage.line()]).await;

@@ -43,7 +43,7 @@ pub async fn join_string(master: &Master) -> String {
 }
 
 #[tokio::test]
-async fn a_join_string_leads_to_its_cluster_and_to_no_other() {
+async fn join_string_joins_only_its_own_cluster() {
     let (one, other) = (Master::running().await, Master::running().await);
     let join = join_string(&one).await;
     let told = learn(&join).await.unwrap();

@@ -31,7 +31,7 @@ fn follow(folder: &Path, master: &Master) {
 }
 
 #[tokio::test]
-async fn an_administrator_makes_all_certificates_and_the_master_makes_none() {
+async fn master_runs_with_certificates_created_by_the_administrator() {
     let folder = tempfile::tempdir().unwrap();
     let flags = [
         "--advertise-address=127.0.0.1",

@@ -13,7 +13,7 @@ fn node(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn complaint_an_expired_token_hangs_it_is_reported_at_once_with_the_remedy() {
+async fn complaint_expired_token_hangs_but_is_reported_at_once_with_the_remedy() {
     let master = Master::running().await;
     let machine = Machine::new();
     let expiration = Timestamp::now() - SignedDuration::from_mins(1);
@@ -47,7 +47,7 @@ async fn complaint_an_expired_token_hangs_it_is_reported_at_once_with_the_remedy
 }
 
 #[tokio::test]
-async fn complaint_clocks_differ_unnoticed_cluster_info_has_the_time_of_the_master() {
+async fn complaint_clock_skew_is_unnoticed_but_cluster_info_has_the_server_time() {
     let master = Master::running().await;
     let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
     let (_, text) = master.ask(&nobody, "/bootstrap/v1/cluster-info").await.unwrap();
@@ -76,7 +76,7 @@ async fn complaint_serving_requests_stay_pending_one_approval_covers_both_certif
 }
 
 #[tokio::test]
-async fn complaint_a_reinstalled_node_is_rejected_for_ever_a_deleted_or_an_approved_one_joins_again() {
+async fn complaint_reinstalled_node_is_rejected_but_joins_after_deletion_or_approval() {
     let mut master =
         Master::new().with_flags(["--csr-approval-policy=token", "--node-admission=certificate"]);
     master.start().await;
@@ -108,7 +108,7 @@ async fn complaint_a_reinstalled_node_is_rejected_for_ever_a_deleted_or_an_appro
 }
 
 #[tokio::test]
-async fn complaint_a_node_that_was_off_for_a_year_is_lost_it_asks_again_and_is_approved() {
+async fn complaint_node_with_an_expired_certificate_is_lost_but_is_approved_again() {
     let master = Master::running().await;
     let machine = Machine::new();
     make(&master, "/api/v1/nodes", &node("n1")).await;
@@ -130,7 +130,7 @@ async fn complaint_a_node_that_was_off_for_a_year_is_lost_it_asks_again_and_is_a
 }
 
 #[tokio::test]
-async fn complaint_any_token_claims_any_node_name_one_that_is_bound_claims_its_own() {
+async fn complaint_any_token_claims_any_name_but_a_bound_one_claims_only_its_own() {
     let mut master = Master::new().with_flags(["--csr-approval-policy=token"]);
     master.start().await;
     let machine = Machine::new();

@@ -34,7 +34,7 @@ async fn new_nodes_are_approved_by_policy() {
 }
 
 #[tokio::test]
-async fn a_token_brings_the_nodes_it_is_bound_to() {
+async fn token_policy_approves_only_nodes_of_the_token() {
     let master = master(&["--csr-approval-policy", "token"]).await;
     let machine = Machine::new();
     let (free, bound) =

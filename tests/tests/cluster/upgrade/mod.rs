@@ -19,14 +19,14 @@ const CONTROLLERS: &str =
     "--controllers=*,-event-ttl-controller,-certificatesigningrequest-cleaner-controller";
 
 #[tokio::test]
-async fn state_in_a_file_is_taken_over() {
+async fn upgrade_keeps_state_in_a_file() {
     let fixture = Fixture::unpack("embedded").await;
     let master = fixture.master(&[CONTROLLERS]);
     takes_over(fixture, master).await;
 }
 
 #[tokio::test]
-async fn state_in_an_etcd_is_taken_over() {
+async fn upgrade_keeps_state_in_etcd() {
     let fixture = Fixture::unpack("etcd").await;
     let etcd = tests::Etcd::on_data(&fixture.world.path("etcd")).await;
     let master = fixture.master(&[CONTROLLERS, "--storage", "etcd", "--etcd-servers", &etcd.url()]);
