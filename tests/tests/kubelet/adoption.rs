@@ -7,7 +7,7 @@ use tests::manifest::{FOREVER, container, pod, scripted, sleeper};
 use tests::{World, free_port};
 
 #[tokio::test]
-async fn kill_dash_nine_restarts_no_container() {
+async fn kubelet_sigkill_restarts_no_container() {
     let mut world = World::running("kill9").await;
     world.write("a.yaml", &sleeper("a"));
     world.write("b.yaml", &sleeper("b"));
@@ -69,7 +69,7 @@ async fn kubelet_reconciles_changes_made_during_its_absence() {
 }
 
 #[tokio::test]
-async fn restart_counts_survive() {
+async fn restart_counts_survive_a_kubelet_restart() {
     let mut world = World::running("counts").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;
@@ -82,7 +82,7 @@ async fn restart_counts_survive() {
 }
 
 #[tokio::test]
-async fn unlabelled_containers_are_left_alone() {
+async fn unlabelled_containers_are_not_touched() {
     let mut world = World::running("nobody").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;
@@ -98,7 +98,7 @@ async fn unlabelled_containers_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_second_kubelet_of_the_same_name_is_refused() {
+async fn second_kubelet_with_the_same_name_is_rejected() {
     let mut world = World::running("rival").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;
@@ -119,7 +119,7 @@ async fn a_second_kubelet_of_the_same_name_is_refused() {
 }
 
 #[tokio::test]
-async fn another_name_on_the_same_directory_waits_until_the_pods_of_the_old_one_have_gone() {
+async fn renamed_node_waits_until_the_pods_of_the_old_name_ended() {
     let mut world = World::running("old-name").await;
     world.write("a.yaml", &sleeper("a"));
     let pod = world.wait_ready("a").await;
@@ -166,7 +166,7 @@ async fn another_name_on_the_same_directory_waits_until_the_pods_of_the_old_one_
 }
 
 #[tokio::test]
-async fn a_port_stays_taken_until_its_holder_is_gone_though_the_kubelet_restarts() {
+async fn host_port_stays_reserved_until_its_pod_ended_across_a_restart() {
     let mut world = World::running("holder").await;
     let port = free_port();
     let of = |name: &str, script: &str| {
@@ -189,7 +189,7 @@ async fn a_port_stays_taken_until_its_holder_is_gone_though_the_kubelet_restarts
 }
 
 #[tokio::test]
-async fn the_age_of_a_pod_and_its_events_outlive_the_kubelet() {
+async fn pod_age_and_events_survive_a_kubelet_restart() {
     let mut world = World::running("memory").await;
     let refused = sleeper("refused").replace("containers:", "runtimeClassName: other\n  containers:");
     world.write("refused.yaml", &refused);

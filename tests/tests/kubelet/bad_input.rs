@@ -33,7 +33,7 @@ fn bad_files() -> Vec<(&'static str, String, &'static str)> {
 }
 
 #[tokio::test]
-async fn neighbours_of_bad_files_run_and_each_bad_file_is_named_in_an_event() {
+async fn invalid_files_get_an_event_and_do_not_affect_other_pods() {
     let mut world = World::new("files").await;
     for (file, text, _) in bad_files() {
         world.write(file, &text);
@@ -59,7 +59,7 @@ async fn neighbours_of_bad_files_run_and_each_bad_file_is_named_in_an_event() {
 }
 
 #[tokio::test]
-async fn check_names_file_line_and_cure_and_exits_as_promised() {
+async fn check_reports_file_line_and_remedy_with_the_documented_exit_code() {
     let world = World::new("check").await;
     let check = async |path: &str| world.kubelet_check(path).await;
     for (file, text, word) in bad_files() {
@@ -85,7 +85,7 @@ async fn check_names_file_line_and_cure_and_exits_as_promised() {
 }
 
 #[tokio::test]
-async fn of_two_pods_with_one_name_the_first_wins_loudly() {
+async fn first_of_two_pods_with_one_name_runs_and_the_second_gets_an_event() {
     let mut world = World::new("twice").await;
     world.write("a.yaml", &scripted("web", "Never", "echo first"));
     world.write("b.yaml", &scripted("web", "Never", "echo second"));
@@ -103,7 +103,7 @@ async fn of_two_pods_with_one_name_the_first_wins_loudly() {
 }
 
 #[tokio::test]
-async fn of_two_pods_that_want_one_port_one_is_rejected() {
+async fn second_pod_with_the_same_host_port_is_rejected() {
     let world = World::running("port").await;
     let port = free_port();
     let of = |name: &str| {
@@ -120,7 +120,7 @@ async fn of_two_pods_that_want_one_port_one_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_exist_has_a_reason() {
+async fn missing_command_is_reported_with_a_reason() {
     let world = World::running("command").await;
     let spec = format!(
         "restartPolicy: Never\ncontainers:\n- {{name: main, image: '{}', command: [/absent]}}",
@@ -133,7 +133,7 @@ async fn a_command_that_does_not_exist_has_a_reason() {
 }
 
 #[tokio::test]
-async fn a_link_that_leaves_its_volume_is_refused() {
+async fn symlink_out_of_a_volume_is_rejected() {
     let world = World::running("escape").await;
     let outside = world.path("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -154,7 +154,7 @@ async fn a_link_that_leaves_its_volume_is_refused() {
 }
 
 #[tokio::test]
-async fn a_pod_that_fills_its_volume_is_evicted_until_it_is_edited() {
+async fn pod_over_its_volume_limit_stays_evicted_until_it_is_edited() {
     let world = World::running("evicted").await;
     let of = |limit: &str| {
         let script = format!("dd if=/dev/zero of=/data/file bs=1M count=3; {}", tests::manifest::FOREVER);
@@ -177,7 +177,7 @@ async fn a_pod_that_fills_its_volume_is_evicted_until_it_is_edited() {
 }
 
 #[tokio::test]
-async fn a_refused_edit_is_shown_however_often_the_pod_was_edited() {
+async fn rejected_edit_is_reported_after_any_number_of_edits() {
     let world = World::running("refused-edit").await;
     let good = sleeper("web");
     let refused = good.replace("containers:", "hostUsers: false\n  containers:");

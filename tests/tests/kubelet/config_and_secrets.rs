@@ -24,7 +24,7 @@ fn shop() -> String {
 }
 
 #[tokio::test]
-async fn a_pod_reads_them_as_environment_and_as_files() {
+async fn pod_reads_config_maps_and_secrets_as_env_and_files() {
     let world = World::running("config").await;
     world.write("shop.yaml", &format!("{}---\n{SECRET}---\n{}", config_map("fresh"), shop()));
     world.wait_ready("shop").await;
@@ -34,7 +34,7 @@ async fn a_pod_reads_them_as_environment_and_as_files() {
 }
 
 #[tokio::test]
-async fn a_change_reaches_the_files_of_a_running_pod() {
+async fn config_map_change_updates_files_of_a_running_pod() {
     let world = World::running("live").await;
     world.write("config.yaml", &config_map("fresh"));
     world.write("secret.yaml", SECRET);
@@ -47,7 +47,7 @@ async fn a_change_reaches_the_files_of_a_running_pod() {
 }
 
 #[tokio::test]
-async fn a_pod_waits_for_what_it_refers_to() {
+async fn pod_waits_for_referenced_objects() {
     let world = World::running("waits").await;
     let env = "env: [{name: MOTTO, valueFrom: {configMapKeyRef: {name: shop, key: motto}}}]";
     let main = container("main", &format!("echo motto=$MOTTO; {FOREVER}"), env);
@@ -61,7 +61,7 @@ async fn a_pod_waits_for_what_it_refers_to() {
 }
 
 #[tokio::test]
-async fn a_missing_key_is_named_and_an_optional_one_is_not_missed() {
+async fn missing_key_is_reported_unless_it_is_optional() {
     let world = World::running("key").await;
     let env = |optional: bool| {
         format!(
@@ -88,7 +88,7 @@ async fn a_missing_key_is_named_and_an_optional_one_is_not_missed() {
 }
 
 #[tokio::test]
-async fn secrets_live_in_memory_and_are_read_only_to_the_owner_asked_for() {
+async fn secret_volumes_are_tmpfs_with_the_requested_mode() {
     let world = World::running("tmpfs").await;
     let script = format!("grep ' /secret ' /proc/mounts; ls -lL /secret; {FOREVER}");
     let main =

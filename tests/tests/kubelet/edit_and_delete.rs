@@ -19,7 +19,7 @@ async fn ids(world: &World, pod: &str) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn an_edit_restarts_only_what_changed() {
+async fn edit_restarts_only_changed_containers() {
     let world = World::running("edit").await;
     world.write("two.yaml", &two("a", "first", "same"));
     let before_pod = world.wait_ready("two").await;
@@ -38,7 +38,7 @@ async fn an_edit_restarts_only_what_changed() {
 }
 
 #[tokio::test]
-async fn labels_and_layout_restart_nothing() {
+async fn label_and_formatting_changes_restart_no_container() {
     let world = World::running("layout").await;
     world.write("two.yaml", &two("a", "x", "y"));
     world.wait_ready("two").await;
@@ -57,7 +57,7 @@ async fn labels_and_layout_restart_nothing() {
 }
 
 #[tokio::test]
-async fn a_removed_file_ends_its_pod_and_no_other() {
+async fn removed_file_ends_only_its_pod() {
     let world = World::running("remove").await;
     world.write("gone.yaml", &sleeper("gone"));
     world.write("stays.yaml", &sleeper("stays"));
@@ -71,7 +71,7 @@ async fn a_removed_file_ends_its_pod_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_pod_that_returns_after_its_removal_starts_again() {
+async fn readded_pod_starts_again() {
     let world = World::running("again").await;
     world.write("web.yaml", &sleeper("web"));
     let first = world.wait_ready("web").await;

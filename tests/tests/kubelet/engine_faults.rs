@@ -70,7 +70,7 @@ async fn all_restarted(world: &World, before: &[Pod], history: &History) {
 }
 
 #[tokio::test]
-async fn an_engine_that_restarts_takes_its_containers_down_and_all_come_back() {
+async fn containers_restart_after_an_engine_restart() {
     let mut engine = PrivateEngine::running(false).await;
     let mut world = World::on(engine.engine(), "restart");
     world.start().await;
@@ -84,7 +84,7 @@ async fn an_engine_that_restarts_takes_its_containers_down_and_all_come_back() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_killed_takes_its_containers_down_and_all_come_back() {
+async fn containers_restart_after_an_engine_kill() {
     let mut engine = PrivateEngine::running(false).await;
     let mut world = World::on(engine.engine(), "killed");
     world.start().await;
@@ -98,7 +98,7 @@ async fn an_engine_that_is_killed_takes_its_containers_down_and_all_come_back() 
 }
 
 #[tokio::test]
-async fn an_engine_that_restarts_under_running_containers_changes_nothing() {
+async fn engine_restart_with_live_restore_keeps_containers() {
     let mut engine = PrivateEngine::running(true).await;
     let mut world = World::on(engine.engine(), "live");
     world.start().await;
@@ -126,7 +126,7 @@ async fn an_engine_that_restarts_under_running_containers_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_hanging_engine_stops_nothing() {
+async fn hanging_engine_stops_no_pod() {
     let engine = PrivateEngine::running(false).await;
     let mut world = World::on(engine.engine(), "hang");
     world.start().await;
@@ -172,7 +172,7 @@ async fn a_hanging_engine_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_kubelet_waits_for_an_engine_that_is_not_there_yet() {
+async fn kubelet_waits_for_a_missing_engine() {
     let mut engine = PrivateEngine::running(false).await;
     let mut world = World::on(engine.engine(), "absent");
     engine.stop().await;
@@ -189,7 +189,7 @@ async fn a_kubelet_waits_for_an_engine_that_is_not_there_yet() {
 }
 
 #[tokio::test]
-async fn one_hanging_inspect_holds_up_one_pod() {
+async fn hanging_inspect_blocks_only_its_pod() {
     let shared = Engine::connect().await;
     let mut world = World::new("inspect").await;
     let socket = world.path("engine.sock");

@@ -24,7 +24,7 @@ async fn is_short(world: &World) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn pods_run_on_and_new_ones_wait_for_room() {
+async fn running_pods_continue_on_a_full_disk_and_new_ones_wait() {
     let mut world = World::new("full").await;
     let disk = Disk::at(&world.root_dir(), SIZE);
     world.start().await;
@@ -82,7 +82,7 @@ async fn pods_end_and_are_restarted_on_a_full_disk() {
 }
 
 #[tokio::test]
-async fn a_flood_of_the_termination_message_fills_no_disk() {
+async fn termination_message_size_is_limited_on_disk() {
     let mut world = World::new("flood").await;
     let _disk = Disk::at(&world.root_dir(), 16);
     world.start().await;

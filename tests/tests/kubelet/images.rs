@@ -38,7 +38,7 @@ async fn an_image_is_pulled_from_a_registry() {
 }
 
 #[tokio::test]
-async fn a_pull_secret_opens_a_registry_with_a_password() {
+async fn pull_secret_authenticates_at_a_private_registry() {
     let world = World::running("secret").await;
     let registry = Registry::with_password().await;
     let image = registry.push(&world.engine, "team/app", "1").await;
@@ -64,7 +64,7 @@ async fn a_wrong_registry_password_is_reported_and_a_corrected_one_is_used() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_is_named_and_waits_with_back_off() {
+async fn missing_image_is_reported_and_retried_with_backoff() {
     let world = World::running("absent").await;
     let registry = Registry::open().await;
     let image = format!("{}/team/absent:9", registry.address());
@@ -77,7 +77,7 @@ async fn an_image_that_is_not_there_is_named_and_waits_with_back_off() {
 }
 
 #[tokio::test]
-async fn policies_decide_whether_a_registry_is_asked() {
+async fn pull_policy_decides_whether_the_registry_is_used() {
     let world = World::running("policy").await;
     let mut registry = Registry::open().await;
     let image = registry.push(&world.engine, "team/app", "1").await;
@@ -109,7 +109,7 @@ fn silent_registry() -> (std::net::TcpListener, String) {
 }
 
 #[tokio::test]
-async fn a_pull_that_hangs_holds_up_neither_an_edit_nor_the_end() {
+async fn hanging_pull_blocks_neither_edit_nor_deletion() {
     let world = World::running("silent").await;
     let (_listener, image) = silent_registry();
     for name in ["edited", "removed"] {

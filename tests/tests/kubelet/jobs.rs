@@ -4,7 +4,7 @@ use tests::manifest::{FOREVER, container, pod, scripted};
 use tests::{Pod, World};
 
 #[tokio::test]
-async fn a_job_ends_and_stays_ended() {
+async fn completed_pod_stays_completed() {
     let world = World::running("ends").await;
     world.write("job.yaml", &scripted("job", "OnFailure", "echo 42; echo done >/dev/termination-log"));
     let job = world.wait_for_pod("job", "to succeed", |pod| pod.phase() == "Succeeded").await;
@@ -21,7 +21,7 @@ async fn a_job_ends_and_stays_ended() {
 }
 
 #[tokio::test]
-async fn failure_is_tried_again_only_where_the_policy_says_so() {
+async fn restart_policy_decides_on_restarts_after_failure() {
     let world = World::running("policy").await;
     // Fails until its second start; it counts its starts in a volume that outlives its containers.
     let count = "echo x >>/data/starts; [ $(wc -l </data/starts) -ge 2 ] || exit 3";
@@ -40,7 +40,7 @@ async fn failure_is_tried_again_only_where_the_policy_says_so() {
 }
 
 #[tokio::test]
-async fn a_crash_loop_backs_off_by_name() {
+async fn crashing_container_waits_in_crash_loop_back_off() {
     let world = World::running("crash").await;
     world.write("crash.yaml", &scripted("crash", "Always", "exit 7"));
     let backing_off = |pod: &Pod| pod.waiting("main") == "CrashLoopBackOff";
@@ -51,7 +51,7 @@ async fn a_crash_loop_backs_off_by_name() {
 }
 
 #[tokio::test]
-async fn init_containers_run_in_order_and_before_the_rest() {
+async fn init_containers_run_in_order_before_app_containers() {
     let world = World::running("init").await;
     let mount = "volumeMounts: [{name: work, mountPath: /data}]";
     let step = |name: &str| container(name, &format!("echo {name} >>/data/order"), mount);
@@ -67,7 +67,7 @@ async fn init_containers_run_in_order_and_before_the_rest() {
 }
 
 #[tokio::test]
-async fn an_init_container_that_fails_for_good_fails_the_pod() {
+async fn failed_init_container_fails_a_never_restarting_pod() {
     let world = World::running("initfail").await;
     let init = container("init", "exit 5", "");
     let spec = format!(
@@ -81,7 +81,7 @@ async fn an_init_container_that_fails_for_good_fails_the_pod() {
 }
 
 #[tokio::test]
-async fn a_job_with_a_sidecar_ends_with_its_main_container() {
+async fn pod_with_a_sidecar_ends_with_its_main_container() {
     let world = World::running("sidecar").await;
     let mount = "volumeMounts: [{name: work, mountPath: /data}]";
     let sidecar = container(
@@ -107,7 +107,7 @@ async fn a_job_with_a_sidecar_ends_with_its_main_container() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_a_pod() {
+async fn active_deadline_ends_the_pod() {
     let world = World::running("deadline").await;
     let spec = format!("activeDeadlineSeconds: 1\ncontainers:\n- {}", container("main", FOREVER, ""));
     world.write("slow.yaml", &pod("slow", &spec));

@@ -27,7 +27,7 @@ fn count(metrics: &str, name: &str, label: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn metrics_count_what_happens() {
+async fn metrics_count_pod_and_container_operations() {
     let world = World::running("metrics").await;
     let probe = "readinessProbe: {exec: {command: ['true']}, periodSeconds: 1}";
     let first = "initContainers:\n- {name: first, image: 'coracle/busybox:1', command: ['true']}\n";
@@ -54,7 +54,7 @@ async fn metrics_count_what_happens() {
 }
 
 #[tokio::test]
-async fn healthz_answers_on_a_port_of_its_own() {
+async fn healthz_is_served_on_its_own_port() {
     let world = World::running("healthz").await;
     let stream = TcpStream::connect(("127.0.0.1", world.healthz_port.number)).await.unwrap();
     let answer = ask(stream, "/healthz").await;
@@ -62,7 +62,7 @@ async fn healthz_answers_on_a_port_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_had_enough_ends_a_verb_quietly() {
+async fn closed_pipe_ends_a_command_without_an_error() {
     let world = World::running("piped").await;
     world.write(
         "web.yaml",
@@ -99,7 +99,7 @@ async fn a_reader_that_has_had_enough_ends_a_verb_quietly() {
 }
 
 #[test]
-fn the_kubelet_has_its_own_settings_of_the_allocator() {
+fn kubelet_sets_its_allocator_options() {
     let mut command = Command::new(binary("kubelet"));
     let told = command.arg("--version").env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
     let told = String::from_utf8(told.stderr).unwrap();

@@ -32,7 +32,7 @@ async fn main_again(world: &World, before: &Pod) -> Pod {
 }
 
 #[tokio::test]
-async fn a_container_that_is_removed_comes_back_alone() {
+async fn removed_container_is_recreated_alone() {
     let world = World::running("rm").await;
     let history = History::of(&world.engine, &world.node).await;
     let before = two(&world).await;
@@ -44,7 +44,7 @@ async fn a_container_that_is_removed_comes_back_alone() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_stopped_comes_back_alone() {
+async fn stopped_container_is_restarted_alone() {
     let world = World::running("stop").await;
     let before = two(&world).await;
     let options = StopContainerOptionsBuilder::new().t(1).build();
@@ -76,7 +76,7 @@ async fn a_container_started_by_another_program_is_not_duplicated() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_removed_takes_its_pod_with_it_and_all_come_back() {
+async fn removed_sandbox_is_recreated_with_all_containers() {
     let world = World::running("rmpod").await;
     let history = History::of(&world.engine, &world.node).await;
     let before = two(&world).await;
@@ -92,7 +92,7 @@ async fn a_sandbox_that_is_removed_takes_its_pod_with_it_and_all_come_back() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_stopped_takes_its_pod_with_it_and_all_come_back() {
+async fn stopped_sandbox_is_recreated_with_all_containers() {
     let world = World::running("stoppod").await;
     let before = two(&world).await;
     let sandbox = world.container("a", "POD").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_sandbox_that_is_stopped_takes_its_pod_with_it_and_all_come_back() {
 }
 
 #[tokio::test]
-async fn a_paused_container_is_left_paused() {
+async fn paused_container_stays_paused() {
     let mut world = World::running("pause").await;
     let before = two(&world).await;
     let id = before.container_id("main").to_owned();
@@ -123,7 +123,7 @@ async fn a_paused_container_is_left_paused() {
 }
 
 #[tokio::test]
-async fn a_paused_pod_that_is_taken_out_goes() {
+async fn paused_pod_is_deleted_with_its_manifest() {
     let world = World::running("pausegone").await;
     let before = two(&world).await;
     world.engine.docker().pause_container(before.container_id("main")).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_paused_pod_that_is_taken_out_goes() {
 }
 
 #[tokio::test]
-async fn a_renamed_container_is_still_the_pods() {
+async fn renamed_container_still_belongs_to_its_pod() {
     let mut world = World::running("rename").await;
     let before = two(&world).await;
     let id = before.container_id("main").to_owned();
@@ -150,7 +150,7 @@ async fn a_renamed_container_is_still_the_pods() {
 }
 
 #[tokio::test]
-async fn a_foreign_container_with_a_name_of_the_kubelet_is_left_alone() {
+async fn foreign_container_with_a_kubelet_name_is_not_touched() {
     let world = World::running("stranger").await;
     let before = two(&world).await;
     // The name that the next `main` container needs.
@@ -203,7 +203,7 @@ impl Drop for Guard {
 }
 
 #[tokio::test]
-async fn two_nodes_on_one_engine_leave_each_other_alone() {
+async fn two_nodes_on_one_engine_do_not_interfere() {
     let one = World::running("one").await;
     let mut two = World::running("two").await;
     for world in [&one, &two] {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn a_dropped_manifest_runs_and_is_reported() {
+async fn added_manifest_runs_and_is_reported() {
     let world = World::running("drop").await;
     world.write("web.yaml", &sleeper("web"));
     let found = world.wait_ready("web").await;
@@ -44,7 +44,7 @@ async fn containers_carry_the_labels_and_names_of_the_contract() {
 }
 
 #[tokio::test]
-async fn one_file_may_hold_many_pods_in_every_form() {
+async fn one_file_may_contain_many_pods_in_every_format() {
     let world = World::running("forms").await;
     world.write("stream.yml", &format!("{}---\n{}", sleeper("one"), sleeper("two")));
     let item = |name: &str| {
@@ -61,7 +61,7 @@ async fn one_file_may_hold_many_pods_in_every_form() {
 }
 
 #[tokio::test]
-async fn only_manifests_count() {
+async fn kubelet_reads_only_manifest_files() {
     let world = World::new("count").await;
     world.write(".hidden.yaml", &sleeper("hidden"));
     world.write("web.yaml~", &sleeper("backup"));
@@ -78,7 +78,7 @@ async fn only_manifests_count() {
 }
 
 #[tokio::test]
-async fn containers_share_network_and_volume_and_serve_on_a_port_of_the_host() {
+async fn containers_share_network_and_volume_and_serve_a_host_port() {
     let world = World::running("web").await;
     let port = free_port();
     let mount = "volumeMounts: [{name: www, mountPath: /www}]";
@@ -118,7 +118,7 @@ async fn get(address: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn two_nodes_share_an_engine_and_leave_each_other_alone() {
+async fn two_nodes_share_an_engine_without_interference() {
     let one = World::running("one").await;
     let two = World::running("two").await;
     one.write("web.yaml", &sleeper("web"));

@@ -37,7 +37,7 @@ async fn stays_as_it_was(world: &World, name: &str, before: &(String, String, St
 }
 
 #[tokio::test]
-async fn a_restart_flips_no_readiness() {
+async fn kubelet_restart_keeps_readiness() {
     let mut world = World::running("flip").await;
     world.write(
         "web.yaml",
@@ -53,7 +53,7 @@ async fn a_restart_flips_no_readiness() {
 }
 
 #[tokio::test]
-async fn an_upgraded_kubelet_adopts() {
+async fn upgraded_kubelet_adopts_containers() {
     let mut world = World::running("upgrade").await;
     let history = History::of(&world.engine, &world.node).await;
     let both = format!(
@@ -83,7 +83,7 @@ async fn an_upgraded_kubelet_adopts() {
 }
 
 #[tokio::test]
-async fn a_back_off_goes_on() {
+async fn crash_loop_backoff_survives_a_kubelet_restart() {
     let mut world = World::new("backoff").await;
     let history = History::of(&world.engine, &world.node).await;
     world.start().await;
@@ -112,7 +112,7 @@ async fn a_back_off_goes_on() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_done_stays_done_though_its_container_is_pruned() {
+async fn completed_pod_stays_completed_after_its_container_was_pruned() {
     let mut world = World::running("pruned").await;
     let runs = world.path("runs");
     let job = |name: &str| {
@@ -149,7 +149,7 @@ async fn a_job_that_is_done_stays_done_though_its_container_is_pruned() {
 }
 
 #[tokio::test]
-async fn a_pod_taken_out_while_no_kubelet_ran_ends_with_its_own_grace() {
+async fn pod_removed_without_a_kubelet_ends_with_its_grace_period() {
     let mut world = World::running("grace").await;
     let script = "trap 'sleep 1; echo goodbye >/out/said; exit 0' TERM; echo up; sleep 1000000 & wait";
     fs::create_dir(world.path("out")).unwrap();

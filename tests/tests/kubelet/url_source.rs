@@ -27,7 +27,7 @@ async fn asked(world: &World, server: &Server, answer: u16, times: usize) {
 }
 
 #[tokio::test]
-async fn pods_come_from_a_url_and_follow_it() {
+async fn pods_follow_the_manifest_at_a_url() {
     let server = Server::start(&sleeper("web")).await;
     let world = world(&server).await;
     world.wait_ready("web").await;
@@ -67,7 +67,7 @@ async fn errors_and_empty_answers_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_last_good_answer_survives_a_restart_without_the_server() {
+async fn last_valid_url_response_survives_a_restart_without_the_server() {
     let server = Server::start(&sleeper("web")).await;
     let mut world = world(&server).await;
     let before = world.wait_ready("web").await;

@@ -27,7 +27,7 @@ const NODES: [&[Sort]; 4] = [
 ];
 
 #[tokio::test]
-async fn two_hundred_kills_restart_nothing_double_nothing_and_leave_nothing() {
+async fn repeated_kills_restart_duplicate_and_leak_no_container() {
     let seed = Chance::seed();
     let kills = std::env::var("CORACLE_KILLS").map_or(KILLS, |text| text.parse().unwrap());
     let engine = Engine::connect().await;

@@ -99,7 +99,7 @@ async fn kubelet_removes_late_probe_containers_of_a_killed_kubelet() {
 }
 
 #[tokio::test]
-async fn all_capabilities_are_those_that_the_engine_has() {
+async fn capability_all_means_the_capabilities_of_the_engine() {
     let test = |bench: Bench| async move {
         let sandbox = bench.pod("caps").await;
         let mut spec = bench.container("caps", &sandbox, "sleep 1000").await;
@@ -118,7 +118,7 @@ async fn all_capabilities_are_those_that_the_engine_has() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_wanted_twice_is_made_once() {
+async fn concurrent_creates_of_one_sandbox_create_it_once() {
     let test = |bench: Bench| async move {
         let spec = bench.sandbox("twice");
         let (one, two) =
@@ -129,7 +129,7 @@ async fn a_name_that_is_wanted_twice_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_pod_has_its_names() {
+async fn sandbox_has_hostname_host_aliases_and_dns_settings() {
     let test = |bench: Bench| async move {
         let mut spec = bench.sandbox("names");
         spec.domain = Some("web.default.svc.cluster.local".to_owned());
@@ -160,7 +160,7 @@ async fn a_pod_has_its_names() {
 }
 
 #[tokio::test]
-async fn a_pod_on_the_hosts_network_is_the_host() {
+async fn host_network_pod_has_the_host_name_and_network() {
     let test = |bench: Bench| async move {
         let mut spec = bench.sandbox("host");
         spec.network = Network::Host;
@@ -180,7 +180,7 @@ async fn a_pod_on_the_hosts_network_is_the_host() {
 }
 
 #[tokio::test]
-async fn a_port_of_the_host_leads_to_the_pod() {
+async fn host_port_is_forwarded_to_the_pod() {
     let test = |bench: Bench| async move {
         let lease = free_port();
         let port = HostPort {
@@ -218,7 +218,7 @@ async fn a_port_of_the_host_leads_to_the_pod() {
 }
 
 #[tokio::test]
-async fn mounts_are_of_what_is_there() {
+async fn mount_of_a_missing_source_fails() {
     let test = |bench: Bench| async move {
         let folder = tempfile::tempdir().unwrap();
         let last_words = folder.path().join("last-words");
@@ -257,7 +257,7 @@ async fn mounts_are_of_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_shared_process_namespace_has_a_reaper_that_ends_at_once() {
+async fn pause_container_reaps_processes_and_stops_at_once() {
     let test = |bench: Bench| async move {
         let mut spec = bench.sandbox("reaper");
         spec.share_process_namespace = true;
@@ -293,7 +293,7 @@ async fn a_shared_process_namespace_has_a_reaper_that_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_removed_sandbox_image_is_loaded_again() {
+async fn removed_pause_image_is_loaded_again() {
     let test = |bench: Bench| async move {
         // The engine refuses this while a sandbox of another test uses the image, which is fine here.
         let engine = tests::Engine::connect().await;
@@ -306,7 +306,7 @@ async fn a_removed_sandbox_image_is_loaded_again() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_away_is_unreachable() {
+async fn stopped_engine_gives_an_unreachable_error() {
     let away = Docker::connect("unix:///no/such/docker.sock", "n", Settings::default()).unwrap();
     assert!(matches!(away.info().await, Err(Error::Unreachable { .. })));
     assert!(matches!(away.list().await, Err(Error::Unreachable { .. })));
@@ -314,7 +314,7 @@ async fn an_engine_that_is_away_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_terminal_shows_what_is_written_before_the_line_ends() {
+async fn terminal_output_arrives_before_the_line_ends() {
     use futures_util::StreamExt;
     use tokio::io::AsyncWriteExt;
     let test = |bench: Bench| async move {
@@ -342,7 +342,7 @@ async fn a_terminal_shows_what_is_written_before_the_line_ends() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_leaves_nothing_behind() {
+async fn exec_that_times_out_leaves_no_process() {
     let test = |bench: Bench| async move {
         let app = bench.running("late", "sleep 1000").await;
         let run = async |script: &str, at_most| {

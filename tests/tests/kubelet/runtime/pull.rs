@@ -55,7 +55,7 @@ async fn an_image_is_pulled_from_a_registry() {
 }
 
 #[tokio::test]
-async fn a_password_is_needed_where_one_is_wanted() {
+async fn pull_from_a_private_registry_needs_credentials() {
     let registry = Registry::with_password().await;
     let name = registry.push(&Engine::connect().await, "guarded", "1").await;
     let server = &registry.address();
