@@ -129,7 +129,7 @@ mod tests {
 ";
 
     #[test]
-    fn rows_are_rules() {
+    fn table_rows_are_parsed_as_rules() {
         let crates = crates(PAGE);
         assert_eq!(crates.len(), 2);
         assert_eq!(

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_paths_groups_and_aliases() {
+    fn paths_groups_and_aliases_are_parsed() {
         check("plan/mod.rs", "use crate::observed::Pod;", &["1 observed::Pod"]);
         check(
             "a.rs",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn supers_that_reach_the_top_count_and_others_do_not() {
+    fn super_paths_count_only_if_they_reach_the_crate_root() {
         check("plan/mod.rs", "use super::worker::X;", &["1 worker::X"]);
         check("plan/tests.rs", "use super::*;\nuse super::super::worker;", &["2 worker"]);
         check("plan/deep/x.rs", "use super::super::phase;", &[]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_lookalikes_do_not_count() {
+    fn comments_and_similar_text_are_ignored() {
         check("a.rs", "// use crate::worker;\n/// See [`crate::plan`].\nmy_crate::x(); $crate::y();", &[]);
     }
 }

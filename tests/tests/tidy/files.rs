@@ -12,7 +12,7 @@ const LONGER: &[(&str, usize)] = &[];
 const WAITS: &str = "tests/src/wait.rs";
 
 #[test]
-fn files_have_the_shape_of_the_house() {
+fn source_files_follow_the_project_layout() {
     let faults: Vec<String> = all_sources().iter().flat_map(check).collect();
     assert_tidy(&faults);
 }
@@ -53,7 +53,7 @@ fn check(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn a_misshapen_file_is_found() {
+fn check_finds_files_that_violate_the_layout() {
     let found =
         |path: &str, text: &str| check(&Source { path: path.to_owned(), text: text.to_owned() }).len();
     assert_eq!(found("api/src/x.rs", "//! Fine.\n"), 0);

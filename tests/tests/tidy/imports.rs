@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_import_is_found() {
+    fn check_finds_a_forbidden_import() {
         let rules = [
             rule("observed", Some(&[]), &[]),
             rule("runtime", Some(&["observed"]), &[]),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_permits_a_cycle_is_found() {
+    fn check_finds_a_row_that_permits_a_cycle() {
         let rules = [rule("a", Some(&["b::X"]), &[]), rule("b", Some(&["a"]), &[]), rule("b", None, &[])];
         let seen = ["a".to_owned()];
         let faults = check_rows(&rules, &seen);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_dependency_is_found() {
+    fn check_finds_a_forbidden_dependency() {
         let row = |name: &str, may: &[&str], never: &[&str]| Crate {
             name: name.to_owned(),
             may: may.iter().map(|name| (*name).to_owned()).collect(),

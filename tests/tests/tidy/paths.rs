@@ -69,7 +69,7 @@ fn check(
 }
 
 #[test]
-fn a_file_that_does_not_exist_is_found() {
+fn check_finds_paths_that_do_not_exist() {
     let roots = ["api".to_owned(), "docs".to_owned()];
     let sources = ["api/src/plan/mod.rs".to_owned()];
     let exists = |path: &str| {

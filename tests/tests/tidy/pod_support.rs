@@ -22,7 +22,7 @@ struct Row {
 type Types<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a str)>>;
 
 #[test]
-fn every_field_of_a_pod_has_a_row() {
+fn every_pod_field_has_a_row() {
     let read =
         |path: &str| fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     assert_tidy(&check(&read(SCHEMA), &read(PAGE)));
@@ -101,7 +101,7 @@ fn rows(page: &str) -> (BTreeMap<(&str, &str), Row>, Vec<String>) {
 }
 
 #[test]
-fn a_missing_a_stale_and_a_wrong_row_are_found() {
+fn check_finds_missing_stale_and_wrong_rows() {
     let schema = "# table\nPod\n  spec PodSpec\n  status PodStatus\nPodSpec\n  a string\n  b []Inner\n  c map Other\nInner\n  x int32\nOther\n  y bool\nPodStatus\n  z string\n";
     let page = "## Pod\n| `spec` | yes | |\n| `status` | yes | |\n## PodSpec\n| `a` | yes | |\n| `b` | yes | |\n| `c` | refused | |\n## Inner\n| `x` | no effect | |\n";
     assert_eq!(check(schema, page), [""; 0]);

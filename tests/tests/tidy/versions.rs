@@ -66,7 +66,7 @@ fn repeated(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_repeated_version_and_a_stale_page_are_found() {
+fn check_finds_a_repeated_version_and_a_stale_page() {
     let found = |text: String| repeated("kubelet/src/x.rs", &text).len();
     assert_eq!(found(format!("const A: &str = \"v{}.{}.0\";", VERSION.major, VERSION.minor)), 1);
     assert_eq!(found(format!("let minor = \"{}\";", VERSION.minor)), 1);

@@ -19,7 +19,7 @@ fn tables() -> String {
 }
 
 #[tokio::test]
-async fn rules_of_nodes_without_a_bridge_and_a_kubelet_go_and_all_others_stay() {
+async fn leftover_rules_of_ended_test_nodes_are_removed() {
     let host = Host::new().await;
     host.enter();
     let ended = rules_of("test-1-ended");

@@ -74,7 +74,7 @@ fn assert_desk_unheard(bed: &Bed, by: &Machine) {
 }
 
 #[tokio::test]
-async fn machines_hear_each_other_as_their_cables_let_them() {
+async fn test_machines_receive_packets_only_over_connected_links() {
     let (bed, [a, b, mut c]) = Bed::with([1, 1, 2]).await;
     let all = [&a, &b, &c];
     all.iter().for_each(|machine| listen(machine));
@@ -112,7 +112,7 @@ async fn machines_hear_each_other_as_their_cables_let_them() {
 }
 
 #[tokio::test]
-async fn what_a_machine_has_on_its_disk_lasts_when_the_power_goes_and_nothing_else_does() {
+async fn power_cut_keeps_only_the_disk_of_a_test_machine() {
     let (_bed, [mut a]) = Bed::with([1]).await;
     // The same state as on any machine where Docker was the first to enable forwarding.
     assert!(a.run("iptables -S FORWARD").starts_with("-P FORWARD DROP\n"));

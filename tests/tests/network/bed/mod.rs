@@ -25,7 +25,7 @@ async fn pull(engine: &Engine, image: &str, password: Option<&str>) -> Result<()
 }
 
 #[tokio::test]
-async fn a_registry_with_a_password_keeps_others_out() {
+async fn private_test_registry_rejects_unauthenticated_clients() {
     let engine = Engine::connect().await;
     let registry = Registry::with_password().await;
     let image = registry.push(&engine, "team/app", "1").await;
@@ -37,7 +37,7 @@ async fn a_registry_with_a_password_keeps_others_out() {
 }
 
 #[tokio::test]
-async fn an_open_registry_keeps_its_images_while_it_is_down() {
+async fn test_registry_keeps_images_while_it_is_stopped() {
     let engine = Engine::connect().await;
     let mut registry = Registry::open().await;
     let image = registry.push(&engine, "team/app", "1").await;
@@ -48,7 +48,7 @@ async fn an_open_registry_keeps_its_images_while_it_is_down() {
 }
 
 #[tokio::test]
-async fn a_server_answers_304_until_its_body_changes() {
+async fn test_server_returns_304_until_its_body_changes() {
     let server = Server::start("one").await;
     let first = ask(&server, "").await;
     assert!(first.starts_with("HTTP/1.1 200") && first.ends_with("\r\n\r\none"), "{first}");
@@ -71,7 +71,7 @@ async fn ask(server: &Server, headers: &str) -> String {
 }
 
 #[test]
-fn ports_are_given_out_once() {
+fn test_ports_are_allocated_once() {
     let ports: Vec<_> = (0..50).map(|_| free_port()).collect();
     let numbers: HashSet<u16> = ports.iter().map(|port| port.number).collect();
     assert_eq!(numbers.len(), ports.len());

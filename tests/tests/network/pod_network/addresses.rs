@@ -20,7 +20,7 @@ async fn fetch(world: &World, from: &str, ip: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn pods_reach_each_other_the_node_reaches_them_and_their_files_say_who_they_are() {
+async fn pods_and_node_connect_and_hosts_files_contain_pod_names() {
     let world = node("net").await;
     let more = "hostAliases: [{ip: 192.0.2.7, hostnames: [db.example]}]\ndnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.53], searches: [x.example]}";
     world.write("a.yaml", &server("a", more));
@@ -51,7 +51,7 @@ async fn pods_reach_each_other_the_node_reaches_them_and_their_files_say_who_the
 }
 
 #[tokio::test]
-async fn a_port_of_the_host_leads_to_its_pod_from_everywhere_and_nowhere_when_it_is_gone() {
+async fn host_port_is_forwarded_from_all_clients_until_the_pod_ends() {
     let world = node("ports").await;
     let port = free_port();
     let number = port.number.to_string();
@@ -85,7 +85,7 @@ async fn a_port_of_the_host_leads_to_its_pod_from_everywhere_and_nowhere_when_it
 }
 
 #[tokio::test]
-async fn a_kubelet_that_was_killed_finds_its_pods_addresses_again() {
+async fn killed_kubelet_recovers_the_pod_addresses() {
     let mut world = node("again").await;
     world.write("a.yaml", &sleeper("a"));
     let before = world.wait_ready("a").await;
@@ -100,7 +100,7 @@ async fn a_kubelet_that_was_killed_finds_its_pods_addresses_again() {
 }
 
 #[tokio::test]
-async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_node() {
+async fn pod_addresses_are_released_and_an_empty_node_has_no_network_state() {
     let mut world = World::new("little").await.with_flags(["--pod-cidr", "10.197.5.0/29"]);
     world.start().await;
     // Five addresses: the network address, the bridge's and the last one are not assigned to pods.
@@ -146,7 +146,7 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
 }
 
 #[tokio::test]
-async fn a_range_that_is_in_use_here_is_refused_by_name() {
+async fn pod_cidr_that_overlaps_a_host_network_is_rejected() {
     let world = World::new("taken").await;
     let first = node("first").await;
     let third = gateway(&first).rsplit_once('.').unwrap().0.to_owned();

@@ -111,7 +111,7 @@ async fn a_sandbox_restarted_by_another_program_is_recreated_with_its_pod() {
 }
 
 #[tokio::test]
-async fn a_port_that_the_host_has_is_not_taken_from_it() {
+async fn host_port_used_by_another_program_is_not_forwarded() {
     let world = node("has").await;
     let port = free_port();
     let listener = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
@@ -125,7 +125,7 @@ async fn a_port_that_the_host_has_is_not_taken_from_it() {
 }
 
 #[tokio::test]
-async fn pods_keep_the_network_they_were_made_with() {
+async fn running_pods_keep_their_network_when_the_flag_changes() {
     let mut world = node("keeps").await;
     world.write("a.yaml", &sleeper("a"));
     let before = world.wait_ready("a").await;
@@ -147,7 +147,7 @@ async fn pods_keep_the_network_they_were_made_with() {
 }
 
 #[tokio::test]
-async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_their_network() {
+async fn switch_to_the_docker_network_removes_state_of_a_killed_kubelet() {
     let mut world = node("leaves").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;
@@ -166,7 +166,7 @@ async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_t
 }
 
 #[tokio::test]
-async fn what_earlier_pods_had_goes_with_the_last_of_them_when_the_engine_gives_pods_their_network() {
+async fn switch_to_the_docker_network_removes_native_state_with_its_last_pod() {
     let mut world = node("last").await;
     world.write("a.yaml", &sleeper("a"));
     world.wait_ready("a").await;
@@ -224,7 +224,7 @@ async fn a_bridge_with_unrecorded_pods_is_kept() {
 }
 
 #[tokio::test]
-async fn where_the_kubelet_cannot_the_engine_gives_pods_their_network() {
+async fn docker_network_is_used_if_the_native_network_is_impossible() {
     // The engine has its own network namespace, as a rootless engine does.
     let engine = PrivateEngine::running(false).await;
     let mut world = World::on(engine.engine(), "elsewhere").with_flags(["--pod-network", "native"]);

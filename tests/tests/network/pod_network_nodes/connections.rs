@@ -58,7 +58,7 @@ impl Connection<'_> {
 }
 
 #[tokio::test]
-async fn a_connection_between_pods_lives_through_what_becomes_of_kubelets_engines_masters_rules_and_links() {
+async fn pod_connection_survives_faults_of_kubelets_engines_masters_rules_and_links() {
     let mut cluster = Cluster::of([1, 1, 2]).await;
     let connections = [Connection { client: "near" }, Connection { client: "far" }];
     for (number, connection) in connections.iter().enumerate() {

@@ -82,7 +82,7 @@ async fn local_host_port_connections_survive_the_loss_of_the_bridge() {
 }
 
 #[tokio::test]
-async fn a_route_that_keeps_what_is_for_pods_here_is_there_again_and_goes_with_the_bridge() {
+async fn unreachable_route_of_the_pod_cidr_is_restored_and_removed_with_the_bridge() {
     let (_bed, mut machine) = alone().await;
     let node = machine.node.node.clone();
     let routes = |machine: &Machine| machine.at(|| network::routes(&node));

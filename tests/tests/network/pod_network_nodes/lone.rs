@@ -28,11 +28,11 @@ async fn reached_and_reaching(network: &str) {
 }
 
 #[tokio::test]
-async fn pods_in_the_kubelets_network_are_reached_from_other_machines_and_reach_them() {
+async fn pods_in_the_native_network_connect_with_other_machines() {
     reached_and_reaching("native").await;
 }
 
 #[tokio::test]
-async fn pods_in_the_engines_network_are_reached_from_other_machines_and_reach_them() {
+async fn pods_in_the_docker_network_connect_with_other_machines() {
     reached_and_reaching("docker").await;
 }

@@ -57,14 +57,14 @@ fn answer_all(cluster: &Cluster<3>) {
 }
 
 #[tokio::test]
-async fn pods_and_machines_of_a_cluster_reach_each_other_on_a_segment_and_across_a_router() {
+async fn pods_and_nodes_connect_on_one_segment_and_across_a_router() {
     let cluster = Cluster::of([1, 1, 2]).await;
     answer_all(&cluster);
     all_reach_each_other(&cluster, 4).await;
 }
 
 #[tokio::test]
-async fn pods_and_machines_with_addresses_of_both_versions_reach_each_other_by_both() {
+async fn pods_and_nodes_connect_over_both_families_in_dual_stack() {
     let cluster = Cluster::with_ranges(Bed::with([1, 1, 2]).await, &[RANGE4, RANGE6]).await;
     answer_all(&cluster);
     for machine in &cluster.machines {
@@ -84,7 +84,7 @@ async fn pods_and_machines_with_addresses_of_both_versions_reach_each_other_by_b
 }
 
 #[tokio::test]
-async fn pods_and_machines_without_ipv4_reach_each_other() {
+async fn pods_and_nodes_connect_over_ipv6_only() {
     let cluster = Cluster::with_ranges(Bed::with_ipv6([1, 1, 2]).await, &[RANGE6]).await;
     answer_all(&cluster);
     for machine in &cluster.machines {

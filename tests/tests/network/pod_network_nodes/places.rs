@@ -4,7 +4,7 @@ use crate::pod_network_nodes::asking::Asker;
 use crate::pod_network_nodes::cluster::{Cluster, WEB, at, is_ready_with_range, shows, web};
 
 #[tokio::test]
-async fn a_machine_is_reached_again_after_a_power_cut_and_at_another_address_and_not_when_its_node_is_gone() {
+async fn peer_routes_follow_power_cuts_address_changes_and_node_deletion() {
     let mut cluster = Cluster::of([1, 1, 2]).await;
     let ranges = [cluster.range(&cluster.machines[1]).await, cluster.range(&cluster.machines[2]).await];
 

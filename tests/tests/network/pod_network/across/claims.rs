@@ -12,7 +12,7 @@ fn assert_named(told: &kubelet::network::native::SyncResult, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_range_that_two_have_is_the_older_ones() {
+async fn conflicting_pod_cidr_is_routed_to_the_older_node() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     let mut connection = stage.connect(At::PodA, At::PodB, 4);
@@ -30,7 +30,7 @@ async fn a_range_that_two_have_is_the_older_ones() {
 }
 
 #[tokio::test]
-async fn an_address_that_two_have_is_the_older_ones() {
+async fn conflicting_node_address_belongs_to_the_older_node() {
     let mut stage = Stage::new().await;
     stage.members[2].addresses[0] = address("192.0.2.2");
     stage.members[2].addresses.pop();
@@ -43,7 +43,7 @@ async fn an_address_that_two_have_is_the_older_ones() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_on_the_same_machine_needs_no_way() {
+async fn node_on_the_same_machine_gets_no_route() {
     let mut stage = Stage::new().await;
     stage.members[2].addresses = vec![address("192.0.2.1")];
     stage.at(At::A, || run(&format!("ip link add {} type bridge", bridge_of("node-c"))));
@@ -54,7 +54,7 @@ async fn a_node_that_is_on_the_same_machine_needs_no_way() {
 }
 
 #[tokio::test]
-async fn a_range_that_holds_machines_is_not_laid() {
+async fn pod_cidr_that_contains_nodes_gets_no_route() {
     let mut stage = Stage::new().await;
     for claimed in ["0.0.0.0/0", "198.51.100.0/24", "192.0.2.0/24", "127.0.0.0/8"] {
         stage.members[1].ranges[0] = claimed.parse().unwrap();

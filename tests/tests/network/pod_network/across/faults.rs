@@ -62,7 +62,7 @@ async fn a_lost_route_is_reported_and_restored() {
 }
 
 #[tokio::test]
-async fn routes_and_tunnels_of_others_are_left_alone() {
+async fn routes_and_tunnels_of_other_programs_are_not_changed() {
     let mut stage = Stage::new().await;
     stage.at(At::A, || {
         ip("route add 10.244.2.0/24 via 192.0.2.254");
@@ -89,7 +89,7 @@ async fn routes_and_tunnels_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_used_vxlan_port_is_reported_and_taken_when_it_is_free() {
+async fn occupied_vxlan_port_is_reported_and_used_when_it_is_free() {
     let mut stage = Stage::new().await;
     stage.at(At::A, || ip("link add theirs type vxlan id 12626974 dstport 4789 nolearning"));
     let result = stage.sync(At::A);

@@ -157,7 +157,7 @@ fn standing(native: &Native, uid: &str, process: u32) -> NetworkState {
 }
 
 #[tokio::test]
-async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
+async fn node_uses_the_pod_cidr_assigned_by_the_cluster() {
     let stage = Stage::new().await;
     let pod = Host::new().await;
     stage.enter(At::A);
@@ -261,7 +261,7 @@ async fn a_pod_cidr_flag_that_differs_from_the_cluster_is_reported_until_they_ag
 }
 
 #[tokio::test]
-async fn a_bridge_that_a_kill_left_half_made_is_made_good() {
+async fn incomplete_bridge_after_a_kill_is_repaired() {
     let stage = Stage::new().await;
     stage.enter(At::A);
     let root = tempfile::tempdir().unwrap();
@@ -279,7 +279,7 @@ async fn a_bridge_that_a_kill_left_half_made_is_made_good() {
 }
 
 #[tokio::test]
-async fn what_a_node_of_another_name_left_goes_when_no_pod_is_behind_it() {
+async fn network_state_of_another_node_name_is_removed_without_pods() {
     let stage = Stage::new().await;
     let pod = Host::new().await;
     stage.enter(At::A);
@@ -307,7 +307,7 @@ async fn what_a_node_of_another_name_left_goes_when_no_pod_is_behind_it() {
 }
 
 #[tokio::test]
-async fn a_range_that_would_cut_the_node_off_from_the_api_server_is_refused() {
+async fn pod_cidr_that_contains_the_api_server_is_rejected() {
     let stage = Stage::new().await;
     stage.enter(At::A);
     let root = tempfile::tempdir().unwrap();

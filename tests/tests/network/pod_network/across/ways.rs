@@ -9,7 +9,7 @@ use super::stage::{A_LOOK, At, NODES, Stage, address, member, range};
 use crate::pod_network::rules::stage::run;
 
 #[tokio::test]
-async fn pods_reach_each_other_with_their_own_addresses() {
+async fn pods_of_different_nodes_see_each_others_addresses() {
     let mut stage = Stage::new().await;
     assert!(stage.ask(At::PodA, &At::PodB.address(4)).is_err());
     assert!(stage.ask(At::PodA, &At::PodC.address(4)).is_err());
@@ -28,7 +28,7 @@ async fn pods_reach_each_other_with_their_own_addresses() {
 }
 
 #[tokio::test]
-async fn a_route_is_enough_on_one_segment_and_a_second_look_changes_nothing() {
+async fn peers_on_one_segment_get_only_a_route_and_a_resync_changes_nothing() {
     let mut stage = Stage::new().await;
     stage.members.pop();
     let told = stage.sync(At::A);
@@ -58,7 +58,7 @@ async fn pod_cidrs_of_other_nodes_are_published_before_their_routes_are_installe
 }
 
 #[tokio::test]
-async fn nodes_that_change_address_and_come_and_go_take_no_connection_along() {
+async fn node_changes_interrupt_no_other_connection() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     let mut connections: Vec<_> =
@@ -114,7 +114,7 @@ async fn nodes_that_change_address_and_come_and_go_take_no_connection_along() {
 }
 
 #[tokio::test]
-async fn routes_use_the_other_family_without_an_own_one() {
+async fn routes_use_the_other_family_if_a_node_lacks_one() {
     let mut stage = Stage::new().await;
     for number in 0..3 {
         stage.members[number].addresses.remove(1);
@@ -132,7 +132,7 @@ async fn routes_use_the_other_family_without_an_own_one() {
 }
 
 #[tokio::test]
-async fn packets_in_a_tunnel_are_as_large_as_fits() {
+async fn tunnel_mtu_follows_the_mtu_of_the_underlying_link() {
     let mut stage = Stage::new().await;
     stage.settle_all();
     let mtu = || run("ip -o link show type vxlan | grep -o 'mtu [0-9]*'").replace('\n', " ");
@@ -144,7 +144,7 @@ async fn packets_in_a_tunnel_are_as_large_as_fits() {
 }
 
 #[tokio::test]
-async fn a_thousand_nodes_are_looked_at_in_no_time() {
+async fn route_sync_of_a_thousand_nodes_is_fast() {
     let mut stage = Stage::new().await;
     let many = |number: u32| Member {
         name: format!("node-{number}"),

@@ -28,7 +28,7 @@ fn ports() -> [Port; 2] {
 }
 
 #[tokio::test]
-async fn a_firewall_of_iptables_lets_pods_through_and_prints_as_ever() {
+async fn iptables_firewall_accepts_pod_traffic_and_stays_printable() {
     let stage = Stage::new().await;
     for iptables in ["iptables", "ip6tables"] {
         run(&format!("{iptables} -P FORWARD DROP"));
@@ -76,7 +76,7 @@ async fn a_firewall_of_iptables_lets_pods_through_and_prints_as_ever() {
 }
 
 #[tokio::test]
-async fn a_firewall_of_nftables_lets_pods_through() {
+async fn nftables_firewall_accepts_pod_traffic() {
     let stage = Stage::new().await;
     run("nft add table inet firewall");
     run("nft 'add chain inet firewall pass { type filter hook forward priority 0; policy drop; }'");
@@ -95,7 +95,7 @@ async fn a_firewall_of_nftables_lets_pods_through() {
 }
 
 #[tokio::test]
-async fn a_firewall_of_the_older_iptables_lets_pods_through() {
+async fn legacy_iptables_firewall_accepts_pod_traffic() {
     let stage = Stage::new().await;
     // Kernels without the legacy tables need no rules in them.
     if fs::exists("/proc/net/ip_tables_names").unwrap() {

@@ -11,7 +11,7 @@ use super::stage::{
 };
 
 #[tokio::test]
-async fn a_port_of_the_host_leads_to_its_pod_from_everywhere() {
+async fn host_port_is_forwarded_from_all_clients() {
     let stage = Stage::new().await;
     let ports = [port("0.0.0.0", 8080, At::PodA), port("::", 8080, At::PodA)];
     assert!(ensure(&node(), &ports).table);
@@ -39,7 +39,7 @@ async fn a_port_of_the_host_leads_to_its_pod_from_everywhere() {
 }
 
 #[tokio::test]
-async fn a_port_at_one_address_is_not_at_others_and_goes_first() {
+async fn host_port_at_one_address_takes_precedence_there_only() {
     let stage = Stage::new().await;
     let ports = [
         port("127.0.0.1", 8081, At::PodA),
@@ -57,7 +57,7 @@ async fn a_port_at_one_address_is_not_at_others_and_goes_first() {
 }
 
 #[tokio::test]
-async fn redirects_of_other_programs_keep_the_client_address() {
+async fn host_port_redirects_of_other_programs_keep_the_client_address() {
     let stage = Stage::new().await;
     ensure(&node(), &[port("0.0.0.0", 8080, At::PodB), port("127.0.0.1", 80, At::PodB)]);
     // A Service as kube-proxy implements it. Without the rules of the bridge the answer finds no way back.
@@ -81,7 +81,7 @@ fn show_bridged(whether: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_same_port_of_two_protocols_leads_to_two_pods() {
+async fn host_ports_of_two_protocols_are_forwarded_to_different_pods() {
     let stage = Stage::new().await;
     let udp = |at| of(Protocol::Udp, at, 53, At::PodA);
     ensure(&node(), &[udp("0.0.0.0"), udp("::"), port("0.0.0.0", 53, At::PodB)]);
@@ -94,7 +94,7 @@ async fn the_same_port_of_two_protocols_leads_to_two_pods() {
 }
 
 #[tokio::test]
-async fn a_client_over_udp_that_never_pauses_goes_where_the_port_leads() {
+async fn busy_udp_client_follows_host_port_changes() {
     let stage = Stage::new().await;
     let mut rules = Rules::open().unwrap();
     let at = |to| [of(Protocol::Udp, "0.0.0.0", 53, to), of(Protocol::Udp, "::", 53, to)];
@@ -119,7 +119,7 @@ async fn a_client_over_udp_that_never_pauses_goes_where_the_port_leads() {
 }
 
 #[tokio::test]
-async fn ports_come_and_go_with_their_pods() {
+async fn host_ports_follow_their_pods() {
     let stage = Stage::new().await;
     let mut rules = Rules::open().unwrap();
     let (one, moved) = (port("0.0.0.0", 8080, At::PodA), port("0.0.0.0", 8080, At::PodB));

@@ -40,7 +40,7 @@ async fn only_traffic_that_leaves_the_cluster_is_masqueraded() {
 }
 
 #[tokio::test]
-async fn a_pod_that_spoke_to_another_before_its_node_was_known_is_seen_as_itself_from_then_on() {
+async fn existing_flows_lose_masquerade_when_a_node_becomes_known() {
     let stage = Stage::new().await;
     let alone = Node { cluster: vec![], ..node() };
     for version in [4, 6] {

@@ -75,7 +75,7 @@ fn ask_until(over: &Receiver<()>) -> usize {
 }
 
 #[tokio::test]
-async fn changes_of_others_are_looked_at_and_not_answered() {
+async fn rule_changes_of_other_programs_cause_a_check_but_no_write() {
     let stage = Stage::new().await;
     run("iptables -P FORWARD DROP");
     let ports = [port("0.0.0.0", 8080, At::PodA)];

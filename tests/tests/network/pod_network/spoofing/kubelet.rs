@@ -34,7 +34,7 @@ fn tables(world: &World) -> String {
 }
 
 #[tokio::test]
-async fn a_pod_of_a_kubelet_sends_from_its_own_addresses_only() {
+async fn pod_may_send_only_from_its_own_addresses() {
     let mut world = node("spoof").await;
     assert_eq!(tables(&world), "", "no pod, no table");
     for name in ["a", "b"] {

@@ -75,7 +75,7 @@ async fn packets_with_spoofed_addresses_are_dropped() {
 }
 
 #[tokio::test]
-async fn pods_reach_each_other_the_node_and_their_own_host_ports_with_the_rules() {
+async fn anti_spoofing_rules_allow_pod_node_and_host_port_traffic() {
     let scene = Scene::new().await;
     scene.ensure();
     let stage = &scene.stage;
@@ -92,7 +92,7 @@ async fn pods_reach_each_other_the_node_and_their_own_host_ports_with_the_rules(
 }
 
 #[tokio::test]
-async fn a_pod_poisons_neither_neighbours_nor_the_forwarding_table_of_the_bridge() {
+async fn pod_cannot_poison_neighbour_or_bridge_forwarding_tables() {
     let scene = Scene::new().await;
     let (a, b) = (&scene.a, &scene.b);
     let mac = |wire: &Wire| wire.mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -130,7 +130,7 @@ async fn a_pod_poisons_neither_neighbours_nor_the_forwarding_table_of_the_bridge
 }
 
 #[tokio::test]
-async fn a_pod_gets_link_local_addresses_and_joins_groups_with_the_rules() {
+async fn anti_spoofing_rules_allow_link_local_addresses_and_multicast_groups() {
     let scene = Scene::new().await;
     scene.ensure();
     // The interface starts again, with duplicate address detection from `::`.
@@ -171,7 +171,7 @@ async fn settle(watch: &mut Watch, scene: &Scene) -> usize {
 }
 
 #[tokio::test]
-async fn anti_spoofing_rules_that_another_program_changes_come_back() {
+async fn changed_anti_spoofing_rules_are_restored() {
     let scene = Scene::new().await;
     let mut watch = Watch::new().unwrap();
     scene.ensure();
@@ -193,7 +193,7 @@ async fn anti_spoofing_rules_that_another_program_changes_come_back() {
 }
 
 #[tokio::test]
-async fn the_table_goes_with_the_last_pod_and_with_the_network() {
+async fn anti_spoofing_table_is_removed_with_the_last_pod_and_the_network() {
     let scene = Scene::new().await;
     let tables = || run("nft list tables bridge");
     let mut rules = Rules::open().unwrap();
