@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_store_answers_and_leaders_renew_their_leases() {
+    async fn component_status_reports_the_store_and_the_leader_leases() {
         let objects = WatchCache::new(1);
         for (name, renewed) in [
             ("kube-scheduler", Timestamp::now().to_string()),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_name_that_is_no_label_is_left_out() {
+    fn lease_omits_a_host_name_that_is_not_a_valid_label() {
         let labels = |host_name: &str| {
             lease("apiserver-x", "x", host_name, Timestamp::UNIX_EPOCH)["metadata"]["labels"].clone()
         };

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_of_a_service_has_an_object() {
+    fn each_service_address_has_an_ip_address_object() {
         let services = [service("web", &["10.96.0.9", "fd00::9"]), service("headless", &["None"])];
         let steps = plan(&services, &[]);
         let created: Vec<Json> = steps

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_since_which_tokens_are_tracked_stays() {
+    fn config_map_keeps_the_start_date_of_token_tracking() {
         let now: Timestamp = "2026-03-04T23:59:59Z".parse().unwrap();
         let Step::Create(made) = plan_tracking(None, now) else { panic!("it is created") };
         assert_eq!(made["data"], json!({"since": "2026-03-04"}));

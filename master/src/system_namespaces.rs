@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_system_namespaces_are_created_again() {
+    async fn deleted_system_namespaces_are_recreated() {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));
         let registry = Registry::open(store, Catalog::new(kinds::all())).await.unwrap();
         ensure(&registry).await.unwrap();

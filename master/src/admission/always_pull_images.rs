@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn all_containers_pull_always() {
+    fn plugin_sets_the_pull_policy_of_all_containers() {
         let mut pod = pod(json!({
             "initContainers": [{"name": "i", "image": "a", POLICY: "Never"}],
             "containers": [{"name": "c", "image": "b", POLICY: "IfNotPresent"}, {"name": "d", "image": "b"}],
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_absent_stay_absent() {
+    fn absent_container_lists_stay_absent() {
         let mut pod = pod(json!({"containers": []}));
         set_policies(&mut pod);
         assert_eq!(Value::Object(pod), json!({"spec": {"containers": []}}));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_default_class_is_taken_by_claims_that_leave_it_open() {
+    fn claim_without_a_class_gets_the_newest_default_class() {
         let class = |name: &str, default: &str, created: &str| {
             let class = json!({"metadata": {"name": name, "creationTimestamp": created,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": default}}});

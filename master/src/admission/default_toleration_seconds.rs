@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_says_nothing_stays_five_minutes() {
+    fn pod_without_tolerations_tolerates_node_problems_for_five_minutes() {
         for (own, added) in [
             (json!([]), 2),
             (Value::Null, 2),

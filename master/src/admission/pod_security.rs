@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_versions_are_known_ones() {
+    fn unknown_pod_security_levels_and_versions_are_rejected() {
         for mode in MODES {
             let label = format!("{PREFIX}/{mode}");
             let version = format!("{label}-version");

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_gets_the_values_of_its_class() {
+    fn pod_gets_the_priority_of_its_class() {
         let high = class("high", 100, false);
         let got = |priority: i64| json!({"priority": priority, "preemptionPolicy": DEFAULT_PREEMPTION});
         for (spec, class, expected) in [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_default_class() {
+    fn only_one_priority_class_is_the_default() {
         let all = || vec![class("b", 7, true), class("a", 5, true), class("c", 1, false)];
         assert_eq!(default_class(all()), Some(class("a", 5, true)));
         assert_eq!(other_default(all(), "a").as_deref(), Some("b"));

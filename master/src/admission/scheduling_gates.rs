@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clusters_gates_come_first_and_each_once() {
+    fn cluster_scheduling_gates_come_first_without_duplicates() {
         let names = ["images".to_owned(), "place".to_owned()];
         for (existing, expected) in [
             (json!({}), json!(["images", "place"])),

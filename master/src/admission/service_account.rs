@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_that_come_later_get_the_token() {
+    fn added_containers_get_the_token_mount() {
         let own = json!([{"name": "v", "mountPath": MOUNT_PATH}]);
         let spec = json!({"containers": [{"name": "old"}, {"name": "new"}, {"name": "own", "volumeMounts": own}],
             "initContainers": [{"name": "first"}], "volumes": [{"name": "data"}, {"name": "kube-api-access-x2x2x"}]});
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_gets_account_secrets_and_token() {
+    fn pod_gets_service_account_pull_secrets_and_token() {
         let plain = json!({"containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v", "mountPath": MOUNT_PATH}]}],
             "initContainers": [{"name": "i"}]});
         check(plain.clone(), json!({"imagePullSecrets": [{"name": "s"}]}), |spec| {

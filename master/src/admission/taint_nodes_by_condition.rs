@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_node_is_not_ready() {
+    fn new_node_gets_the_not_ready_taint() {
         let ours = json!({"key": TAINT, "effect": EFFECT});
         let mine = json!({"key": "mine", "effect": EFFECT});
         let execute = json!({"key": TAINT, "effect": "NoExecute"});

@@ -80,7 +80,7 @@ async fn created(enabled: &[&str], disabled: &[&str]) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn flags_decide_what_happens_to_a_pod() {
+async fn admission_flags_enable_and_disable_plugins() {
     assert_eq!(created(&[], &["ServiceAccount"]).await.0, 404, "there is no such namespace");
     let without = ["NamespaceLifecycle", "ServiceAccount"];
     let (code, pod) = created(&[], &without).await;

@@ -73,7 +73,7 @@ async fn api_services_follow_the_served_group_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_refused_keeps_no_other_from_being_made() {
+async fn rejected_api_service_does_not_block_others() {
     let catalog = Catalog::new(kinds::all());
     let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
     let api = Api::writable(registry.clone(), Vec::new(), VERSION).router();

@@ -51,7 +51,7 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 #[test]
-fn the_kubelet_beside_a_master_is_approved_by_every_policy_that_approves() {
+fn csr_of_the_kubelet_on_the_master_is_approved_by_every_approving_policy() {
     let free = NodeFacts::default();
     let taken = NodeFacts { exists: true, ..NodeFacts::default() };
     let own = join("coracle:beside-master", &[BESIDE_MASTER, "system:authenticated"]);
@@ -74,7 +74,7 @@ fn the_kubelet_beside_a_master_is_approved_by_every_policy_that_approves() {
 }
 
 #[test]
-fn an_unknown_machine_is_approved_by_policy() {
+fn csr_of_a_new_node_is_decided_by_the_policy() {
     use ApprovalPolicy::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
     let nobody = join("system:anonymous", &["system:unauthenticated"]);
     let token = join("system:bootstrap:abcdef", &["system:bootstrappers", "system:authenticated"]);
@@ -116,7 +116,7 @@ fn an_unknown_machine_is_approved_by_policy() {
 }
 
 #[test]
-fn a_node_renews_and_serves_by_itself_under_every_policy() {
+fn renewal_and_serving_csrs_of_a_node_are_approved_by_every_policy() {
     let known = NodeFacts {
         exists: true,
         names: names(&[
@@ -166,7 +166,7 @@ fn a_node_renews_and_serves_by_itself_under_every_policy() {
 }
 
 #[test]
-fn a_name_that_is_taken_and_a_serving_certificate_are_left_to_people() {
+fn csr_for_a_taken_name_waits_for_manual_approval() {
     let taken = NodeFacts { exists: true, ..NodeFacts::default() };
     let token = join("system:bootstrap:abcdef", &["system:bootstrappers"]);
     // Another node, and a user that has the name of the node but not its group.
@@ -188,7 +188,7 @@ fn a_name_that_is_taken_and_a_serving_certificate_are_left_to_people() {
 }
 
 #[test]
-fn the_webhook_is_asked_and_its_answer_read() {
+fn webhook_response_decides_the_csr() {
     let policy = by(ApprovalPolicy::Webhook, &[]);
     let nobody = join("system:anonymous", &["system:unauthenticated"]);
     let webhook_review = webhook_review(&nobody, "UEVN");
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn no_pattern_panics(pattern in "[a-z*ü]{0,8}", name in ".{0,8}") {
+    fn allowlist_patterns_never_panic(pattern in "[a-z*ü]{0,8}", name in ".{0,8}") {
         let _ = decide(&*by(ApprovalPolicy::Allowlist, &[&pattern]), &JoinRequest { node: name, ..join("", &[]) }, &NodeFacts::default());
     }
 }

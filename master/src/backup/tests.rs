@@ -54,7 +54,7 @@ async fn a_data_directory_with_a_path_too_long_for_the_socket_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_backup_comes_through_the_socket() {
+async fn backup_is_read_through_the_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, file) = (folder.path().join("m"), folder.path().join("backup"));
     let nobody = fetch(&directory, &file).await.unwrap_err();

@@ -33,7 +33,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 #[test]
-fn every_reason_for_silence_has_its_cure() {
+fn every_connection_error_has_a_remedy() {
     let expired = CertificateError::ExpiredContext {
         time: UnixTime::since_unix_epoch(Duration::from_secs(86_400)),
         not_after: UnixTime::since_unix_epoch(Duration::from_secs(0)),
@@ -115,7 +115,7 @@ fn each_failed_check_is_one_finding() {
 }
 
 #[test]
-fn clocks_and_versions() {
+fn clock_skew_and_version_skew_are_findings() {
     let sent = at("2026-06-01T12:00:00.9Z");
     let reading = |date: &str| Reading {
         date: date.to_owned(),
@@ -190,7 +190,7 @@ fn expiring_certificates_are_findings_in_time() {
 }
 
 #[test]
-fn disks_are_findings_before_they_are_full() {
+fn nearly_full_disks_are_findings() {
     let room = |free_bytes: u64, free_files: Option<u64>| Ok(Room { free_bytes, free_files });
     for (room, store, expected) in [
         (room(9 * GIB, Some(1 << 20)), Some(GIB), vec![]),
@@ -232,7 +232,7 @@ fn readable_private_keys_are_findings() {
 }
 
 #[test]
-fn control_sequences_of_other_users_reach_no_terminal() {
+fn report_escapes_control_characters() {
     let mut report = Report::default();
     let message = "\x1b]0;title\x07\x1b[2J\u{9b}31m";
     report
@@ -243,7 +243,7 @@ fn control_sequences_of_other_users_reach_no_terminal() {
 }
 
 #[test]
-fn a_report_reads_like_that_of_the_kubelet() {
+fn report_has_the_format_of_the_kubelet_check() {
     let mut report = Report::default();
     assert!(as_text(&report) == "0 checks fine\n" && report.is_healthy());
     report.add("master", Vec::new());

@@ -28,7 +28,7 @@ fn run_is_the_default() {
 }
 
 #[test]
-fn the_help_shows_nothing_that_has_no_effect() {
+fn help_lists_only_flags_that_have_an_effect() {
     let Err(Failure::HelpOrVersion(help)) = read("run --help") else { panic!("no help") };
     let help = help.to_string();
     for shown in [
@@ -56,7 +56,7 @@ fn verbs_take_the_directory_before_and_behind() {
 }
 
 #[test]
-fn a_key_is_written_to_a_file_that_its_owner_alone_reads() {
+fn private_key_is_written_with_owner_only_permissions() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ fn a_key_is_written_to_a_file_that_its_owner_alone_reads() {
 }
 
 #[test]
-fn every_mistake_is_one_line() {
+fn each_command_line_error_is_one_line() {
     for (line, expected) in [
         ("--foo --secure-port 1 --bar=2 --data-dir /x", 2),
         ("kubeconfig", 1),

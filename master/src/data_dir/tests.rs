@@ -13,7 +13,7 @@ fn address(text: &str) -> SocketAddr {
 }
 
 #[test]
-fn one_master_at_a_time() {
+fn second_master_cannot_open_a_locked_directory() {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::at(&folder.path().join("deep/master"));
     let lock = directory.take().unwrap();
@@ -23,7 +23,7 @@ fn one_master_at_a_time() {
 }
 
 #[test]
-fn a_master_is_the_same_one_for_as_long_as_its_id_can_be_read() {
+fn master_id_is_stable_while_its_file_is_readable() {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::at(folder.path());
     let path = folder.path().join(ID);
@@ -44,7 +44,7 @@ fn a_master_is_the_same_one_for_as_long_as_its_id_can_be_read() {
 }
 
 #[test]
-fn the_administrators_file_is_kept_until_it_no_longer_holds() {
+fn admin_kubeconfig_is_replaced_only_if_it_is_no_longer_valid() {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::at(folder.path());
     let now = Timestamp::now();

@@ -70,7 +70,7 @@ fn flow_control_objects_equal_those_of_the_stock_server() {
 
 /// What a stock 1.21 server returned for three of them.
 #[test]
-fn their_rules_are_those_of_the_stock_server() {
+fn flow_schema_rules_equal_those_of_the_stock_server() {
     let everything = json!({
         "nonResourceRules": [{"nonResourceURLs": ["*"], "verbs": ["*"]}],
         "resourceRules": [
@@ -111,7 +111,7 @@ fn their_rules_are_those_of_the_stock_server() {
 }
 
 #[test]
-fn an_administrator_may_take_over_what_is_suggested() {
+fn auto_update_annotation_decides_whether_edits_are_reset() {
     let edited = |object: &Object, annotation: Value| {
         let mut edited = object.json();
         edited["metadata"]["annotations"] = json!({AUTO_UPDATE: annotation});
@@ -136,7 +136,7 @@ fn an_administrator_may_take_over_what_is_suggested() {
 }
 
 #[test]
-fn a_schema_dangles_while_its_priority_level_is_missing() {
+fn flow_schema_is_dangling_without_its_priority_level() {
     let named = "This FlowSchema references the PriorityLevelConfiguration object named \"gold\"";
     let condition = |status: &str, reason: &str, message: &str| {
         json!({"type": "Dangling", "status": status, "reason": reason, "message": format!("{named} {message}"),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn masters_of_one_store_see_each_other_until_they_leave() {
+    async fn masters_that_share_a_store_find_each_other() {
         let store: Arc<dyn Store> = Arc::new(storage::Memory::new(storage::Limits::default()));
         let at = |end: u8| MasterLeases::sharing(IpAddr::from([192, 0, 2, end]), store.clone());
         let (mut one, mut two, now) = (at(1), at(2), Instant::now());

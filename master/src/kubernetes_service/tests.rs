@@ -97,7 +97,7 @@ async fn deleted_kubernetes_service_is_created_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_master_that_moved_takes_its_old_address_along() {
+async fn master_that_changes_its_address_removes_the_old_endpoint() {
     let store = memory();
     let server = Server::over(store.clone()).await;
     server.keep("192.0.2.7:6443", |own, _| MasterLeases::Alone(own));
@@ -109,7 +109,7 @@ async fn a_master_that_moved_takes_its_old_address_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_masters_stand_side_by_side_until_one_goes() {
+async fn endpoints_list_all_masters_until_they_stop() {
     let (store, one) = (memory(), "192.0.2.7");
     let first = Server::over(store.clone()).await;
     first.keep("192.0.2.7:6443", MasterLeases::sharing);
@@ -127,7 +127,7 @@ async fn several_masters_stand_side_by_side_until_one_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_master_with_other_ranges_publishes_them_once_and_other_masters_keep_them() {
+async fn masters_with_other_service_ranges_publish_them_only_at_start() {
     let store = memory();
     let other = ServiceRange { network: "10.0.0.0".parse().unwrap(), bits: 16 };
     let (old, new) = (serde_json::json!(["10.96.0.0/12"]), serde_json::json!(["10.0.0.0/16"]));

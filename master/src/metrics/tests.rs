@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use super::{Measured, Metrics, labels, layer, observe, router};
 
 #[test]
-fn a_request_is_called_as_a_stock_server_calls_it() {
+fn request_metrics_have_the_stock_labels() {
     let rows = Catalog::new(kinds::all()).rows();
     for (method, uri, content_type, expected) in [
         ("GET", "/api/v1/pods", "", "LIST  v1 pods  cluster"),
@@ -48,7 +48,7 @@ fn a_request_is_called_as_a_stock_server_calls_it() {
 
 proptest! {
     #[test]
-    fn every_line_is_counted(text in "[\\n\u{0}a-c\u{8a}\u{b}]{0,60}") {
+    fn line_count_equals_the_number_of_newlines(text in "[\\n\u{0}a-c\u{8a}\u{b}]{0,60}") {
         let expected = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
         prop_assert_eq!(layer::count_lines(text.as_bytes()), expected);
     }

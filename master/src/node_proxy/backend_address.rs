@@ -54,7 +54,7 @@ mod tests {
     const PREFERRED: [AddressType; 5] = AddressType::PREFERRED;
 
     #[test]
-    fn the_first_type_that_a_node_has_counts() {
+    fn first_preferred_address_type_of_the_node_is_used() {
         let address = |kind: &str, text: &str| json!({"type": kind, "address": text});
         let both = json!([
             address("InternalIP", "10.0.0.1"),

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_end_is_seen_behind_what_is_not_read() {
+    async fn closed_connection_is_detected_behind_unread_data() {
         for breaks in [false, true] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

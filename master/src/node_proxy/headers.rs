@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_among_subprotocols_is_kept_and_the_others_pass() {
+    fn proxy_removes_only_the_token_from_websocket_subprotocols() {
         let token = format!("{BEARER}c2VjcmV0");
         for (offered, expected) in [
             (format!("sec-websocket-protocol: {token}, v4.channel.k8s.io,chat"), "v4.channel.k8s.io, chat"),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_passes_either_way_and_nothing_else_of_the_connection() {
+    fn proxy_forwards_only_the_upgrade_of_the_connection_headers() {
         let sent =
             headers("connection: keep-alive, Upgrade\nupgrade: websocket\ncontent-length: 0\nkeep-alive: 1");
         let upgraded = ["connection: Upgrade", "upgrade: websocket"];

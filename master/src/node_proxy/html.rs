@@ -381,7 +381,7 @@ mod tests {
 
     /// Links are rewritten as by the stock proxy, however the page is split.
     #[test]
-    fn links_lead_below_the_proxy() {
+    fn html_links_are_rewritten_below_the_proxy_path() {
         for (page, expected) in [
             (r#"<a href="/x?a=1&amp;b">y</a>"#, r#"<a href="/p/x?a=1&amp;b">y</a>"#),
             ("<A HREF='/x'>y</A>", "<A HREF='/p/x'>y</A>"),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_passes_unchanged() {
+    fn html_without_absolute_links_is_not_changed() {
         for page in [
             r##"<a href="x">y</a><a href="../x">y</a><a href="#x">y</a><a href="">y</a>"##,
             r#"<a href="https://example.com/x">y</a><a href="/p/x">y</a>"#,
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn compressed_pages_are_decoded_and_other_types_pass() {
+    async fn compressed_html_is_decoded_and_other_types_are_not_changed() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"<a href='/x'>").unwrap();
         let gzip = gzip.finish().unwrap();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubelet_gets_the_parameters_of_a_stock_api_server() {
+    fn proxy_sends_the_stock_query_parameters_to_the_kubelet() {
         for (subresource, container, query, expected) in [
             (PodSubresource::Log, Some("c"), "", "/containerLogs/shop/web/c"),
             (
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_read_as_clients_mean_them() {
+    fn query_parameters_are_percent_decoded() {
         assert_eq!(container("a=b&container=c%2Dd&container=e").as_deref(), Some("c-d"));
         assert_eq!((container(""), container("container%")), (None, None));
         assert!(is_insecure("insecureSkipTLSVerifyBackend=true"));

@@ -74,7 +74,7 @@ mod tests {
     const HOSTS: [&str; 2] = ["10.0.0.7:8080", "master:6443"];
 
     #[test]
-    fn a_client_stays_below_the_path_by_which_it_came() {
+    fn redirects_are_rewritten_below_the_proxy_path() {
         for (location, expected) in [
             ("/login", "/p/login"),
             ("/", "/p/"),

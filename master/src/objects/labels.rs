@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_select_by_all_they_ask_for() {
+    fn label_selector_requires_every_requirement() {
         let has: Labels = [("app", "web"), ("size", "3")].into_iter().collect();
         for (selector, matches) in [
             (json!({}), true),

@@ -10,7 +10,7 @@ fn mark(root: &str, key: &str) -> Mark {
 }
 
 #[test]
-fn a_store_that_others_share_is_refused_and_an_own_one_warned_of() {
+fn store_of_another_cluster_is_rejected_if_shared_and_warned_about_if_not() {
     use Verdict::{Note, NoteAndWarn, Own, Refuse};
     let own = mark("r", "k");
     for (noted, kept, is_late, expected) in [
@@ -48,7 +48,7 @@ fn a_rotated_ca_updates_the_owner_mark_of_the_store() {
 }
 
 #[tokio::test]
-async fn the_first_master_notes_it_and_the_last_word_stays() {
+async fn first_master_writes_the_owner_mark_and_others_must_match_it() {
     let store = Memory::default();
     let pki = Path::new("/m/pki");
     let (one, two) = (mark("r", "k"), mark("x", "k"));

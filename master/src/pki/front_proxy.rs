@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_authority_of_this_cluster_is_kept_until_it_ends() {
+    fn front_proxy_ca_of_this_cluster_is_kept_until_it_expires() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let open = || {
             let directory = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ mod tests {
     use super::of_user;
 
     #[test]
-    fn both_spellings_are_one_node() {
+    fn both_user_name_formats_identify_the_same_node() {
         for (user, expected) in [
             ("kubelet:n1", Some("n1")),
             ("system:node:n1", Some("n1")),

@@ -59,7 +59,7 @@ fn pod_cidrs_are_read_from_both_spec_fields() {
 
 proptest! {
     #[test]
-    fn all_pieces_are_given_and_none_twice(bits in 20_u8..=24, more in 0_u8..=6, odd in proptest::collection::vec((0_u32..4096, 22_u8..=32), 0..6)) {
+    fn pod_cidr_allocation_uses_every_free_range_exactly_once(bits in 20_u8..=24, more in 0_u8..=6, odd in proptest::collection::vec((0_u32..4096, 22_u8..=32), 0..6)) {
         let range = ClusterCidr { network: IpNet::V4(Ipv4Net::new([10, 0, 0, 0].into(), bits).unwrap()), node_mask_size: bits + more };
         let mut taken: Vec<IpNet> = odd
             .iter()

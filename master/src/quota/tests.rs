@@ -31,7 +31,7 @@ fn pod(change: impl Fn(&mut Value)) -> Json {
 }
 
 #[test]
-fn objects_use_what_they_ask_for() {
+fn quota_usage_follows_the_requests_of_objects() {
     let all = "count/pods=1 cpu=500m limits.cpu=1 memory=1Gi pods=1 requests.cpu=500m requests.example.com/gpu=1 \
                requests.memory=1Gi";
     for (resource, object, expected) in [
@@ -92,7 +92,7 @@ fn quota_error_names_the_exceeded_resources() {
 }
 
 #[test]
-fn scopes_choose_pods() {
+fn quota_scopes_select_pods() {
     let best = pod(|pod| pod["spec"]["containers"][0]["resources"] = json!({}));
     let classy = pod(|pod| pod["spec"]["priorityClassName"] = "high".into());
     let ends = pod(|pod| pod["spec"]["activeDeadlineSeconds"] = 5.into());
@@ -122,7 +122,7 @@ fn scopes_choose_pods() {
 proptest! {
     /// The increase of a grown amount is the difference; a smaller amount has no increase.
     #[test]
-    fn growth_is_the_difference(before in 0..1_000_000_i64, more in 1..1_000_000_i64) {
+    fn quota_increase_is_the_difference_of_amounts(before in 0..1_000_000_i64, more in 1..1_000_000_i64) {
         let of = |milli: i64| Amounts::from([("cpu".to_owned(), Quantity::from_milli(milli))]);
         prop_assert_eq!(increase(&of(before + more), &of(before)), of(more));
         prop_assert_eq!(increase(&of(before), &of(before + more)), Amounts::new());

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_is_taken_back_from_the_pod_that_was_seen_alone() {
+    fn nomination_is_cleared_only_at_the_observed_version_of_the_pod() {
         let pod = Pod { uid: "u".to_owned(), resource_version: "7".to_owned(), ..Pod::default() };
         assert_eq!(
             clear_nomination_patch(&pod),

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_holds_a_pod_and_an_edit_is_looked_at() {
+    fn gated_pod_is_not_queued_and_an_edited_pod_is_retried() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.put(pod("a", 0, true), now);
         assert_eq!(queue.take(now), Err(None));

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_is_waited_for_and_not_for_ever() {
+    async fn store_health_check_times_out() {
         let slow = Checks::new().ready_when("etcd", || async {
             tokio::time::timeout(LOOK_TIMEOUT / 2, std::future::pending::<()>()).await.unwrap_err();
             Ok(())

@@ -46,7 +46,7 @@ fn healthy() -> Router {
 }
 
 #[tokio::test]
-async fn anonymous_sees_health_and_version_only() {
+async fn anonymous_user_can_read_only_health_and_version() {
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
     let jane = Identity::authenticated("jane", ["dev".to_owned()]);
     let check = async |path: &str, anonymous: u16, known: u16, master: u16| {
@@ -69,7 +69,7 @@ async fn anonymous_sees_health_and_version_only() {
 }
 
 #[tokio::test]
-async fn refusals_are_objects_that_clients_read() {
+async fn rejected_requests_get_a_status_object() {
     let (_, body) = ask(&healthy(), None, "DELETE", "/api/v1/pods?watch=1").await;
     let status: Value = serde_json::from_str(&body).unwrap();
     let expected = "pods is forbidden: User \"system:anonymous\" cannot deletecollection resource \"pods\" in API group \"\" \
@@ -87,7 +87,7 @@ async fn refusals_are_objects_that_clients_read() {
 }
 
 #[tokio::test]
-async fn a_failed_check_has_a_name_and_no_reason() {
+async fn health_endpoint_names_a_failed_check_without_its_reason() {
     let checks = Checks::new()
         .store_when("etcd", || async { Err("no member answers".to_owned()) })
         .ready("store", || Err("disk is on fire".to_owned()));
@@ -124,7 +124,7 @@ async fn a_failed_check_has_a_name_and_no_reason() {
 
 /// The lines that the stock end-to-end test "health handlers should contain necessary checks" looks for.
 #[tokio::test]
-async fn a_serving_master_names_the_checks_of_the_stock_server() {
+async fn health_endpoint_lists_the_checks_of_the_stock_server() {
     let checks = Checks::serving().store_when("etcd", || async { Ok(()) });
     let router = router(no_api(), &Arc::new(checks), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);

@@ -74,7 +74,7 @@ fn registration_ignores_trust_annotations_of_the_node() {
 }
 
 #[test]
-fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
+fn registration_replaces_the_reserved_node_and_keeps_its_labels_and_keys() {
     let mut reserved = node(&[
         (RESERVED, "true"),
         (KEYS, "aa"),
@@ -140,7 +140,7 @@ fn invalid_trust_annotations_are_detected() {
 }
 
 #[test]
-fn keys_are_few_and_those_of_another_machine_go() {
+fn node_keeps_at_most_four_keys_of_one_machine() {
     let full = node(&[(KEYS, "aa,bb,cc,dd")]);
     assert_eq!(with_key(&full, "ee", true), "ee,aa,bb,cc");
     assert_eq!(with_key(&full, "cc", true), "cc,aa,bb,dd");
@@ -149,7 +149,7 @@ fn keys_are_few_and_those_of_another_machine_go() {
 }
 
 #[test]
-fn trust_is_a_condition_and_its_lack_a_taint_too() {
+fn untrusted_node_has_a_condition_and_a_taint() {
     let mut it = node(&[]);
     it.insert("spec".to_owned(), json!({"taints": [{"key": "own", "effect": "NoExecute"}]}));
     it.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
@@ -174,7 +174,7 @@ fn trust_is_a_condition_and_its_lack_a_taint_too() {
 }
 
 #[test]
-fn pods_pass_that_tolerate_it() {
+fn only_pods_that_tolerate_the_taint_are_admitted() {
     for (toleration, expected) in [
         (json!({"key": TAINT, "operator": "Exists"}), true),
         (json!({"operator": "Exists"}), true),

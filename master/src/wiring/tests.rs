@@ -61,7 +61,7 @@ fn owned() -> Owned {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_master_shows_a_new_certificate_once_it_needs_one() {
+async fn running_master_serves_a_renewed_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, mut shown, _believed) = kept(folder.path());
     let (_, asked) = backup::reloading();
@@ -81,7 +81,7 @@ async fn a_running_master_shows_a_new_certificate_once_it_needs_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_root_is_taken_up_and_a_broken_one_is_not() {
+async fn running_master_loads_a_new_root_ca_and_ignores_a_damaged_one() {
     let folder = tempfile::tempdir().unwrap();
     let (keeping, mut shown, mut believed) = kept(folder.path());
     let pki = folder.path().join("pki");

@@ -50,7 +50,7 @@ fn damaged_token_authenticates_no_user() {
 }
 
 #[test]
-fn a_damaged_request_for_a_certificate_is_refused_or_kept_as_it_is() {
+fn damaged_csr_is_rejected_or_stored_unchanged() {
     let server = Server::new();
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["kubelet".to_owned()]).unwrap();

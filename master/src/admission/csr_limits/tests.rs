@@ -71,7 +71,7 @@ fn pending_requests_count_for_their_node_until_they_are_decided_or_deleted() {
 }
 
 #[test]
-fn each_class_of_requesters_has_its_own_requests_and_bytes() {
+fn csr_usage_is_counted_per_requester_class() {
     let cache = WatchCache::new(1);
     let put = |object: &Json| {
         cache.put(REQUESTS, &Draft::new(object, &[].into()));
@@ -108,7 +108,7 @@ fn each_class_of_requesters_has_its_own_requests_and_bytes() {
 }
 
 #[test]
-fn a_class_that_has_used_its_bytes_leaves_the_others_theirs() {
+fn exhausted_csr_class_does_not_limit_other_classes() {
     let limits = CsrLimits::new(WatchCache::new(1));
     let mut usage = limits.usage.lock().unwrap();
     usage.used.insert(Class::Anonymous, Used { requests: 3, bytes: BYTES_PER_CLASS - 100 });
@@ -123,7 +123,7 @@ fn a_class_that_has_used_its_bytes_leaves_the_others_theirs() {
 }
 
 #[test]
-fn decided_requests_of_a_node_or_user_count_for_itself_alone() {
+fn decided_csrs_count_only_for_their_own_requester() {
     let cache = WatchCache::new(1);
     let limits = CsrLimits::new(cache.clone());
     let groups = ["system:nodes", "system:authenticated"];
@@ -153,7 +153,7 @@ fn decided_requests_of_a_node_or_user_count_for_itself_alone() {
 }
 
 #[test]
-fn an_anonymous_request_is_for_a_node_and_has_a_name_and_a_small_request() {
+fn anonymous_csr_must_be_a_small_named_node_request() {
     let node = request("a", "kubelet:n1", "system:nodes", false);
     let checked = |object: &Json| {
         let request = objects::read(object);

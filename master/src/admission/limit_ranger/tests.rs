@@ -41,7 +41,7 @@ fn defaults_of_limit_ranges_are_set_and_annotated() {
 }
 
 #[test]
-fn containers_that_come_later_are_given_it_too() {
+fn added_containers_get_the_default_limits() {
     let range = limits(json!([{"type": "Container", "default": {"memory": "512Mi"}}]));
     let mut pod = map(json!({
         "metadata": {"annotations": {ANNOTATION: "as it was made"}},

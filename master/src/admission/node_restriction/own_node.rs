@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_write_back_what_is_noted_in_any_order_and_change_nothing_of_it() {
+    fn node_must_not_change_its_trust_annotations() {
         let node = |annotations: Value| {
             let node = json!({"metadata": {"name": "a", "annotations": annotations}});
             node.as_object().unwrap().clone()

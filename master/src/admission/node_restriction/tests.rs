@@ -77,7 +77,7 @@ async fn check(router: &Router, who: &Identity, line: &str, body: &Value, expect
 }
 
 #[tokio::test]
-async fn a_node_writes_itself_and_not_which_pods_it_takes() {
+async fn node_may_update_itself_but_not_its_taints_or_restricted_labels() {
     let router = bed().await;
     let label = |name: &str, value: Value| json!({"metadata": {"labels": {name: value}}});
     let refused = |what: &str| format!("is not allowed to modify labels: {what}");
@@ -160,7 +160,7 @@ fn mirror(uid: &str, change: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[tokio::test]
-async fn a_node_shows_its_own_pods_and_no_others() {
+async fn node_may_create_only_mirror_pods_bound_to_itself() {
     let router = bed().await;
     let who = node("kubelet:a");
     let (_, own) = ask(&router, &who, "GET /api/v1/nodes/a", &Value::Null).await;
@@ -276,7 +276,7 @@ async fn a_node_shows_its_own_pods_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_node_writes_its_own_lease_and_no_more_of_a_claim_than_its_size() {
+async fn node_may_write_only_its_own_lease_and_the_size_of_claims() {
     let router = bed().await;
     let who = node("system:node:a");
     let named = |name: &str| json!({"metadata": {"name": name}});
@@ -348,7 +348,7 @@ fn asked(common_name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_node_asks_for_certificates_of_its_own_name_alone() {
+async fn node_may_request_certificates_only_for_its_own_name() {
     let router = bed().await;
     let line = "POST /apis/certificates.k8s.io/v1/certificatesigningrequests";
     let [client, serving] =

@@ -54,7 +54,7 @@ async fn make(server: &Router, name: &str, claim: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_node_gets_a_range_with_its_first_write_and_keeps_it() {
+async fn node_gets_a_pod_cidr_at_creation_and_keeps_it() {
     let server = &masters(1, "10.244.0.0/22").await[0];
     assert_eq!(make(server, "a", "10.244.2.0/24").await, "10.244.2.0/24");
     assert_eq!(make(server, "b", "10.244.2.0/24").await, "10.244.3.0/24");
@@ -89,7 +89,7 @@ async fn a_node_gets_a_range_with_its_first_write_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn masters_of_one_store_give_nothing_twice() {
+async fn masters_that_share_a_store_allocate_distinct_pod_cidrs() {
     let masters = masters(4, "10.244.0.0/16").await;
     // All nodes request the same CIDR at once, and some names are created at two masters.
     let makes = (0..48).map(|at| {

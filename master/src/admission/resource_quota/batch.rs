@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_pass_as_there_is_left_and_the_rest_hear_why() {
+    fn batch_admits_requests_within_the_quota_and_rejects_the_rest() {
         let quota = json!({
             "metadata": {"name": "q"}, "spec": {"hard": {"secrets": "3"}}, "status": {"used": {"secrets": "1"}},
         });

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_other_image_is_named() {
+    fn error_lists_each_changed_image() {
         let pod = |first: &str, web: &str, log: &str| {
             let pod = json!({"spec": {
                 "initContainers": [{"name": "first", "image": first}],
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_taken_off_first() {
+    fn scheduling_gates_are_removed_in_order() {
         let ordered = |gate: &str| gate == "a" || gate == "b";
         for (old, new, expected) in [
             ("a b mine", "a b mine", None),

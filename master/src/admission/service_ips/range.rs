@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_range_are_given_once_and_the_first_ones_last() {
+    fn allocation_uses_every_address_once_and_the_static_band_last() {
         let small = range("10.0.0.0/26");
         let mut given = BTreeSet::new();
         while let Some(ip) = choose_address(&small, 0x1234_5678_9abc, given.len(), |ip| !given.contains(&ip))

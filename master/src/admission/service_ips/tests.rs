@@ -76,7 +76,7 @@ async fn create(server: &Router, name: &str, spec: Value) -> Result<Value, Strin
 }
 
 #[tokio::test]
-async fn a_service_gets_what_its_type_needs_and_keeps_it() {
+async fn service_gets_the_ips_and_ports_of_its_type_and_keeps_them() {
     let server = server(&[("10.96.0.0", 12)]).await;
     for (spec, has_address, has_port) in [
         (json!({}), true, false),
@@ -160,7 +160,7 @@ async fn service_mutated_by_a_policy_gets_ips_and_node_ports() {
 }
 
 #[tokio::test]
-async fn two_ranges_are_for_those_who_want_both() {
+async fn dual_stack_services_get_an_ip_of_each_family() {
     let server = server(&[("10.96.0.0", 12), ("fd00::", 112)]).await;
     for (policy, families) in [
         ("SingleStack", json!(["IPv4"])),

@@ -77,7 +77,7 @@ fn check(lists: Value, expected: &[&str]) {
 }
 
 #[test]
-fn services_of_another_range() {
+fn services_outside_the_service_cidr_are_findings() {
     let service = |name: &str, ips: &[&str]| json!({"metadata": meta(name, LONG_AGO), "spec": {"type": "ClusterIP", "clusterIPs": ips}});
     let range = |name: &str, cidrs: &[&str]| json!({"metadata": cluster(name), "spec": {"cidrs": cidrs}});
     let services = [
@@ -113,7 +113,7 @@ fn an_empty_cluster_is_healthy() {
 }
 
 #[test]
-fn ranges_that_are_shared_or_lacking() {
+fn duplicate_and_missing_pod_cidrs_are_findings() {
     let of = |specs: &[Value]| {
         let names = ["a", "b", "c"].into_iter();
         let nodes: Vec<Value> =
@@ -137,7 +137,7 @@ fn ranges_that_are_shared_or_lacking() {
 }
 
 #[test]
-fn clocks_of_nodes_that_are_wrong() {
+fn clock_skew_of_nodes_is_a_finding() {
     let renewed = |at: &str, revision: &str| {
         let mut lease = lease("a", at);
         lease["metadata"]["resourceVersion"] = revision.into();
@@ -171,7 +171,7 @@ fn clocks_of_nodes_that_are_wrong() {
 }
 
 #[test]
-fn nodes_that_are_silent_unwell_or_closed() {
+fn unreachable_unhealthy_and_cordoned_nodes_are_findings() {
     let not = |kind: &str, status: &str, reason: &str| json!([{"type": kind, "status": status, "reason": reason, "message": "m."}, {"type": "Ready", "status": "True", "lastHeartbeatTime": NOW}]);
     for (nodes, leases, expected) in [
         (json!([node("a", &ready(), json!({}))]), json!([]), vec![]),
@@ -225,7 +225,7 @@ fn nodes_that_are_silent_unwell_or_closed() {
 }
 
 #[test]
-fn pods_that_wait_crash_fail_or_stay() {
+fn pending_crashing_failed_and_stuck_pods_are_findings() {
     let unschedulable = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]});
     let crash = container(
         json!({"waiting": {"reason": "CrashLoopBackOff"}}),
@@ -298,7 +298,7 @@ fn pods_that_wait_crash_fail_or_stay() {
 }
 
 #[test]
-fn namespaces_and_definitions_that_stay_or_do_not_begin() {
+fn stuck_namespaces_and_unestablished_crds_are_findings() {
     let namespace = |deleted: &str, held: &str| {
         json!({"metadata": {"name": "shop", "deletionTimestamp": deleted}, "spec": {"finalizers": ["kubernetes"]}, "status": {"conditions": [
             {"type": "NamespaceFinalizersRemaining", "status": held, "message": "a.example/x in 1 resource instances"},
@@ -342,7 +342,7 @@ fn namespaces_and_definitions_that_stay_or_do_not_begin() {
 }
 
 #[test]
-fn requests_quotas_budgets_and_claims() {
+fn pending_csrs_full_quotas_budgets_and_claims_are_findings() {
     let request = |created: &str, status: Value| json!({"metadata": {"name": "r", "creationTimestamp": created}, "spec": {"username": "joe", "signerName": "s/x"}, "status": status});
     let conditions = |of: &str| json!({"conditions": [{"type": of, "status": "True", "reason": "Why"}]});
     let quota = |hard: &str, used: &str| json!({"metadata": meta("q", LONG_AGO), "status": {"hard": {"pods": hard, "cpu": "2"}, "used": {"pods": used, "cpu": "1999m"}}});

@@ -20,7 +20,7 @@ fn master_without_flags_uses_the_stock_port() {
 }
 
 #[test]
-fn flags_are_read() {
+fn flags_set_their_options() {
     let flags = RunFlags {
         bind_address: some("::1"),
         secure_port: some("7443"),
@@ -41,7 +41,7 @@ fn flags_are_read() {
 }
 
 #[test]
-fn certificates_live_from_a_minute_to_ten_years() {
+fn certificate_lifetime_is_between_one_minute_and_ten_years() {
     let flags = |issued: &str| RunFlags { cluster_signing_duration: some(issued), ..RunFlags::default() };
     for (text, seconds) in [("60s", 60), ("1h30m", 5400), ("8760h0m0s", 31_536_000), ("87600h", 315_360_000)]
     {
@@ -61,7 +61,7 @@ fn certificates_live_from_a_minute_to_ten_years() {
 }
 
 #[test]
-fn silent_nodes_have_a_grace_and_a_pace() {
+fn flags_set_the_grace_period_and_the_eviction_rate() {
     let flags = |grace: &str, rate: &str| RunFlags {
         node_monitor_grace_period: some(grace),
         node_eviction_rate: some(rate),
@@ -88,7 +88,7 @@ fn silent_nodes_have_a_grace_and_a_pace() {
 }
 
 #[test]
-fn controllers_beside_a_master_are_set_as_those_inside() {
+fn standalone_controllers_accept_the_same_settings() {
     let beside = |which: Option<&str>, grace: Option<&str>, rate: Option<&str>| {
         of_controllers(&args::Controllers {
             kubeconfig: PathBuf::new(),
@@ -148,7 +148,7 @@ fn node_admission_flags_require_their_settings() {
 
 /// The example in the documentation is valid.
 #[test]
-fn admission_plugins_are_known_by_name() {
+fn unknown_admission_plugin_names_are_rejected() {
     let owned = |names: &[&str]| names.iter().map(|text| (*text).to_owned()).collect();
     let flags = |enabled: &[&str], disabled: &[&str]| RunFlags {
         enable_admission_plugins: owned(enabled),
@@ -173,7 +173,7 @@ fn admission_plugins_are_known_by_name() {
 }
 
 #[test]
-fn the_file_in_the_docs_is_one() {
+fn documented_config_file_is_valid() {
     let page = include_str!("../../../../docs/configuration.md");
     let example = page.split("```").find_map(|part| part.strip_prefix("yaml\n")).unwrap();
     let found = with_file(example, RunFlags::default()).unwrap();
@@ -181,7 +181,7 @@ fn the_file_in_the_docs_is_one() {
 }
 
 #[test]
-fn a_domain_is_one_that_services_can_have() {
+fn invalid_cluster_domains_are_rejected() {
     assert_eq!(values::domain("Corp.Example.").unwrap(), "corp.example");
     for text in ["upper_", "a..b", "*.a", "", ".", "-a"] {
         assert!(values::domain(text).is_err(), "{text}");
@@ -189,7 +189,7 @@ fn a_domain_is_one_that_services_can_have() {
 }
 
 #[test]
-fn the_flags_of_the_store_go_together() {
+fn store_flags_require_each_other() {
     let flags = |storage: &str, servers: &str, files: [Option<&str>; 3]| RunFlags {
         storage: some(storage),
         etcd_servers: Some(servers).filter(|text| !text.is_empty()).map(str::to_owned).into_iter().collect(),
@@ -266,7 +266,7 @@ fn conflicting_flags_are_reported_with_other_mistakes() {
 }
 
 #[test]
-fn nodes_get_pieces_of_ranges() {
+fn node_mask_sizes_follow_the_cluster_cidrs() {
     let many = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let flags = |ranges: &str, sizes: [&str; 3]| {
         let [one, v4, v6] = sizes.map(|size| (!size.is_empty()).then(|| size.to_owned()));
@@ -305,7 +305,7 @@ fn nodes_get_pieces_of_ranges() {
 }
 
 #[test]
-fn controllers_are_all_some_or_none() {
+fn controllers_flag_accepts_all_some_or_none() {
     use crate::options::Controllers;
     let (some, other) = ("namespace-controller", "serviceaccount-controller");
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
@@ -359,7 +359,7 @@ fn flags_override_the_config_file() {
 }
 
 #[test]
-fn mistakes_of_a_file_name_it_and_the_field() {
+fn config_file_errors_name_the_file_and_the_field() {
     let file = "kind: Master\nsecurePort: 0\ntlsSan: {a: b}\nsecurePrt: 1\nstorage: paper\napiVersion: v2\n";
     let flags = RunFlags { bind_address: some("x"), ..RunFlags::default() };
     let mut found = with_file(file, flags).unwrap_err();

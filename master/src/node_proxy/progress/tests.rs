@@ -35,7 +35,7 @@ async fn a_client_that_disconnects_with_unread_data_is_detected() {
 }
 
 #[tokio::test]
-async fn a_client_whose_connection_breaks_is_gone_at_once() {
+async fn broken_client_connection_is_detected_at_once() {
     let (client, mut tracked, again, progress) = pair().await;
     tracked.write_all(b"never read").await.unwrap();
     // Closing a socket with unread data resets the connection.
@@ -61,7 +61,7 @@ async fn half_closed_client_counts_as_connected() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_until_its_input_is_taken_is_there() {
+async fn client_with_pending_input_counts_as_connected() {
     let (mut client, mut tracked, again, progress) = pair().await;
     client.write_all(b"input").await.unwrap();
     tracked.read_exact(&mut [0; 2]).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_client_that_waits_until_its_input_is_taken_is_there() {
 }
 
 #[tokio::test]
-async fn a_body_stalls_while_it_is_not_read_and_not_after_its_end() {
+async fn body_is_stalled_while_it_is_not_read_until_it_ends() {
     let progress = Arc::new(Progress::default());
     let pieces = [Ok::<_, io::Error>("a"), Ok("b")];
     let mut body = TrackedBody::new(Body::from_stream(futures_util::stream::iter(pieces)), progress.clone());

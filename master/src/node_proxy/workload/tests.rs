@@ -11,7 +11,7 @@ fn map<T: DeserializeOwned>(value: Value) -> T {
 }
 
 #[test]
-fn a_proxy_path_names_scheme_name_and_port() {
+fn proxy_path_contains_scheme_name_and_port() {
     for (text, expected) in [
         ("web", Some((false, "web", ""))),
         ("web:80", Some((false, "web", "80"))),
@@ -37,7 +37,7 @@ fn a_proxy_path_names_scheme_name_and_port() {
 }
 
 #[test]
-fn where_a_pod_listens() {
+fn pod_backend_uses_the_requested_or_first_container_port() {
     let with = |address: &str, ports: Value| {
         let containers = json!([{"name": "sidecar"}, {"name": "main", "ports": ports}]);
         map(json!({"spec": {"containers": containers}, "status": {"podIP": address}}))
@@ -60,7 +60,7 @@ fn where_a_pod_listens() {
 }
 
 #[test]
-fn addresses_that_are_no_pods_are_not_reached() {
+fn proxy_rejects_addresses_that_cannot_be_pods() {
     for address in [
         "",
         "name",
@@ -86,7 +86,7 @@ fn addresses_that_are_no_pods_are_not_reached() {
 }
 
 #[test]
-fn where_a_service_is_reached() {
+fn service_backend_is_a_ready_endpoint_of_the_requested_port() {
     let service = map(json!({"spec": {"ports": [
         {"name": "http", "port": 80, "targetPort": 8080}, {"name": "admin", "port": 90, "targetPort": 9090},
     ]}}));

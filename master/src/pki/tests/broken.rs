@@ -56,7 +56,7 @@ fn missing_pki_files_never_cause_the_loss_of_others() {
 }
 
 #[test]
-fn a_damaged_file_is_named_and_left_alone() {
+fn error_names_a_damaged_file_and_keeps_it() {
     let damage: [(&str, Damage); 4] = [
         ("half of it", |bytes| bytes[..bytes.len() / 2].to_vec()),
         ("nothing", |_| Vec::new()),
@@ -110,7 +110,7 @@ fn expired_certificates_are_reported() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_bytes_in_any_file_panic(number in 0..FILES.len(), bytes in any::<Vec<u8>>(), tail in "[ -~\n]{0,60}") {
+    fn reader_of_pki_files_never_panics(number in 0..FILES.len(), bytes in any::<Vec<u8>>(), tail in "[ -~\n]{0,60}") {
         let directory = tempfile::tempdir().unwrap();
         let text = [b"-----BEGIN CERTIFICATE-----\n".as_slice(), tail.as_bytes(), &bytes].concat();
         for content in [bytes.as_slice(), &text] {

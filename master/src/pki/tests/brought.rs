@@ -20,7 +20,7 @@ fn bring_root(directory: &Path, authority: bool) {
 }
 
 #[test]
-fn a_root_from_outside_is_used_as_it_is() {
+fn root_ca_of_the_administrator_is_used_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     bring_root(directory.path(), true);
     let before = contents(directory.path());
@@ -32,7 +32,7 @@ fn a_root_from_outside_is_used_as_it_is() {
 }
 
 #[test]
-fn the_roots_key_may_stay_elsewhere_once_there_is_an_intermediate() {
+fn root_key_is_not_needed_while_an_intermediate_ca_exists() {
     let directory = whole();
     fs::remove_file(directory.path().join("root.key")).unwrap();
     let pki = Pki::open(directory.path(), now()).unwrap();
@@ -45,7 +45,7 @@ fn the_roots_key_may_stay_elsewhere_once_there_is_an_intermediate() {
 }
 
 #[test]
-fn a_certificate_that_may_not_sign_is_no_root() {
+fn certificate_without_the_ca_flag_is_rejected_as_root() {
     let directory = tempfile::tempdir().unwrap();
     bring_root(directory.path(), false);
     let error = Pki::open(directory.path(), now()).unwrap_err().to_string();

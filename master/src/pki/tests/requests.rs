@@ -40,7 +40,7 @@ fn request(common_name: &str, groups: &[&str], names: &[&str]) -> Request {
 }
 
 #[test]
-fn each_signer_signs_what_the_stock_one_does() {
+fn each_signer_issues_the_stock_usages() {
     let (client, node, serving) = (Signer::Client, Signer::NodeClient, Signer::NodeServing);
     let nodes: &[&str] = &["system:nodes"];
     let fine = "";
@@ -109,7 +109,7 @@ fn signed_certificate_has_the_requested_names_and_usages() {
 }
 
 #[test]
-fn lives_are_as_asked_within_bounds() {
+fn requested_lifetimes_are_limited() {
     let year = Duration::from_secs(365 * 24 * 3600);
     let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
     for (asked, most, expected) in [
@@ -130,7 +130,7 @@ fn lives_are_as_asked_within_bounds() {
 
 /// Clients renew late in the validity, which must not be before the certificate is issued.
 #[test]
-fn a_certificate_of_a_minute_has_most_of_it_before_itself() {
+fn short_lived_certificate_is_not_renewed_before_it_is_issued() {
     let directory = tempfile::tempdir().unwrap();
     let short = Duration::from_secs(60);
     let pki = Pki::open(directory.path(), now()).unwrap();

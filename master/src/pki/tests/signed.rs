@@ -32,7 +32,7 @@ fn certificates_have_the_names_of_the_server_and_all_groups_of_a_client() {
 }
 
 #[test]
-fn clusters_do_not_know_each_other() {
+fn certificates_of_another_cluster_are_rejected() {
     let (one, other) = (whole(), whole());
     let one = Pki::open(one.path(), now()).unwrap();
     let other = Pki::open(other.path(), now()).unwrap();
@@ -76,7 +76,7 @@ fn certificates_are_renewed_when_they_expire_or_the_names_change() {
 }
 
 #[test]
-fn keys_are_the_owners_alone() {
+fn private_keys_are_readable_only_by_their_owner() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/pki");
     Pki::open(&path, now()).unwrap().serving(&some_names(), now()).unwrap();
@@ -89,7 +89,7 @@ fn keys_are_the_owners_alone() {
 }
 
 #[test]
-fn reading_makes_nothing() {
+fn reading_a_pki_creates_no_files() {
     let directory = tempfile::tempdir().unwrap();
     let refused = Pki::read(directory.path(), now()).unwrap_err().to_string();
     assert!(refused.contains("root.crt") && refused.contains("master run"), "{refused}");

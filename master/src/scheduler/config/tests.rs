@@ -16,7 +16,7 @@ fn profile(rest: &str) -> Result<Vec<(String, ScoringStrategy)>, String> {
 }
 
 #[test]
-fn several_schedulers_have_their_names_and_their_ways() {
+fn each_profile_has_its_name_and_scoring_strategy() {
     let default_constraints = vec![("default-scheduler".to_owned(), ScoringStrategy::LeastAllocated)];
     assert_eq!(read(""), Ok(default_constraints.clone()));
     assert_eq!(read("profiles: [{}]"), Ok(default_constraints));
@@ -31,7 +31,7 @@ fn several_schedulers_have_their_names_and_their_ways() {
 }
 
 #[test]
-fn extenders_are_asked_what_they_have_verbs_for() {
+fn extender_config_enables_only_the_configured_verbs() {
     let text = "extenders:\n- urlPrefix: http://127.0.0.1:8888/scheduler/\n  filterVerb: filter\n  prioritizeVerb: rank\n  \
                 weight: 2\n  httpTimeout: 100ms\n  nodeCacheCapable: true\n  ignorable: true\n  managedResources:\n  - {name: \
                 example.com/gpu, ignoredByScheduler: true}\n";

@@ -38,7 +38,7 @@ fn cordoned_node_rejects_pods_without_toleration() {
 }
 
 #[test]
-fn a_named_node_is_the_only_one() {
+fn node_name_restricts_the_pod_to_that_node() {
     let other = "node(s) didn't match the requested node name";
     check(&mut three_nodes(), &pod("p", json!({"nodeName": "b"})), [other, "-", other]);
 }
@@ -88,7 +88,7 @@ fn node_affinity_selects_matching_nodes() {
 }
 
 #[test]
-fn a_port_of_the_host_is_one_pods() {
+fn host_port_is_used_by_one_pod() {
     let port = |protocol: &str, address: Option<&str>| {
         let address = address.unwrap_or_default();
         pod(
@@ -148,7 +148,7 @@ fn node_resources_fit_rejects_pods_above_the_allocatable() {
 }
 
 #[test]
-fn pods_are_near_and_apart() {
+fn pod_affinity_and_anti_affinity_filter_nodes() {
     let (near_to, required_anti_affinity) = (
         |app, key| required_affinity("podAffinity", app, key),
         |app, key| required_affinity("podAntiAffinity", app, key),
@@ -201,7 +201,7 @@ fn affinity_selects_pods_by_namespace_labels() {
 }
 
 #[test]
-fn pods_are_spread_over_zones() {
+fn topology_spread_constraints_filter_zones() {
     let skew = "node(s) didn't match pod topology spread constraints";
     let mut cluster = three_nodes();
     let hard = |key: &str| pod("p", spread(key, 1, "DoNotSchedule"));

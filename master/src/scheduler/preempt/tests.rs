@@ -72,7 +72,7 @@ fn with(pods: &[(&str, &Pod)]) -> Cluster {
 }
 
 #[test]
-fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
+fn preemption_selects_the_fewest_victims_of_lowest_priority() {
     let high = plain("high", 100, "3");
     let cases: &[(&[(&str, Pod)], &str)] = &[
         // Pods that still fit are reprieved, the most important first.
@@ -134,7 +134,7 @@ fn preemption_avoids_budget_violations_if_possible() {
 }
 
 #[test]
-fn a_node_that_would_refuse_it_anyway_is_left_alone() {
+fn preemption_skips_nodes_where_it_does_not_help() {
     let none = "0/3 nodes are available:";
     let never = of("never", 100, "3", json!({"preemptionPolicy": "Never"}));
     let low = |name: &str| plain(name, 1, "4");

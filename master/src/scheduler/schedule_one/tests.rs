@@ -81,7 +81,7 @@ fn fit_error_groups_the_nodes_outside_match_fields() {
 }
 
 #[test]
-fn pods_that_are_alike_go_to_all_nodes() {
+fn equal_pods_are_spread_over_all_nodes() {
     let mut cluster = three_nodes();
     let mut rotation = Rotation::default();
     for count in 0..9 {
@@ -94,7 +94,7 @@ fn pods_that_are_alike_go_to_all_nodes() {
 }
 
 #[test]
-fn of_many_nodes_some_are_looked_at_and_all_get_their_turn() {
+fn large_clusters_are_sampled_and_every_node_is_sampled_in_turn() {
     assert_eq!(
         [0, 3, 99, 100, 250, 1000, 5000, 10_000].map(feasible_nodes_wanted),
         [1, 3, 99, 100, 120, 420, 500, 500]
@@ -131,7 +131,7 @@ fn scores_are_normalized_over_the_nodes_that_extenders_accept() {
 }
 
 #[test]
-fn of_many_nodes_those_that_are_looked_at_are_of_all_zones() {
+fn sampled_nodes_are_from_all_zones() {
     let mut cluster = Cluster::default();
     for count in 0..300 {
         let mut node = node(&format!("n{count:03}"), "x");

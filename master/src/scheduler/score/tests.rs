@@ -23,7 +23,7 @@ fn asking(name: &str, requests: Value) -> Pod {
 }
 
 #[test]
-fn rather_where_more_is_left_and_in_balance() {
+fn resource_scores_follow_free_resources_and_balance() {
     let mut cluster = three_nodes();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
     put(&mut cluster, asking("2", json!({"cpu": "2", "memory": "1Gi"})), "b");
@@ -37,7 +37,7 @@ fn rather_where_more_is_left_and_in_balance() {
 }
 
 #[test]
-fn rather_where_fewer_taints_are() {
+fn score_prefers_nodes_with_fewer_intolerable_taints() {
     let mut cluster = three_nodes();
     let taint = |key: &str| json!({"key": key, "effect": "PreferNoSchedule"});
     check(taint_toleration, &mut cluster, &pod("p", json!({})), None);
@@ -49,7 +49,7 @@ fn rather_where_fewer_taints_are() {
 }
 
 #[test]
-fn rather_on_nodes_that_are_preferred() {
+fn score_prefers_nodes_of_the_preferred_node_affinity() {
     let prefers = |weight: i64, key: &str, value: &str| json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}});
     let terms = json!([prefers(10, "zone", "x"), prefers(30, "kubernetes.io/hostname", "b")]);
     let spec =
@@ -92,7 +92,7 @@ fn score_prefers_nodes_near_pods_with_affinity() {
 }
 
 #[test]
-fn rather_where_fewer_of_its_like_are() {
+fn score_prefers_topology_domains_with_fewer_matching_pods() {
     let mut cluster = three_nodes();
     put(&mut cluster, pod("1", json!({})), "a");
     put(&mut cluster, pod("2", json!({})), "a");
@@ -104,7 +104,7 @@ fn rather_where_fewer_of_its_like_are() {
 }
 
 #[test]
-fn rather_where_large_images_are() {
+fn score_prefers_nodes_that_have_the_images() {
     let holding = |name: &str, size: i64| {
         let mut node = node(name, "x");
         node.images.insert("i:latest".to_owned(), size);
@@ -118,7 +118,7 @@ fn rather_where_large_images_are() {
 }
 
 #[test]
-fn all_views_together_find_the_best() {
+fn total_score_is_the_weighted_sum_of_all_plugins() {
     let mut cluster = three_nodes();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
     let scores =

@@ -23,7 +23,7 @@ fn pod(name: &str, labels: Value, owner: &str) -> Pod {
 }
 
 #[test]
-fn services_and_the_set_that_made_a_pod_say_of_what_kind_it_is() {
+fn default_spread_selectors_come_from_services_and_owners() {
     let mut selector_sources = SelectorSources::default();
     selector_sources.put(InformerKind::Services, one("web", json!({"app": "web"})));
     selector_sources.put(InformerKind::Services, one("all", json!({"matchLabels": "no"})));
@@ -61,7 +61,7 @@ fn services_and_the_set_that_made_a_pod_say_of_what_kind_it_is() {
 }
 
 #[test]
-fn rather_where_fewer_of_its_like_are_though_a_node_has_no_zone() {
+fn default_spreading_scores_nodes_without_a_zone() {
     let mut cluster = three_nodes();
     for (name, zone) in [("a", "x"), ("b", "y")] {
         let mut node = node(name, zone);

@@ -102,7 +102,7 @@ fn assumed_pod_uses_resources_until_its_bind_fails() {
 }
 
 #[test]
-fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
+fn scheduler_ignores_foreign_and_ending_pods_and_reuses_freed_resources() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     state.put_pod(pod("p", json!({"schedulerName": "mine"})), now);
@@ -162,7 +162,7 @@ fn nomination_survives_a_failed_bind() {
 }
 
 #[test]
-fn every_scheduler_has_its_name_and_its_way() {
+fn each_profile_scores_with_its_own_strategy() {
     let now = Instant::now();
     let profile =
         |name: &str, strategy| crate::scheduler::config::Profile { name: name.to_owned(), strategy };
@@ -219,7 +219,7 @@ fn verdict(left: &[(&str, i64)], refused: &[&str]) -> Result<Verdict, String> {
 }
 
 #[test]
-fn extenders_have_the_last_word_among_nodes_that_are_free() {
+fn extenders_select_among_feasible_nodes() {
     let now = Instant::now();
     let mut state = with_extender(now);
     state.put_pod(gpu("p", json!({})), now);
@@ -397,7 +397,7 @@ fn unschedulable_pods_do_not_block_others_at_the_extender_limit() {
 }
 
 #[test]
-fn questions_about_room_are_no_more_than_so_many_and_their_failure_takes_no_promise_back() {
+fn preempt_calls_are_limited_and_their_failure_keeps_nominations() {
     let now = Instant::now();
     let mut state = with_verbs("preemptVerb: p", now);
     for name in ["a", "b"] {
@@ -426,7 +426,7 @@ fn questions_about_room_are_no_more_than_so_many_and_their_failure_takes_no_prom
 }
 
 #[test]
-fn pods_that_an_extender_gives_their_nodes_are_no_more_than_so_many_at_once() {
+fn concurrent_extender_bind_calls_are_limited() {
     let now = Instant::now();
     let mut state = with_verbs("bindVerb: b", now);
     for count in 0..MAX_AT_EXTENDERS + 2 {
@@ -468,7 +468,7 @@ fn scheduler_keeps_pod_updates_during_a_decision() {
 }
 
 #[test]
-fn a_pod_that_takes_less_or_is_elsewhere_than_was_thought_makes_room() {
+fn pod_that_shrinks_or_moves_frees_its_resources() {
     let now = Instant::now();
     let of = |name: &str, cpu: &str, node: &str| {
         pod_with(name, json!({"cpu": cpu}), json!({}), json!({"nodeName": node}))
@@ -487,7 +487,7 @@ fn a_pod_that_takes_less_or_is_elsewhere_than_was_thought_makes_room() {
 }
 
 #[test]
-fn a_pod_counts_for_the_most_of_what_it_asks_for_was_given_and_has() {
+fn pod_requests_are_the_maximum_of_spec_allocated_and_actual_resources() {
     for (asks, has, given, pending, counts) in [
         ("1", "3", "2", "Deferred", 3000),
         ("2", "1", "1", "Deferred", 2000),
@@ -525,7 +525,7 @@ fn held(node: &str) -> Pod {
 }
 
 #[test]
-fn the_end_of_a_promise_lets_others_have_the_node() {
+fn lost_nomination_frees_the_node_for_other_pods() {
     let now = Instant::now();
     // Ways to lose a nomination: deletion, a change by the API server, binding to another node, and failed preemption.
     type End = fn(&mut State, Instant);
@@ -548,7 +548,7 @@ fn the_end_of_a_promise_lets_others_have_the_node() {
 }
 
 #[test]
-fn labels_of_a_node_may_bring_a_volume_near() {
+fn node_label_change_requeues_pods_that_wait_for_a_volume() {
     let now = Instant::now();
     let mut state = state(&["a"], now);
     let claim = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}});

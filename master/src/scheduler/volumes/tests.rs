@@ -89,7 +89,7 @@ fn volume_binding_selects_the_node_of_the_volume() {
 }
 
 #[test]
-fn a_volume_may_say_where_it_is_by_its_labels() {
+fn volume_zone_labels_restrict_the_nodes() {
     const ZONE: &str = "topology.kubernetes.io/zone";
     let mut cluster = cluster();
     for (name, zone) in [("a", Some("x")), ("b", Some("y")), ("c", None)] {
@@ -125,7 +125,7 @@ fn a_volume_may_say_where_it_is_by_its_labels() {
 }
 
 #[test]
-fn a_claim_of_one_pod_is_one_pods() {
+fn read_write_once_pod_claim_is_used_by_one_pod() {
     let mut cluster = cluster();
     cluster.put_pod(Arc::new(using("first", &["alone"])), "a", false);
     let taken =

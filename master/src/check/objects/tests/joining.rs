@@ -26,7 +26,7 @@ fn of_requests(request: &Value) -> Vec<Finding> {
 }
 
 #[test]
-fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command() {
+fn pending_csr_is_reported_within_a_minute_with_the_command() {
     for signer in [CLIENT, "kubernetes.io/kubelet-serving"] {
         let found =
             of_requests(&request("joe", signer, ("kubelet:n1", "system:nodes"), "2026-06-01T11:59:00Z"));
@@ -40,7 +40,7 @@ fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command()
 }
 
 #[test]
-fn a_machine_that_asks_for_the_name_of_a_node_that_exists_is_reported_with_that_node() {
+fn csr_for_the_name_of_an_existing_node_is_reported_with_that_node() {
     let node = json!({
         "metadata": {"name": "n1"},
         "status": {
@@ -86,7 +86,7 @@ fn a_node_request_with_a_wrong_subject_is_reported_with_name_and_groups() {
 }
 
 #[test]
-fn nodes_that_a_retired_root_would_shut_out_are_named() {
+fn nodes_that_still_use_a_retiring_root_ca_are_reported() {
     let signed = |name: &str, by: &str| {
         let annotations = if by.is_empty() { json!({}) } else { json!({"coracle.io/signed-by": by}) };
         json!({"metadata": {"name": name, "annotations": annotations}})

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn roles_that_everybody_has() {
+fn roles_bound_to_all_users_are_findings() {
     let binding = |role_kind: &str, role: &str, kind: &str, name: &str| json!({"metadata": {"name": "b"}, "roleRef": {"kind": role_kind, "name": role}, "subjects": [{"kind": kind, "name": name, "namespace": "shop"}]});
     for (binding, expected) in [
         (binding("ClusterRole", "system:public-info-viewer", "Group", "system:unauthenticated"), ""),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn budgets_that_a_cordoned_node_waits_for() {
+fn budget_that_blocks_a_drain_is_a_finding() {
     let budget = |healthy: i64| {
         json!({"metadata": meta("b", LONG_AGO), "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
             "status": {"expectedPods": 2, "currentHealthy": healthy, "desiredHealthy": 2}})
@@ -56,7 +56,7 @@ fn budgets_that_a_cordoned_node_waits_for() {
 }
 
 #[test]
-fn silence_before_the_server_started_is_no_finding() {
+fn missed_heartbeats_before_the_server_start_are_no_finding() {
     let lists = json!({
         "nodes": [node("a", &ready(), json!({}))],
         "leases": [lease("a", "2026-06-01T11:50:00Z"), leader("kube-scheduler", "s1", "2026-06-01T11:50:00Z")],
@@ -100,7 +100,7 @@ fn check_reports_expired_leader_leases() {
 }
 
 #[test]
-fn a_control_plane_of_pods_that_is_not_whole() {
+fn unready_control_plane_pods_are_findings() {
     let of = |name: &str, component: &str, status: &str, since: &str| {
         json!({"metadata": {"name": name, "namespace": "kube-system", "creationTimestamp": LONG_AGO, "labels": {"tier": "control-plane", "component": component}},
             "spec": {"nodeName": "n"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "reason": "Down", "lastTransitionTime": since}]}})
