@@ -40,7 +40,7 @@ fn empty(root: &Path, path: &str) {
 }
 
 #[test]
-fn a_pod_is_held_and_released() {
+fn pod_cgroup_is_created_and_removed() {
     let (root, cgroups) = v1();
     let uid = PodUid::new("a");
     cgroups.apply(&uid, &pod("", "a", 512)).unwrap();
@@ -62,7 +62,7 @@ fn a_pod_is_held_and_released() {
 }
 
 #[test]
-fn the_burstable_class_weighs_what_its_pods_ask_for() {
+fn burstable_cgroup_has_the_sum_of_cpu_shares() {
     let (root, cgroups) = v1();
     cgroups.apply(&PodUid::new("a"), &pod("/burstable", "a", 512)).unwrap();
     cgroups.apply(&PodUid::new("b"), &pod("/burstable", "b", 100)).unwrap();
@@ -77,7 +77,7 @@ fn the_burstable_class_weighs_what_its_pods_ask_for() {
 }
 
 #[test]
-fn a_directory_that_stays_holds_up_nothing_else() {
+fn busy_cgroup_does_not_block_other_cgroups() {
     let (root, cgroups) = v1();
     for uid in ["a", "b"] {
         cgroups.apply(&PodUid::new(uid), &pod("/burstable", uid, 100)).unwrap();
@@ -92,14 +92,14 @@ fn a_directory_that_stays_holds_up_nothing_else() {
 }
 
 #[test]
-fn best_effort_gets_what_is_left() {
+fn best_effort_cgroup_has_minimal_cpu_shares() {
     let (root, cgroups) = v1();
     cgroups.apply(&PodUid::new("a"), &pod("/besteffort", "a", 2)).unwrap();
     assert_eq!(read(root.path(), "cpu/kubepods/besteffort/cpu.shares"), "2");
 }
 
 #[test]
-fn version_two_has_one_tree() {
+fn cgroup_v2_uses_one_hierarchy() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
     let cgroups = Cgroups::at(root.path()).unwrap();

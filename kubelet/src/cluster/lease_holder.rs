@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_another_machines_while_that_machine_renews_its_lease() {
+    fn node_name_is_taken_while_another_machine_renews_its_lease() {
         let (wall, now): (Timestamp, _) = ("2026-01-01T00:10:00Z".parse().unwrap(), Instant::now());
         let lease = |by: Option<&str>, renewed: &str| json!({"metadata": {"annotations": by.map(|by| json!({INSTANCE: by}))}, "spec": {"renewTime": renewed}});
         for (by, renewed, expected) in [
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_starts_again_is_the_same() {
+    fn restarted_kubelet_is_the_same_lease_holder() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let first = instance(one.path()).unwrap();
         assert_eq!(instance(one.path()).unwrap(), first);

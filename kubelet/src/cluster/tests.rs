@@ -74,7 +74,7 @@ fn members_are_published_oldest_first_with_the_fields_for_routes() {
 }
 
 #[test]
-fn heartbeats_of_others_are_no_news() {
+fn heartbeats_of_other_nodes_are_not_published() {
     let mut membership = Membership::new("n1");
     assert_eq!(membership.apply(all(vec![own()])), Change::OfOwn);
     let other = line("n2", "u2", 1, &["10.244.2.0/24"]);
@@ -205,7 +205,7 @@ pub fn shown(ready: &str, heartbeat: &str) -> Map<String, Value> {
 }
 
 #[test]
-fn a_node_is_made_of_what_is_shown_and_of_what_it_asks_for() {
+fn node_object_contains_status_labels_and_requested_cidrs() {
     let made =
         node::new_node(&shown("True", "h"), &["10.9.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()]);
     assert_eq!(made["metadata"], json!({"name": "n1", "labels": {"kubernetes.io/os": "linux", "tier": "x"}}));
@@ -220,7 +220,7 @@ fn a_node_is_made_of_what_is_shown_and_of_what_it_asks_for() {
 }
 
 #[test]
-fn labels_of_the_kubelet_are_set_again_and_others_are_the_clusters() {
+fn kubelet_labels_are_restored_and_others_are_kept() {
     let shown = shown("True", "h");
     for (there, expected) in [
         (json!({"kubernetes.io/os": "linux", "tier": "y"}), None),
@@ -237,7 +237,7 @@ fn labels_of_the_kubelet_are_set_again_and_others_are_the_clusters() {
 }
 
 #[test]
-fn the_status_is_written_when_it_has_changed_or_is_due() {
+fn node_status_is_written_on_change_or_when_due() {
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
     let there = Value::Object(shown("True", "before"));
     let fields = |patch: Option<Value>| {
@@ -332,7 +332,7 @@ fn a_condition_keeps_its_transition_time_from_the_node() {
 }
 
 #[test]
-fn a_master_that_was_away_for_more_than_a_moment_is_welcomed() {
+fn reconnection_after_an_outage_is_reported() {
     let start = Instant::now();
     let at = |seconds: u64| start + Duration::from_secs(seconds);
     let mut outage = Outage::default();

@@ -196,7 +196,7 @@ fn pods_of_unconfigured_sources_keep_running() {
 }
 
 #[test]
-fn a_pod_is_unwanted_once_its_own_source_has_answered() {
+fn pod_is_removed_only_after_its_source_was_read() {
     let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
     let gone = PodUid::new("gone");
     let unwanted = |merge: &Merge| {

@@ -71,7 +71,7 @@ mod tests {
     use crate::runtime::spec::Dns;
 
     #[test]
-    fn a_pod_finds_itself_and_its_aliases() {
+    fn hosts_file_contains_pod_name_and_aliases() {
         let alias = |name: &str, ip: &str| (name.to_owned(), ip.parse().unwrap());
         let aliases = [alias("a", "1.2.3.4"), alias("b", "1.2.3.4"), alias("c", "::9")];
         let addresses = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resolver_reads_what_is_there_and_no_empty_lines() {
+    fn resolv_conf_contains_only_configured_lines() {
         let words = |all: &[&str]| all.iter().map(|&word| word.to_owned()).collect();
         let dns = Dns {
             servers: words(&["9.9.9.9", "::1"]),

@@ -43,7 +43,7 @@ fn listed(id: &str, running: bool, state: &str) -> Listed {
 }
 
 #[test]
-fn an_older_look_does_not_replace_a_newer_one() {
+fn older_inspection_does_not_replace_a_newer_one() {
     let mut cache = PodCache::default();
     assert!(cache.put(5, sandbox("a", running())), "the pod is new");
     assert!(!cache.put(3, sandbox("a", State::Created)));
@@ -65,7 +65,7 @@ fn relist_removes_only_containers_observed_before_it() {
 }
 
 #[test]
-fn only_differences_are_looked_at() {
+fn relist_inspects_only_changed_containers() {
     let mut cache = PodCache::default();
     cache.put(1, sandbox("a", running()));
     assert!(!cache.needs_inspection(&listed("a", true, "running")));
@@ -84,7 +84,7 @@ fn cache_keeps_a_pod_with_uninspected_containers() {
 }
 
 #[test]
-fn followers_are_woken_by_changes_alone() {
+fn subscribers_are_notified_only_of_changes() {
     let mut cache = PodCache::default();
     let mut pod = cache.subscribe(&PodUid::new("u"));
     cache.put(1, sandbox("a", running()));
@@ -116,7 +116,7 @@ fn container_listed_during_its_creation_is_not_lost() {
 }
 
 #[test]
-fn the_entry_of_a_pod_that_is_gone_goes_with_its_last_follower() {
+fn cache_entry_of_a_removed_pod_is_dropped_with_its_last_subscriber() {
     let mut cache = PodCache::default();
     let follower = cache.subscribe(&PodUid::new("u"));
     cache.put(1, sandbox("a", running()));

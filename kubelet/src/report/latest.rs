@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_last_status_stands_beside_the_word_that_a_pod_is_gone() {
+    async fn deletion_report_keeps_the_last_status() {
         let (reports, uid) = (Reports::default(), PodUid::new("u1"));
         let status = |phase: &str| {
             let status = PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() };

@@ -31,7 +31,7 @@ fn placed(text: &str, known: Option<&Arc<Pod>>, now: Timestamp) -> Arc<Pod> {
 }
 
 #[test]
-fn a_pod_is_named_for_its_node_and_marked() {
+fn static_pod_name_has_the_node_suffix_and_annotations() {
     let pod = placed(&pod("web", "a"), None, NOW);
     let metadata = &pod.metadata;
     assert_eq!(metadata.name.as_deref(), Some("web-node1"));
@@ -51,7 +51,7 @@ fn a_pod_is_named_for_its_node_and_marked() {
 }
 
 #[test]
-fn a_uid_depends_on_node_source_namespace_and_name_alone() {
+fn pod_uid_depends_only_on_node_source_namespace_and_name() {
     let base = uid("n", SourceKind::File, "default", "web");
     assert_eq!(base, uid("n", SourceKind::File, "default", "web"));
     for other in [
@@ -69,7 +69,7 @@ fn a_uid_depends_on_node_source_namespace_and_name_alone() {
 }
 
 #[test]
-fn an_unchanged_pod_is_the_very_same_and_a_changed_one_keeps_when_it_was_seen() {
+fn unchanged_pod_keeps_its_allocation_and_a_changed_one_its_creation_time() {
     let first = placed(&pod("web", "a"), None, NOW);
     let reformatted = pod("web", "a").replace("kind: Pod", "# the same\nkind:   Pod");
     assert!(Arc::ptr_eq(&first, &placed(&reformatted, Some(&first), LATER)));
@@ -81,7 +81,7 @@ fn an_unchanged_pod_is_the_very_same_and_a_changed_one_keeps_when_it_was_seen() 
 }
 
 #[test]
-fn a_given_uid_is_kept_and_makes_another_pod() {
+fn explicit_uid_is_kept_and_identifies_another_pod() {
     let with = |uid: &str| pod("web", "a").replace("metadata:", &format!("metadata:\n  uid: '{uid}'"));
     let first = placed(&pod("web", "a"), None, NOW);
     let given = placed(&with("my-own-uid"), Some(&first), LATER);
@@ -94,7 +94,7 @@ fn a_given_uid_is_kept_and_makes_another_pod() {
 }
 
 #[test]
-fn a_name_that_gets_too_long_with_the_node_is_refused() {
+fn pod_name_too_long_with_the_node_suffix_is_rejected() {
     let refused =
         place(decoded(&pod(&"x".repeat(250), "a")), "node", SourceKind::File, None, NOW).unwrap_err();
     assert_eq!(refused.path, "metadata.name");
@@ -103,7 +103,7 @@ fn a_name_that_gets_too_long_with_the_node_is_refused() {
 }
 
 #[test]
-fn a_manifest_cannot_pretend_to_be_the_copy_of_another_pod() {
+fn manifest_with_a_mirror_annotation_is_rejected() {
     let mirror = pod("web", "a").replace(
         "  name: web",
         "  name: web\n  annotations: {kubernetes.io/config.mirror: x, kubernetes.io/config.source: api}",
@@ -159,7 +159,7 @@ fn source_keeps_the_last_valid_version_of_a_pod() {
 }
 
 #[test]
-fn a_pod_that_cannot_be_placed_is_a_problem_of_its_own() {
+fn invalid_pod_is_reported_separately() {
     let long = "x".repeat(253);
     let (objects, problems) = after(&[&format!("{}---\n{}", pod(&long, "1"), pod("b", "1"))]);
     assert_eq!((objects.as_str(), problems), ("b=1", vec![false]));

@@ -102,7 +102,7 @@ mod tests {
     use crate::runtime::Identity;
 
     #[test]
-    fn pods_are_counted_and_not_their_containers() {
+    fn rename_check_counts_pods_not_containers() {
         let of = |uid: &str, running: bool| Listed {
             id: String::new(),
             identity: Identity {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_there_has_to_make_room_for_the_new_one() {
+    fn node_rename_fails_if_the_new_name_cannot_be_stored() {
         let folder = tempfile::tempdir().unwrap();
         keep(folder.path(), "new", Some("old")).unwrap();
         assert_eq!(node::kept_name(folder.path()).unwrap().as_deref(), Some("new"));

@@ -65,7 +65,7 @@ fn shown(status_manager: &StatusManager, resource: &str) -> Vec<Map<String, Valu
 }
 
 #[test]
-fn a_pod_and_its_status_are_one_object() {
+fn api_object_contains_pod_and_status() {
     let status_manager = StatusManager::new("n1");
     status_manager.apply(report("web-n1", "Running", None), now());
     let pods = shown(&status_manager, resources::PODS);
@@ -79,7 +79,7 @@ fn a_pod_and_its_status_are_one_object() {
 }
 
 #[test]
-fn the_same_report_again_changes_nothing() {
+fn repeated_report_changes_nothing() {
     let status_manager = StatusManager::new("n1");
     status_manager.apply(report("web-n1", "Pending", None), now());
     let revision = status_manager.store().revision();
@@ -90,7 +90,7 @@ fn the_same_report_again_changes_nothing() {
 }
 
 #[test]
-fn a_pod_that_ends_says_until_when() {
+fn terminating_pod_has_a_deletion_timestamp() {
     let status_manager = StatusManager::new("n1");
     status_manager.apply(report("web-n1", "Running", Some((now(), 30))), now());
     let pod = &shown(&status_manager, resources::PODS)[0];
@@ -99,7 +99,7 @@ fn a_pod_that_ends_says_until_when() {
 }
 
 #[test]
-fn a_pod_that_is_gone_is_not_shown() {
+fn removed_pod_is_not_listed() {
     let status_manager = StatusManager::new("n1");
     status_manager.apply(report("web-n1", "Running", None), now());
     let gone = BTreeMap::from([(PodUid::new("u1"), Report::Gone)]);
@@ -109,7 +109,7 @@ fn a_pod_that_is_gone_is_not_shown() {
 }
 
 #[test]
-fn a_machine_that_has_this_nodes_name_is_shown_beside_the_problems_of_sources() {
+fn node_name_conflict_is_listed_with_source_problems() {
     let status_manager = StatusManager::new("n1");
     let shown_problems = || {
         let node = shown(&status_manager, resources::NODES).remove(0);
@@ -126,7 +126,7 @@ fn a_machine_that_has_this_nodes_name_is_shown_beside_the_problems_of_sources() 
 }
 
 #[test]
-fn a_pod_that_changes_its_name_is_shown_once() {
+fn renamed_pod_is_listed_once() {
     let status_manager = StatusManager::new("n1");
     status_manager.apply(report("web-n1", "Running", None), now());
     status_manager.apply(report("shop-n1", "Running", None), now());
@@ -135,7 +135,7 @@ fn a_pod_that_changes_its_name_is_shown_once() {
 }
 
 #[test]
-fn events_come_and_go() {
+fn events_are_listed_and_expire() {
     let status_manager = StatusManager::new("n1");
     let about = About::container(&pod("web-n1"), "c");
     let note = Note {
@@ -177,7 +177,7 @@ fn the_node_shows_the_problems_of_its_sources() {
 }
 
 #[test]
-fn config_maps_are_those_given_and_no_others() {
+fn only_given_config_maps_are_listed() {
     let status_manager = StatusManager::new("n1");
     let map = |name: &str| ConfigMap {
         metadata: serde_json::from_value(json!({"name": name, "namespace": "shop"})).unwrap(),

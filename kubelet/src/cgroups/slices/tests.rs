@@ -38,7 +38,7 @@ fn pod(slice: &str, shares: i64) -> PodCgroup {
 }
 
 #[test]
-fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
+fn pod_and_qos_slices_get_the_summed_resources() {
     let systemd = Listener::new("exit 0");
     let (a, b) = (PodUid::new("a"), PodUid::new("b"));
     let set = "set-property --runtime";
@@ -112,7 +112,7 @@ fn failed_slice_removal_does_not_block_other_slices() {
 }
 
 #[test]
-fn a_pod_that_an_earlier_kubelet_held_is_looked_for_in_every_class() {
+fn release_searches_slices_of_all_qos_classes() {
     let systemd = Listener::new("case $1-$2 in stop-*-burstable-*) exit 0;; stop-*) exit 5;; esac");
     let forgotten = |of: &str| [format!("stop {of}-podu.slice"), format!("revert {of}-podu.slice")];
     for all in ["kubepods", "site-kubepods"] {

@@ -23,7 +23,7 @@ const POST: &str = "POST /api/v1/namespaces/shop/events";
 const PATCH: &str = "PATCH /api/v1/namespaces/shop/events/web.1";
 
 #[tokio::test]
-async fn an_event_is_made_once_and_counted_then() {
+async fn event_is_created_once_and_then_patched_with_its_count() {
     let (fake, api) = Fake::start().await;
     let poster = poster(api.clone());
     // The count of the event, the status codes of the responses, and the expected requests.
@@ -63,7 +63,7 @@ async fn poster_drops_only_permanently_rejected_events() {
 }
 
 #[tokio::test]
-async fn one_that_the_server_fails_at_keeps_no_other_waiting() {
+async fn failing_event_does_not_block_others() {
     let (fake, api) = Fake::start().await;
     let (access, apis) = watch::channel(Some(api.clone()));
     let poster = EventPoster { apis, ..poster(api) };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_read_until_it_is_bound_and_once_for_each_pod() {
+    fn claim_is_fetched_until_it_is_bound() {
         let (mut cache, now) = (ClaimCache::default(), Timestamp::UNIX_EPOCH);
         assert!(cache.set_pods([pod("u-1")].iter()));
         assert!(!cache.set_pods([pod("u-1")].iter()));

@@ -75,7 +75,7 @@ fn running() -> PodStore {
 }
 
 #[test]
-fn a_list_counts_once_its_server_knows_the_node() {
+fn pod_list_is_trusted_once_the_server_has_the_node() {
     let mut pod_store = PodStore::new("n1");
     let completeness = |pod_store: &mut PodStore| pod_store.snapshot(&ReferenceCache::default()).completeness;
     pod_store.apply(all(&[pod("web", "u1", 10)], 100));
@@ -146,7 +146,7 @@ fn restarted_kubelet_does_not_start_a_waiting_pod() {
 }
 
 #[test]
-fn a_pod_that_waits_long_says_for_what() {
+fn long_waiting_pod_reports_what_it_waits_for() {
     let (settings, web) = configured("web", "u1");
     let env = json!([{"secretRef": {"name": "key"}}]);
     let (mut pod_store, mut reference_cache) = (PodStore::new("n1"), reference_cache());
@@ -297,7 +297,7 @@ fn kubelet_does_not_start_ineligible_pods() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_for_the_node_leaves_the_pod_the_very_same() {
+fn irrelevant_pod_update_keeps_the_same_allocation() {
     let mut pod_store = running();
     let first = |pod_store: &PodStore| pod_store.assigned().next().unwrap().1.persisted.pod.clone();
     let before = first(&pod_store);
@@ -315,7 +315,7 @@ fn a_write_that_changes_nothing_for_the_node_leaves_the_pod_the_very_same() {
 }
 
 #[test]
-fn a_new_pod_waits_until_what_it_names_was_looked_for() {
+fn new_pod_waits_until_its_references_were_fetched() {
     let refers = |pod: Value| {
         let env = json!([{"configMapRef": {"name": "conf"}}, {"secretRef": {"name": "key"}}]);
         let token = json!({"serviceAccountToken": {"path": "token"}});
@@ -406,7 +406,7 @@ fn status(value: Value) -> PodStatus {
 }
 
 #[test]
-fn a_status_is_written_where_it_differs_and_says_nothing_of_what_others_say() {
+fn status_patch_contains_only_changed_fields_of_the_kubelet() {
     let uid = PodUid::new("u1");
     let condition =
         |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason});

@@ -8,7 +8,7 @@ use super::*;
 use crate::cluster::reflector::reflect;
 
 #[tokio::test]
-async fn only_a_server_that_does_not_know_the_version_is_asked_for_everything_again() {
+async fn expired_resource_version_alone_causes_a_new_list() {
     let asked_again = async |code: u16, answer: Option<Value>| {
         let (fake, api) = Fake::start().await;
         fake.says(200, Some(json!({"metadata": {"resourceVersion": "7"}, "items": []})));

@@ -26,7 +26,7 @@ fn renewed_by_other(ago: SignedDuration) -> Value {
 }
 
 #[tokio::test]
-async fn a_kubelet_whose_name_another_machine_holds_takes_no_pods_and_says_why() {
+async fn kubelet_with_a_taken_name_runs_no_pods_and_reports_why() {
     let node = json!({
         "metadata": {"name": "n1"},
         "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}], "nodeInfo": {"machineID": "m9"}},

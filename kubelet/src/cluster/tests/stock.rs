@@ -204,7 +204,7 @@ fn merge_list(mut list: Vec<Value>, patch: &[Value], key: &str) -> Result<Vec<Va
 }
 
 #[test]
-fn a_directive_is_obeyed_over_a_list_that_exists_and_rejected_over_one_that_does_not() {
+fn patch_directive_needs_an_existing_list() {
     let patch = json!({"status": {"podIPs": [{"ip": "10.0.0.2"}, {"$patch": "replace"}]}});
     let before = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}});
     assert_eq!(merged(&before, &patch).unwrap()["status"]["podIPs"], json!([{"ip": "10.0.0.2"}]));

@@ -140,7 +140,7 @@ fn admission_rejects_pods_with_the_stock_messages() {
 }
 
 #[test]
-fn extended_resources_and_huge_pages_are_admitted_by_what_the_node_has() {
+fn extended_resources_and_huge_pages_are_admitted_by_allocatable() {
     let requests = |name: &str, resource: &str, amount: &str| {
         pod(name, json!({"resources": {"requests": {resource: amount}, "limits": {resource: amount}}}))
     };
@@ -173,7 +173,7 @@ fn extended_resources_and_huge_pages_are_admitted_by_what_the_node_has() {
 }
 
 #[test]
-fn an_unsupported_field_is_named() {
+fn admission_names_an_unsupported_field() {
     let (run, rejected) =
         decided(&[pod("a", json!({"volumeDevices": [{"name": "disk", "devicePath": "/dev/x"}]}))]);
     assert_eq!(run, "");
@@ -184,7 +184,7 @@ fn an_unsupported_field_is_named() {
 }
 
 #[test]
-fn ports_clash_by_number_protocol_and_address() {
+fn host_ports_conflict_by_port_protocol_and_address() {
     let with = |name: &str, protocol: &str, ip: &str| {
         pod(
             name,
@@ -241,7 +241,7 @@ fn adopted_pod_skips_admission_of_resources() {
 }
 
 #[test]
-fn which_nodes_a_pod_of_the_master_likes_is_up_to_the_master() {
+fn admission_ignores_preferred_node_affinity_of_api_pods() {
     let mut given = (*pod("a", json!({"spec.nodeSelector": {"zone": "b"}}))).clone();
     given.source = SourceKind::Api;
     let decision = Admission::default().decide(&desired(&[Arc::new(given)]), &node());
@@ -259,7 +259,7 @@ fn finished_pod_uses_no_resources_and_stays_admitted() {
 }
 
 #[test]
-fn node_affinity_is_an_or_of_ands() {
+fn node_affinity_terms_are_ored() {
     let labels = node().labels.unwrap();
     let expression = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
     let term = |expressions: Value| json!({"matchExpressions": expressions});

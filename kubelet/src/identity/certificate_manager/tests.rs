@@ -139,7 +139,7 @@ fn token() -> Credentials {
 }
 
 #[tokio::test]
-async fn an_approval_ends_the_wait_at_once() {
+async fn csr_approval_ends_the_wait_at_once() {
     let (server, url) = Server::start(Watches::Approve).await;
     let mut node = Node::of(url, token());
     let pending = node.pending().await;
@@ -161,7 +161,7 @@ async fn an_approval_ends_the_wait_at_once() {
 }
 
 #[tokio::test]
-async fn watches_that_end_at_once_do_not_raise_the_rate_of_polls() {
+async fn failing_watches_do_not_raise_the_poll_rate() {
     let (server, url) = Server::start(Watches::End).await;
     let mut node = Node::of(url, token());
     let pending = node.pending().await;
@@ -171,7 +171,7 @@ async fn watches_that_end_at_once_do_not_raise_the_rate_of_polls() {
 }
 
 #[tokio::test]
-async fn a_node_without_credentials_polls() {
+async fn node_without_credentials_polls_its_csr() {
     let (server, url) = Server::start(Watches::Approve).await;
     let mut node = Node::of(url, Credentials::Anonymous);
     let pending = node.pending().await;

@@ -22,7 +22,7 @@ fn files(folder: &tempfile::TempDir) -> Files {
 }
 
 #[test]
-fn a_key_waits_on_the_disk_until_it_has_its_certificate() {
+fn pending_private_key_is_stored_until_its_certificate_is_issued() {
     let folder = tempfile::tempdir().unwrap();
     let files = files(&folder);
     let first = files.key(Kind::Client, None).unwrap();
@@ -51,7 +51,7 @@ fn a_key_waits_on_the_disk_until_it_has_its_certificate() {
 }
 
 #[test]
-fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
+fn kubeconfig_is_written_once_and_refers_to_the_files_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let files = files(&folder);
     assert!(files.known().unwrap().is_none());

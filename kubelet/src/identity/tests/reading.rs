@@ -55,7 +55,7 @@ fn document(authority: &str) -> Value {
 }
 
 #[test]
-fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
+fn cluster_info_parser_reports_the_invalid_field() {
     let (root, _) = pair("root");
     let read = ClusterInfo::read(&document(&root)).unwrap();
     assert_eq!((read.servers.len(), read.prefix.as_str()), (1, "kubelet:"));
@@ -96,7 +96,7 @@ fn of_several_cas_only_the_pinned_one_is_trusted() {
 }
 
 #[test]
-fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
+fn written_kubeconfig_reads_back_with_every_server() {
     let servers = ["https://a:1", "https://b:2", "https://c:3"].map(str::to_owned);
     let former = vec!["aa".to_owned(), "bb".to_owned()];
     let retiring = vec!["cc".to_owned()];
@@ -122,7 +122,7 @@ fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
 }
 
 #[test]
-fn a_kubeconfig_of_others_is_read_as_kubectl_reads_it() {
+fn foreign_kubeconfig_is_parsed_like_by_kubectl() {
     let file = |cluster: &str, user: &str| {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: other\n  cluster: {{server: 'https://o', \
@@ -156,7 +156,7 @@ fn a_kubeconfig_of_others_is_read_as_kubectl_reads_it() {
 }
 
 #[test]
-fn a_certificate_goes_with_its_own_key_alone() {
+fn certificate_requires_its_own_private_key() {
     let ((chain, key), (_, other)) = (pair("kubelet:n1"), pair("x"));
     let both = format!("{chain}{key}");
     let read = Certificate::read(both.as_bytes(), jiff::Timestamp::now()).unwrap();
@@ -174,7 +174,7 @@ fn a_certificate_goes_with_its_own_key_alone() {
 }
 
 #[test]
-fn a_request_is_the_same_one_for_the_same_key_and_another_for_whatever_differs() {
+fn csr_name_depends_on_key_and_content() {
     let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let client = CertificateRequest::client("kubelet:n1".to_owned());
     let serving = CertificateRequest { kind: Kind::Serving, dns: names(&["n1"]), ..client.clone() };
@@ -212,7 +212,7 @@ proptest! {
 }
 
 #[test]
-fn a_server_has_an_address_where_it_is_named_by_one() {
+fn server_address_is_parsed_from_its_url() {
     for (server, expected) in [
         ("https://192.0.2.1:6443", Some("192.0.2.1")),
         ("https://[2001:db8::1]:6443", Some("2001:db8::1")),

@@ -114,7 +114,7 @@ fn a_node_trusts_the_published_cas_and_remembers_previous_ones() {
 }
 
 #[test]
-fn a_retiring_ca_is_no_issuer() {
+fn retiring_ca_is_not_accepted_as_issuer() {
     let (old, new) = (Made::new("old", None), Made::new("new", None));
     let both = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem())).authorities().unwrap();
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_retiring_ca_is_no_issuer() {
 }
 
 #[test]
-fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
+fn cluster_info_update_adds_servers_and_removes_none() {
     let root = Made::new("root", None).pem();
     let known = |servers: &[&str]| ClusterAccess {
         servers: servers.iter().map(ToString::to_string).collect(),

@@ -8,7 +8,7 @@ use super::super::timing;
 use super::living;
 
 #[test]
-fn a_certificate_is_renewed_between_70_and_90_hundredths_of_the_life_it_had_here() {
+fn certificate_is_renewed_at_70_to_90_percent_of_its_lifetime() {
     for (from, until, since, share, expected) in [
         (0, 1000, 0, 0.0, 700),
         (0, 1000, 0, 0.5, 800),
@@ -42,7 +42,7 @@ fn cluster_info_is_refreshed_during_the_certificate_lifetime() {
 }
 
 #[test]
-fn pauses_grow_to_a_limit() {
+fn retry_delays_grow_to_a_limit() {
     for (pause, first, limit) in [
         (timing::backoff_delay as fn(u32, f64) -> Duration, 1.0, 30.0),
         (timing::csr_poll_delay, 0.2, 10.0),
@@ -57,7 +57,7 @@ fn pauses_grow_to_a_limit() {
 
 proptest! {
     #[test]
-    fn a_renewal_is_due_while_the_certificate_is_good(life in 10_i64..1_000_000_000, age in 0_i64..9, share in 0.0_f64..1.0) {
+    fn renewal_is_due_before_the_certificate_expires(life in 10_i64..1_000_000_000, age in 0_i64..9, share in 0.0_f64..1.0) {
         let since = life * age / 10;
         let due = timing::rotation_deadline(&living(0, life, since), share).as_second();
         let left = life - since;

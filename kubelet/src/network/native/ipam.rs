@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_range_are_given_once() {
+    fn ipam_allocates_every_address_once() {
         for (net, first, last) in
             [("10.1.2.0/28", "10.1.2.2", "10.1.2.14"), ("fd00::/124", "fd00::2", "fd00::f")]
         {

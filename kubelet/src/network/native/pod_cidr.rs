@@ -197,7 +197,7 @@ mod tests {
     use super::lock_within;
 
     #[test]
-    fn waiting_for_a_held_lock_has_a_limit() {
+    fn lock_wait_has_a_timeout() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("coracle/network.lock");
         let take = || lock_within(&path, Duration::from_millis(50));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_called_by_its_name_where_that_was_written_down() {
+    fn record_identifies_a_pod_by_name_or_uid() {
         let called = |pod: &str| {
             let text = format!(r#"{{"uid": "u", "attempt": 0, {pod} "addresses": [], "ports": []}}"#);
             serde_json::from_str::<Record>(&text).unwrap().pod().to_owned()

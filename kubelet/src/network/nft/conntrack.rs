@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_seen_as_their_node_by_other_pods_are_masked() {
+    fn masqueraded_pod_flows_are_detected() {
         let ranges = |text: &str| vec![text.parse().unwrap()];
         let name = "node".to_owned();
         let (cidrs, cluster) = (ranges("10.0.0.0/24"), ranges("10.0.1.0/24"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_go_where_ports_lead() {
+    fn stale_host_port_flows_are_detected() {
         let (node, one, two) = ("192.0.2.1:53", "10.0.0.2:5353", "10.0.0.3:5353");
         let port = |to: &str| format!("0.0.0.0 53 {to}");
         assert!(check(node, one, true, &port(one), ""), "its pod is gone");

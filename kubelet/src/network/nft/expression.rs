@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_ends_within_a_byte() {
+    fn prefix_match_masks_partial_bytes() {
         assert_eq!([0, 1, 7, 8, 9].map(mask_byte), [0, 0x80, 0xfe, 0xff, 0xff]);
         let all = in_prefix(Family::V4, 12, &[10, 244, 7, 9], 22);
         let (_, ones) = read(&all[1]);
@@ -275,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_compared_to_its_end() {
+    fn interface_name_match_includes_the_terminating_zero() {
         let (name, data) = read(&iif_is("br0")[1]);
         assert_eq!((name.as_str(), find(find(&data, 3).unwrap(), 1).unwrap()), ("cmp", &b"br0\0"[..]));
     }
 
     #[test]
-    fn a_destination_of_the_sixth_version_takes_four_registers() {
+    fn ipv6_redirect_uses_four_registers() {
         let all = redirect(Family::V6, "ports_at6", true);
         let names: Vec<String> = all.iter().map(|one| read(one).0).collect();
         assert_eq!(names, ["payload", "meta", "payload", "lookup", "nat"]);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_drops_has_both_rules_once_and_others_none() {
+    fn dropping_chain_gets_both_accept_rules_once() {
         let [from, to] = comments("node");
         let (from, to) = (from.as_str(), to.as_str());
         check(chain(true, &[]), 0, 2);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_another_program_is_closed_without_a_message() {
+    fn owned_foreign_chain_is_reported_and_not_changed() {
         let node = Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs: vec![], cluster: vec![] };
         let planned = plan(&node, &[Forward { is_owned: true, ..chain(true, &[]) }]);
         assert_eq!((planned.messages.len(), planned.closed), (0, vec!["ip filter FORWARD".to_owned()]));

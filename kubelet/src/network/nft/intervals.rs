@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_are_one() {
+    fn adjacent_ranges_are_merged() {
         check(Family::V4, &["10.1.2.3/16"], &[(&[10, 1, 0, 0], false), (&[10, 2, 0, 0], true)]);
         let touching = ["10.2.0.0/16", "10.0.0.0/16", "10.1.0.0/16", "10.1.7.0/24"];
         check(Family::V4, &touching, &[(&[10, 0, 0, 0], false), (&[10, 3, 0, 0], true)]);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_family_does_not_count_and_nothing_is_behind_the_highest() {
+    fn intervals_ignore_the_other_family_and_end_at_the_highest_address() {
         check(Family::V4, &["fd00::/8"], &[]);
         check(Family::V4, &["0.0.0.0/0"], &[(&[0; 4], false)]);
         check(Family::V4, &["255.255.255.255/32"], &[(&[255; 4], false)]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_more_bits_than_it_has() {
+    fn prefix_length_above_the_address_size_is_rejected() {
         assert!("10.0.0.0/33".parse::<IpNet>().is_err());
         assert!("fd00::/128".parse::<IpNet>().is_ok());
     }

@@ -144,7 +144,7 @@ mod tests {
     use super::drops;
 
     #[test]
-    fn a_policy_is_read() {
+    fn legacy_iptables_policy_is_parsed() {
         assert!(drops(b"-P FORWARD DROP\n-A FORWARD -i x -j ACCEPT\n"));
         assert!(!drops(b"-P FORWARD ACCEPT\n-A FORWARD -j DROP\n"));
     }

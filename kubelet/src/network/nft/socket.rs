@@ -262,7 +262,7 @@ mod tests {
     use super::{Errno, lacks_bridge_family};
 
     #[test]
-    fn a_kernel_without_bridge_family_is_recognized_by_what_it_cannot_make() {
+    fn missing_bridge_family_is_detected_by_the_table_error() {
         let messages = probe("node");
         assert!(lacks_bridge_family(&messages[0], Errno::OPNOTSUPP), "the table");
         assert!(!lacks_bridge_family(&messages[0], Errno::PERM), "a refusal for another reason");

@@ -81,7 +81,7 @@ async fn first_relist_inspects_existing_containers_before_it_completes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_lead_to_looks_at_once() {
+async fn engine_event_triggers_an_inspection_at_once() {
     let world = World::new();
     world.observe().await;
     let begun = Instant::now();
@@ -105,7 +105,7 @@ async fn a_relist_finds_changes_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_relist_looks_at_nothing() {
+async fn unchanged_relist_inspects_nothing() {
     let world = World::new();
     world.bench.running("one", "sleep 10000").await;
     world.observe().await;
@@ -117,7 +117,7 @@ async fn a_quiet_relist_looks_at_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_look_stalls_its_pod_and_no_other() {
+async fn hanging_inspection_blocks_only_its_pod() {
     let world = World::new();
     let mut hung = Vec::new();
     for pod in 0..20 {
@@ -146,7 +146,7 @@ async fn a_hung_look_stalls_its_pod_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_look_keeps_the_record_and_is_made_again() {
+async fn failed_inspection_keeps_the_cache_and_is_retried() {
     let world = World::new();
     let app = world.bench.running("one", "sleep 1000").await;
     world.observe().await;
@@ -181,7 +181,7 @@ async fn an_engine_failure_is_reported_and_the_cache_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_is_away_at_first_is_waited_for() {
+async fn pleg_waits_for_the_engine_at_start() {
     let world = World::new();
     world.bench.running("one", "sleep 100000").await;
     world.fake.set_up(false);

@@ -18,7 +18,7 @@ fn with_status(status: Value) -> ServedPod {
 }
 
 #[test]
-fn the_container_whose_log_there_is() {
+fn log_request_selects_the_current_or_previous_container() {
     let ended = |id: &str| json!({"terminated": {"exitCode": 0, "containerID": id}});
     let waiting = |reason: &str| json!({"name": "c", "state": {"waiting": {"reason": reason}}});
     for (status, previous, expected) in [
@@ -72,7 +72,7 @@ fn the_container_whose_log_there_is() {
 }
 
 #[test]
-fn only_what_runs_can_be_entered() {
+fn exec_requires_a_running_container() {
     let running = with_status(json!({"name": "c", "containerID": "docker://x", "state": {"running": {}}}));
     assert_eq!(running.running("c").unwrap(), "x");
     let ended = with_status(json!({"name": "c", "state": {"terminated": {}}}));

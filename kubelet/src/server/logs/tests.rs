@@ -14,7 +14,7 @@ fn read(query: &[(&str, &str)]) -> Result<LogQuery, apiserver::Status> {
 }
 
 #[test]
-fn everything_kubectl_sends() {
+fn log_options_of_kubectl_are_parsed() {
     let asked = read(&[
         ("container", "web"),
         ("follow", "true"),
@@ -38,7 +38,7 @@ fn everything_kubectl_sends() {
 }
 
 #[test]
-fn switches_are_read_as_a_stock_server_reads_them() {
+fn boolean_query_parameters_are_parsed_like_the_stock_server() {
     for (value, expected) in
         [("", true), ("1", true), ("True", true), ("yes", true), ("0", false), ("False", false)]
     {
@@ -65,7 +65,7 @@ fn invalid_log_options_are_named_in_the_error() {
 }
 
 #[tokio::test]
-async fn bytes_are_cut_and_streams_picked() {
+async fn log_is_limited_in_bytes_and_filtered_by_stream() {
     let log = || {
         let pieces = [(Stream::Stdout, "one\n"), (Stream::Stderr, "two\n"), (Stream::Stdout, "three\n")];
         stream::iter(pieces.map(|(stream, text)| Ok((stream, Bytes::from_static(text.as_bytes()))))).boxed()

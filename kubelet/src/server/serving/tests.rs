@@ -17,7 +17,7 @@ fn files(folder: &Path) -> Files {
 }
 
 #[tokio::test]
-async fn a_replaced_file_is_in_use_without_waiting_for_the_interval() {
+async fn replaced_certificate_file_is_loaded_at_once() {
     let folder = tempfile::tempdir().unwrap();
     // As in a mounted Secret: the file is a symlink through `..data`, which is swapped.
     let publish = |version: &str, (certificate, key): (String, String)| {

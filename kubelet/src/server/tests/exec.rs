@@ -38,7 +38,7 @@ fn messages(socket: WebSocketStream<UnixStream>) -> impl futures_util::Stream<It
 }
 
 #[tokio::test]
-async fn more_than_fits_anywhere_goes_in_and_comes_out() {
+async fn exec_transfers_more_data_than_the_buffers_hold() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=cat&stdin=true&stdout=true");
     let (socket, agreed) = bed.websocket(&path, "v5.channel.k8s.io,v4.channel.k8s.io").await.unwrap();
@@ -60,7 +60,7 @@ async fn more_than_fits_anywhere_goes_in_and_comes_out() {
 }
 
 #[tokio::test]
-async fn the_exit_code_is_in_the_status() {
+async fn exec_status_contains_the_exit_code() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=exit&command=3&stdout=true");
     let (socket, agreed) = bed.websocket(&path, "v4.channel.k8s.io").await.unwrap();
@@ -145,7 +145,7 @@ async fn exec_sends_only_the_requested_streams() {
 }
 
 #[tokio::test]
-async fn attached_streams_are_those_of_the_container() {
+async fn attach_uses_only_streams_of_the_container() {
     let bed = Bed::new().await;
     let path = "/api/v1/namespaces/shop/pods/web/attach?container=c&stdout=true";
     let (socket, _) = bed.websocket(path, V5).await.unwrap();
@@ -156,7 +156,7 @@ async fn attached_streams_are_those_of_the_container() {
 }
 
 #[tokio::test]
-async fn attaching_to_a_container_that_has_just_ended_ends() {
+async fn attach_to_an_exited_container_ends() {
     let bed = Bed::new().await;
     bed.says_both_lines().await;
     // The pod's status still shows it as running.
@@ -191,7 +191,7 @@ async fn exec_rejects_invalid_requests_before_the_upgrade() {
 }
 
 #[tokio::test]
-async fn the_oldest_protocol_knows_no_status() {
+async fn exec_v1_protocol_sends_no_status() {
     let bed = Bed::new().await;
     for (command, words) in
         [("command=cat", &b""[..]), ("command=exit&command=3", b"command terminated with non-zero")]

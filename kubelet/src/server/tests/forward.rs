@@ -35,7 +35,7 @@ async fn on(socket: &mut WebSocketStream<UnixStream>, channel: u8, bytes: usize)
 }
 
 #[tokio::test]
-async fn each_port_has_two_channels_that_begin_with_its_number() {
+async fn each_forwarded_port_has_two_channels_that_begin_with_its_number() {
     let bed = Bed::new().await;
     // Port 7 of the fake echoes; port 9 is closed.
     let (mut socket, agreed) = bed.websocket(&format!("{FORWARD}?port=9,7"), V4).await.unwrap();

@@ -18,7 +18,7 @@ async fn json(bed: &Bed, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn objects_and_classic_endpoints() {
+async fn read_api_serves_objects_and_kubelet_endpoints() {
     let bed = Bed::new().await;
     assert_eq!(json(&bed, "/api/v1/namespaces/shop/pods/web").await["metadata"]["namespace"], "shop");
     assert_eq!(json(&bed, "/pods").await["items"][0]["metadata"]["name"], "web");
@@ -83,7 +83,7 @@ async fn logs_and_watches_come_over_a_websocket() {
 }
 
 #[tokio::test]
-async fn health_names_the_loop_that_is_stuck() {
+async fn healthz_names_the_stuck_loop() {
     let bed = Bed::new().await;
     bed.health.beat("observe", Duration::from_secs(60));
     assert_eq!(bed.text("/healthz").await, (200, "ok".to_owned()));
@@ -125,7 +125,7 @@ async fn logs() {
 }
 
 #[tokio::test]
-async fn a_followed_log_comes_as_it_is_written_and_ends_with_its_container() {
+async fn followed_log_streams_and_ends_with_its_container() {
     let bed = Bed::new().await;
     let mut body = bed.get(&format!("{LOG}?container=c&follow=true")).await.into_body();
     let mut read = String::new();

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use crate::server::RootDir;
 
 #[tokio::test]
-async fn the_socket_is_its_owners() {
+async fn unix_socket_is_accessible_only_by_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("new");
     let root_dir = RootDir::take(&root).unwrap();
@@ -18,7 +18,7 @@ async fn the_socket_is_its_owners() {
 }
 
 #[tokio::test]
-async fn a_second_kubelet_is_refused_until_the_first_has_gone() {
+async fn second_kubelet_is_rejected_until_the_first_exits() {
     let dir = tempfile::tempdir().unwrap();
     let first = RootDir::take(dir.path()).unwrap();
     let refusal = RootDir::take(dir.path()).unwrap_err().to_string();
@@ -29,7 +29,7 @@ async fn a_second_kubelet_is_refused_until_the_first_has_gone() {
 }
 
 #[tokio::test]
-async fn a_socket_that_was_left_behind_is_replaced() {
+async fn stale_unix_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubelet.sock");
     drop(UnixListener::bind(&path).unwrap());
@@ -41,7 +41,7 @@ async fn a_socket_that_was_left_behind_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_directory_in_which_no_socket_can_be_is_refused_before_it_is_made() {
+async fn root_dir_too_long_for_its_socket_is_rejected_before_creation() {
     let dir = tempfile::tempdir().unwrap();
     let of_length = |length: usize| dir.path().join("r".repeat(length - dir.path().as_os_str().len() - 1));
     // With `/kubelet.sock` the path has 107 bytes.
@@ -53,7 +53,7 @@ async fn a_directory_in_which_no_socket_can_be_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_is_named() {
+fn error_names_a_root_dir_that_cannot_be_created() {
     let refusal = RootDir::take("/proc/none/kubelet".as_ref()).unwrap_err().to_string();
     assert!(refusal.starts_with("cannot make /proc/none/kubelet: "), "{refusal}");
 }

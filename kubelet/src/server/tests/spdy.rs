@@ -60,7 +60,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_command_begins_when_all_its_streams_are_there() {
+async fn spdy_command_starts_when_all_streams_are_open() {
     let bed = Bed::new().await;
     let path = "/exec/shop/web/c?command=cat&input=1&output=1&error=1";
     let mut client = Client::upgraded(&bed, path).await;

@@ -68,7 +68,7 @@ async fn pings_of_the_client_are_not_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_ask_a_client_whether_it_is_there_moves_nothing() {
+async fn keepalive_ping_does_not_count_as_activity() {
     let (gets, told) = mpsc::channel(1);
     let (activity, begun) = (Activity::begin(), Instant::now());
     let telling = activity.clone();
@@ -91,7 +91,7 @@ async fn to_ask_a_client_whether_it_is_there_moves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_exit_status_does_not_wait_for_a_client_that_is_gone() {
+async fn exec_status_does_not_wait_for_a_disconnected_client() {
     let fake = Fake::new("n1");
     let id = fake.bench().running("web", "while").await.id;
     for command in ["exit", "no such"] {

@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_goes_while_it_is_read_takes_no_pods_along() {
+    fn directory_removed_during_a_scan_keeps_its_pods() {
         let folder = tempfile::tempdir().unwrap();
         let (manifests, changed_files, now) =
             (folder.path().join("manifests"), ChangedFiles::default(), Timestamp::now());

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_that_looks_like_a_manifest_and_is_not_read_has_a_reason() {
+    fn every_skipped_manifest_has_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         for file in ["web", "web.yaml.j2", "web.YAML", "a.yaml", ".web.yaml.swp", "web.yaml~", "a.yaml.bak"] {
             fs::write(folder.path().join(file), "x").unwrap();

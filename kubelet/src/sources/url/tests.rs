@@ -207,7 +207,7 @@ async fn a_failed_fetch_is_reported_and_keeps_the_pods() {
 }
 
 #[tokio::test]
-async fn trouble_is_over_with_an_answer_that_would_be_the_same() {
+async fn unchanged_response_after_an_error_clears_the_error() {
     let mut bed = Bed::start(200, &pod("a")).await;
     let tag = |script: &mut Script| script.headers = vec![("etag", "\"1\"".to_owned())];
     bed.script(tag);
@@ -221,7 +221,7 @@ async fn trouble_is_over_with_an_answer_that_would_be_the_same() {
 }
 
 #[tokio::test]
-async fn the_last_answer_outlives_the_kubelet_and_the_server() {
+async fn last_url_response_survives_a_kubelet_restart() {
     let mut bed = Bed::start(200, &pod("a")).await;
     let before = bed.until("a", &[]).await;
     bed.serve(500, "");
@@ -236,7 +236,7 @@ async fn the_last_answer_outlives_the_kubelet_and_the_server() {
 }
 
 #[tokio::test]
-async fn another_url_does_not_inherit() {
+async fn changed_url_does_not_reuse_the_stored_response() {
     let mut bed = Bed::start(200, &pod("a")).await;
     bed.until("a", &[]).await;
     bed.task.abort();
@@ -246,7 +246,7 @@ async fn another_url_does_not_inherit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_costs_ten_seconds() {
+async fn url_source_times_out_after_ten_seconds() {
     let mut bed = Bed::start(200, "").await;
     bed.script(|script| script.hangs = true);
     let start = tokio::time::Instant::now();
@@ -298,7 +298,7 @@ async fn an_invalid_url_is_an_error() {
 }
 
 #[test]
-fn a_password_is_not_shown() {
+fn url_password_is_not_logged() {
     assert_eq!(without_password("https://me:secret@example.com/x"), "https://me:...@example.com/x");
     assert_eq!(without_password("https://example.com/x"), "https://example.com/x");
 }

@@ -35,7 +35,7 @@ fn shown(status_manager: &StatusManager) -> Vec<String> {
 }
 
 #[test]
-fn events_are_what_they_were_and_go_on_counting() {
+fn restored_events_continue_their_count() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     let before = StatusManager::new("n1");
@@ -66,7 +66,7 @@ fn combined_events_stay_combined_after_a_restart() {
 }
 
 #[test]
-fn an_hour_is_an_hour() {
+fn events_expire_after_an_hour_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     let before = StatusManager::new("n1");
@@ -79,7 +79,7 @@ fn an_hour_is_an_hour() {
 }
 
 #[test]
-fn the_file_holds_the_latest_and_never_too_many() {
+fn event_log_keeps_a_limited_number_of_latest_events() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     for (count, message, kept) in
@@ -96,7 +96,7 @@ fn the_file_holds_the_latest_and_never_too_many() {
 }
 
 #[test]
-fn a_damaged_file_costs_only_itself() {
+fn damaged_event_log_is_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     for text in ["", "[{", "{}", "[1]", r#"[{"kind": "Event"}, {"involvedObject": 7, "metadata": []}]"#] {
@@ -106,7 +106,7 @@ fn a_damaged_file_costs_only_itself() {
 }
 
 #[test]
-fn two_that_write_at_once_leave_a_whole_file() {
+fn concurrent_event_log_writes_leave_a_complete_file() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     let status_manager = StatusManager::new("n1");
@@ -123,7 +123,7 @@ fn two_that_write_at_once_leave_a_whole_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_hangs_holds_up_no_end() {
+async fn hanging_disk_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let event_log = EventLog::new(folder.path());
     // Opening a FIFO waits for a reader.

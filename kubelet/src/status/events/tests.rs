@@ -10,7 +10,7 @@ use crate::report::{About, Note, Severity};
 use crate::status::tests::notes::{at, note};
 
 #[test]
-fn an_event_as_kubectl_reads_it() {
+fn event_has_the_fields_that_kubectl_reads() {
     let event = EventCorrelator::new("n1").record(&note("web", "Back-off restarting", 0)).unwrap();
     let name = event["metadata"]["name"].as_str().unwrap();
     let (object, hex) = name.split_once('.').unwrap();
@@ -111,7 +111,7 @@ fn events_expire_an_hour_after_they_were_last_seen() {
 }
 
 #[test]
-fn there_are_never_too_many() {
+fn event_count_is_limited() {
     let mut events = EventCorrelator::new("n1");
     let count = EVENTS + 10;
     for n in 0..count {
@@ -123,7 +123,7 @@ fn there_are_never_too_many() {
 }
 
 #[test]
-fn events_of_the_node_lie_in_default() {
+fn node_events_are_in_the_default_namespace() {
     let note = Note { about: About::node("n1"), ..note("x", "y", 0) };
     let event = EventCorrelator::new("n1").record(&note).unwrap();
     assert_eq!(event["metadata"]["namespace"], "default");

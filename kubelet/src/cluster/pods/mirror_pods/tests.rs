@@ -96,7 +96,7 @@ fn plan_creates_and_deletes_mirror_pods() {
 }
 
 #[test]
-fn an_image_is_the_nodes_own_and_goes_without_delay() {
+fn mirror_pod_is_owned_by_the_node_and_deleted_without_grace() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["web h1"], Completeness::Complete));
     let Ok(MirrorAction::Create(uid, path, image)) = mirror_pods.next(&pod_store(&[]), "n1", start()) else {
@@ -178,7 +178,7 @@ fn mirror_pods_that_are_always_deleted_are_recreated_with_backoff() {
 }
 
 #[test]
-fn a_removal_that_is_refused_is_tried_less_and_less_often_and_keeps_no_other_waiting() {
+fn rejected_mirror_pod_deletion_backs_off_and_blocks_no_other() {
     let mut mirror_pods = MirrorPods::default();
     mirror_pods.set_desired(&desired(&["db h"], Completeness::Complete));
     let (there, mut now, mut pauses) = (pod_store(&["web u1 h1"]), start(), Vec::new());
@@ -219,7 +219,7 @@ fn a_rejected_mirror_pod_is_reported_once_and_retried() {
 }
 
 #[test]
-fn the_image_of_a_pod_that_is_being_ended_stays_until_it_has_gone() {
+fn mirror_pod_of_a_terminating_pod_stays_until_it_ended() {
     let mut mirror_pods = MirrorPods::default();
     let there = pod_store(&["web u1 h1"]);
     mirror_pods.set_desired(&desired(&["web h1"], Completeness::Complete));

@@ -33,7 +33,7 @@ async fn time_until(shared: &Shared, is_so: impl Fn(&State) -> bool) {
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_fails_at_keeps_no_other_waiting() {
+async fn failing_token_request_does_not_block_others() {
     let asks = |name: &str, uid: &str| {
         let token = json!({"serviceAccountToken": {"path": "token"}});
         with(pod(name, uid, 10), "/spec/volumes", json!([{"name": "v", "projected": {"sources": [token]}}]))
@@ -57,7 +57,7 @@ async fn a_token_that_the_server_fails_at_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
+async fn failing_mirror_pod_does_not_block_others() {
     let mut desired = Desired { completeness: Completeness::Complete, ..Desired::default() };
     for (name, uid) in [("db", "l1"), ("web", "l2")] {
         let own = Arc::new(serde_json::from_value(pod(name, uid, 1)).unwrap());
@@ -113,7 +113,7 @@ async fn waiting_pod_reports_the_server_error_of_its_reference() {
 }
 
 #[tokio::test]
-async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
+async fn failing_secret_fetch_does_not_block_the_end_of_other_pods() {
     let (fake, api) = Fake::start().await;
     let list = |items: Value| json!({"metadata": {"resourceVersion": "100"}, "items": items});
     let env = json!([{"secretRef": {"name": "key"}}]);

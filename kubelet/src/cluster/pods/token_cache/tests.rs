@@ -43,7 +43,7 @@ fn texts(tokens: &TokenCache) -> String {
 }
 
 #[test]
-fn a_token_is_asked_for_as_the_pod_says_and_bound_to_it() {
+fn token_request_follows_the_projection_and_is_bound_to_the_pod() {
     let mut tokens = TokenCache::default();
     let map = json!({"configMap": {"name": "m"}});
     let pod = pod("u1", json!([token(Value::Null, Value::Null), token("vault".into(), 600.into()), map]));
@@ -144,7 +144,7 @@ fn a_rejected_token_request_is_retried_with_backoff_and_reported_once() {
 }
 
 #[test]
-fn the_next_kubelet_goes_on_with_what_this_one_held() {
+fn restarted_kubelet_uses_the_stored_tokens() {
     let (one, other) = (pod("u1", json!([token(Value::Null, 600.into())])), pod("u2", json!([])));
     let mut tokens = TokenCache::default();
     tokens.set_pods([&one, &other].into_iter());

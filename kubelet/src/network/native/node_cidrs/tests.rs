@@ -63,7 +63,7 @@ fn the_pod_cidrs_of_the_cluster_are_used() {
 }
 
 #[test]
-fn without_a_range_of_its_own_a_node_is_not_well() {
+fn node_without_a_pod_cidr_reports_an_error() {
     check("", (ONE, ""), "", &[], (ONE, "", ""), &["no pod CIDR", "node me", "spec.podCIDR"]);
     check(ONE, (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
     let cures = [
@@ -81,14 +81,14 @@ fn without_a_range_of_its_own_a_node_is_not_well() {
 }
 
 #[test]
-fn pods_are_reached_by_addresses_of_now_and_of_before() {
+fn node_owns_addresses_of_current_and_former_cidrs() {
     let own = NodeCidrs { current: ranges(TWO), former: ranges(ONE) };
     let has = |ip: &str| own.has(&[ip.parse().unwrap()]);
     assert!(has("10.244.1.9") && has("10.244.2.9") && !has("10.244.3.9"));
 }
 
 #[test]
-fn a_range_that_could_not_be_taken_is_not_given_to_pods() {
+fn failed_cidr_change_blocks_allocation() {
     let is_refused = |why: &str| Err(why.to_owned());
     let (one, two) = (&ranges(ONE), &ranges(TWO));
     assert_eq!(without_change(two, one, Ok(()), "locked"), is_refused("locked"));

@@ -37,7 +37,7 @@ fn the_link_local_address_is_that_of_the_kernel() {
 }
 
 #[test]
-fn a_pod_has_elements_of_every_set_with_whole_registers() {
+fn pod_has_elements_in_every_anti_spoofing_set() {
     let elements = port(7).elements();
     let lengths: Vec<_> = elements.iter().map(|(set, key)| (*set, key.len())).collect();
     let expected = [("hardware", 24), ("pods", 16), ("sources", 28), ("sources6", 40), ("sources6", 40)];
@@ -48,7 +48,7 @@ fn a_pod_has_elements_of_every_set_with_whole_registers() {
 }
 
 #[test]
-fn the_table_is_there_while_pods_are() {
+fn anti_spoofing_table_exists_while_pods_exist() {
     use kind::{DELETE_ELEMENT, DELETE_TABLE, NEW_ELEMENT, NEW_TABLE};
     check(None, &[], &[(NEW_TABLE, 0)], Changed::Nothing);
     // The old table, if there is one, is deleted in the same transaction.
@@ -68,12 +68,12 @@ fn a_table_with_other_rules_is_replaced() {
 }
 
 #[test]
-fn a_probe_leaves_nothing() {
+fn anti_spoofing_probe_leaves_no_table() {
     let last = probe("node").pop().unwrap();
     assert_eq!(last.kind as u8, kind::DELETE_TABLE);
 }
 
 #[test]
-fn every_rule_has_a_comment_that_nft_takes() {
+fn every_rule_comment_is_valid_for_nft() {
     assert!(rules().iter().all(|(_, comment, _)| comment.len() < 128));
 }

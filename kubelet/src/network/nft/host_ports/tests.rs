@@ -12,7 +12,7 @@ fn port(at: &str, number: u16, to: &str) -> Port {
 }
 
 #[test]
-fn a_port_at_every_address_is_a_protocol_and_a_number() {
+fn wildcard_host_port_key_contains_protocol_and_port() {
     let port = port("0.0.0.0", 8080, "10.0.0.5:80");
     assert_eq!(port.map().name(), "ports");
     assert_eq!(port.key(), [6, 0, 0, 0, 0x1f, 0x90, 0, 0]);
@@ -43,7 +43,7 @@ fn host_port_rejects_a_pod_address_of_another_family() {
 }
 
 #[test]
-fn only_differences_are_changed_and_a_place_is_freed_first() {
+fn host_port_plan_removes_before_it_adds() {
     let (kept, moved) = (port("0.0.0.0", 80, "10.0.0.5:80"), port("0.0.0.0", 81, "10.0.0.6:80"));
     let (old, gone) = (port("0.0.0.0", 81, "10.0.0.7:80"), port("::", 81, "[fd00::7]:80"));
     let changes = plan(&BTreeSet::from([kept, moved]), &BTreeSet::from([kept, old, gone]));
@@ -52,7 +52,7 @@ fn only_differences_are_changed_and_a_place_is_freed_first() {
 }
 
 #[test]
-fn two_pods_that_want_the_same_place_do_not_take_turns() {
+fn conflicting_host_port_stays_with_its_first_pod() {
     let (first, second) = (port("0.0.0.0", 80, "10.0.0.5:80"), port("0.0.0.0", 80, "10.0.0.6:80"));
     let wanted = BTreeSet::from([second, first]);
     assert_eq!(plan(&wanted, &BTreeSet::new()).add, [first]);

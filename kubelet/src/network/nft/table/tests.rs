@@ -28,7 +28,7 @@ fn table_layout_covers_all_settings() {
 }
 
 #[test]
-fn comments_fit_and_are_read_again() {
+fn rule_comments_fit_and_round_trip() {
     for comment in Table::new(&node(&["10.1.0.0/24"])).layout().rules.into_values().flatten() {
         assert!(comment.len() < 128, "{comment:?} is longer than nft takes");
         assert_eq!(read_comment(&comment_bytes(&comment)), Some(comment));
@@ -39,7 +39,7 @@ fn comments_fit_and_are_read_again() {
 }
 
 #[test]
-fn the_old_table_goes_in_the_batch_that_makes_the_new_one() {
+fn table_is_replaced_in_one_batch() {
     let node = node(&["10.1.0.0/24"]);
     let kinds: Vec<u8> = Table::new(&node).messages(&[]).iter().map(|message| message.kind as u8).collect();
     assert_eq!(kinds[..3], [kind::NEW_TABLE, kind::DELETE_TABLE, kind::NEW_TABLE]);
@@ -47,7 +47,7 @@ fn the_old_table_goes_in_the_batch_that_makes_the_new_one() {
 }
 
 #[test]
-fn many_ports_are_several_messages() {
+fn many_host_ports_are_split_into_several_messages() {
     let ports: BTreeSet<Port> = (0..1201)
         .filter_map(|number| {
             let to = "[fd00::5]:80".parse().unwrap();

@@ -35,7 +35,7 @@ fn parser_stops_at_truncated_attributes() {
 }
 
 #[test]
-fn a_batch_is_fenced_numbered_and_answered_once() {
+fn netlink_batch_has_markers_sequence_numbers_and_one_ack() {
     let message = Message::new(6, CREATE, 1, Attributes::new().number(1, 2));
     let bytes = batch(&[message.clone(), message], 77, 10);
     let read: Vec<_> = messages(&bytes).map(|m| (m.kind, m.flags, m.sequence)).collect();

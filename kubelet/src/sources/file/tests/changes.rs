@@ -10,7 +10,7 @@ use super::bed::{Bed, broken, pod, shown};
 use crate::desired::{Completeness, SourceObject};
 
 #[tokio::test]
-async fn files_come_change_and_go() {
+async fn file_source_follows_added_changed_and_removed_files() {
     let mut bed = Bed::start(|_| ()).await;
     assert_eq!((bed.last().as_str(), bed.completeness()), ("", Completeness::Complete));
     bed.write("manifests/b.yaml", &pod("b", "1"));
@@ -42,7 +42,7 @@ async fn edited(edit: impl FnOnce(&Bed)) {
 }
 
 #[tokio::test]
-async fn editors_save_in_many_ways() {
+async fn file_source_handles_the_save_strategies_of_editors() {
     let new = pod("web", "2");
     // Truncate and write, like nano.
     edited(|bed| bed.write("manifests/web.yaml", &new)).await;
@@ -84,7 +84,7 @@ async fn editors_save_in_many_ways() {
 }
 
 #[tokio::test]
-async fn a_renamed_file_holds_the_very_same_pod() {
+async fn renamed_file_keeps_its_pod() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("web", "1")).unwrap()).await;
     let pod_of = |bed: &Bed| match &bed.seen.last().unwrap().objects[0].object {
@@ -101,7 +101,7 @@ async fn a_renamed_file_holds_the_very_same_pod() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_when_it_is_closed_and_not_before() {
+async fn file_is_read_only_after_it_is_closed() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     let whole = format!("{}---\n{}", pod("a", "2"), pod("b", "2"));
@@ -119,7 +119,7 @@ async fn a_file_is_read_when_it_is_closed_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_just_made_is_not_empty_yet() {
+async fn newly_created_empty_file_is_not_reported() {
     let mut bed = Bed::start(|_| ()).await;
     let mut file = fs::File::create(bed.path("manifests/a.yaml")).unwrap();
     bed.write("manifests/b.yaml", &pod("b", "1"));
@@ -159,7 +159,7 @@ async fn a_broken_edit_keeps_the_last_good_version() {
 }
 
 #[tokio::test]
-async fn a_thousand_files_at_once() {
+async fn thousand_files_are_read_together() {
     let mut bed = Bed::start(|_| ()).await;
     for n in 0..1000 {
         bed.write(&format!("manifests/{n:03}.yaml"), &pod(&format!("p{n:03}"), "1"));
@@ -213,7 +213,7 @@ async fn a_rescan_finds_changes_without_an_event() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_away_for_a_moment_keeps_its_pods() {
+async fn briefly_missing_file_keeps_its_pods() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/web.yaml"), pod("web", "1")).unwrap()).await;
     fs::remove_file(bed.path("manifests/web.yaml")).unwrap();

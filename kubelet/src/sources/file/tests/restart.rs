@@ -8,7 +8,7 @@ use crate::desired::{Completeness, SourceObject};
 use crate::sources::identity::SEEN;
 
 #[tokio::test]
-async fn the_last_good_version_outlives_the_kubelet() {
+async fn last_valid_version_survives_a_kubelet_restart() {
     let mut bed = Bed::start(|folder| {
         let two = format!("{}---\n{}", pod("a", "1"), pod("b", "1"));
         fs::write(folder.join("manifests/two.yaml"), two).unwrap();
@@ -37,7 +37,7 @@ async fn the_last_good_version_outlives_the_kubelet() {
 }
 
 #[tokio::test]
-async fn a_restart_changes_nothing_about_a_pod() {
+async fn restart_keeps_pods_unchanged() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     let pod_of = |bed: &Bed| match &bed.seen.last().unwrap().objects[0].object {
@@ -54,7 +54,7 @@ async fn a_restart_changes_nothing_about_a_pod() {
 }
 
 #[tokio::test]
-async fn damaged_state_costs_only_itself() {
+async fn damaged_state_file_affects_only_its_own_source() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     bed.write("manifests/b.yaml", &pod("b", "1"));
@@ -69,7 +69,7 @@ async fn damaged_state_costs_only_itself() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_read_ends_nothing() {
+async fn unreadable_directory_ends_no_pod() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     bed.write("manifests/b.yaml", &pod("b", "1"));

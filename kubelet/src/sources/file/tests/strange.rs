@@ -10,7 +10,7 @@ use super::bed::{Bed, pod};
 use crate::sources::file::scan::is_manifest;
 
 #[test]
-fn names_of_manifests() {
+fn manifest_file_names_are_recognized() {
     for (name, expected) in [
         ("a.yaml", true),
         ("a.yml", true),

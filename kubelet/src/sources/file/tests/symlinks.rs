@@ -29,7 +29,7 @@ fn publish(mount: &Path, version: &str, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_changes_in_one_step() {
+async fn mounted_config_map_directory_changes_atomically() {
     let mut bed = Bed::start(|folder| publish(&folder.join("manifests"), "1", &["a", "b"])).await;
     bed.until("a=1 b=1").await;
     publish(&bed.path("manifests"), "2", &["a", "b"]);
@@ -52,7 +52,7 @@ async fn a_single_file_of_a_mounted_config_map_is_followed() {
 }
 
 #[tokio::test]
-async fn a_linked_file_is_followed_to_where_it_lies() {
+async fn symlinked_file_is_watched_at_its_target() {
     let mut bed = Bed::start(|folder| {
         fs::create_dir(folder.join("elsewhere")).unwrap();
         fs::write(folder.join("elsewhere/real"), pod("a", "1")).unwrap();
@@ -73,7 +73,7 @@ async fn a_linked_file_is_followed_to_where_it_lies() {
 }
 
 #[tokio::test]
-async fn a_directory_may_come_later_go_and_come_again() {
+async fn manifest_directory_may_appear_later_and_be_recreated() {
     let mut bed = Bed::start_at("later/manifests", NEVER, |_| ()).await;
     assert_eq!((bed.last().as_str(), bed.completeness()), ("", Completeness::Complete));
     let expected = "later/manifests: there is no such file or directory; create it; pods in it will run";
@@ -98,7 +98,7 @@ async fn a_directory_may_come_later_go_and_come_again() {
 }
 
 #[tokio::test]
-async fn a_directory_is_replaced_by_another_without_a_gap() {
+async fn manifest_directory_is_replaced_without_a_gap() {
     let mut bed =
         Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
     fs::create_dir(bed.path("new")).unwrap();
@@ -112,7 +112,7 @@ async fn a_directory_is_replaced_by_another_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_linked_directory_is_followed_to_its_new_place() {
+async fn retargeted_directory_symlink_is_followed() {
     let mut bed = Bed::start_at("current", NEVER, |folder| {
         for version in ["1", "2"] {
             fs::create_dir(folder.join(version)).unwrap();
@@ -131,7 +131,7 @@ async fn a_linked_directory_is_followed_to_its_new_place() {
 }
 
 #[tokio::test]
-async fn a_path_may_be_one_file_of_any_name() {
+async fn manifest_path_may_be_one_file_with_any_name() {
     let mut bed =
         Bed::start_at("pods", NEVER, |folder| fs::write(folder.join("pods"), pod("a", "1")).unwrap()).await;
     bed.until("a=1").await;

@@ -70,7 +70,7 @@ fn check(others: &[Member], local_nodes: &[&str], expected: &[&str], warnings: &
 }
 
 #[test]
-fn a_segment_takes_a_route_and_a_router_a_tunnel() {
+fn peer_on_the_segment_gets_a_route_and_others_a_tunnel() {
     let both = "10.244.2.0/24 fd00:2::/64";
     let direct = ["10.244.2.0/24 via 192.0.2.2 dev 2", "fd00:2::/64 via fd99::2 dev 2"];
     check(&[member("b", "192.0.2.2 fd99::2", both)], &[], &direct, &[]);
@@ -85,7 +85,7 @@ fn a_segment_takes_a_route_and_a_router_a_tunnel() {
 }
 
 #[test]
-fn a_tunnel_knows_its_ends() {
+fn tunnel_has_mac_mtu_and_peers() {
     let others =
         [member("b", "198.51.100.2", "10.244.2.0/24 fd00:2::/64"), member("c", "fd98::3", "10.244.3.0/24")];
     let plan = planned("10.244.1.0/24 fd00:1::/64", &others, &[]);
@@ -103,7 +103,7 @@ fn a_tunnel_knows_its_ends() {
 }
 
 #[test]
-fn the_api_server_stays_reached() {
+fn pod_cidr_that_contains_the_api_server_gets_no_route() {
     let warnings = ["198.51.100.0/24 of node b&198.51.100.9, the address of the API server"];
     check(&[member("b", "192.0.2.2", "198.51.100.0/24")], &[], &[], &warnings);
 }
