@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_hangs_holds_up_no_other() {
+    async fn hanging_disk_operation_blocks_no_other() {
         let (let_go, until): (Sender<()>, _) = channel();
         let until = Arc::new(Mutex::new(until));
         let hung: Vec<_> = (0..2 * AT_ONCE).map(|_| tokio::spawn(run(hang(&until)))).collect();

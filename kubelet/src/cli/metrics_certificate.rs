@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_of_one_node_have_one_authority_and_the_monitoring_group() {
+    fn metrics_certificates_have_one_ca_and_the_monitoring_group() {
         let folder = tempfile::tempdir().unwrap();
         let root_dir = folder.path().join("state");
         let today = Date::constant(2026, 2, 28);

@@ -33,7 +33,7 @@ fn run_is_the_default() {
 }
 
 #[test]
-fn verbs_take_the_directory_before_and_behind() {
+fn directory_argument_is_accepted_before_and_after_the_subcommand() {
     for line in ["--root-dir /x get pods", "get pods --root-dir /x", "get --root-dir=/x pods"] {
         let cli = read(line).unwrap();
         assert!(matches!(cli.verb, Verb::Get(_)), "{line}");
@@ -42,7 +42,7 @@ fn verbs_take_the_directory_before_and_behind() {
 }
 
 #[test]
-fn flags_as_kubectl_users_type_them() {
+fn kubectl_style_flags_are_parsed() {
     let Verb::Get(get) = read("get po web -o yaml -n shop").unwrap().verb else { panic!("no get") };
     assert_eq!((get.resource.as_str(), get.place.namespace.as_str()), ("po", "shop"));
     let Verb::Logs(logs) =
@@ -68,7 +68,7 @@ fn every_unknown_flag_is_an_error() {
 }
 
 #[test]
-fn a_stock_flag_is_one_mistake_with_its_value() {
+fn stock_flag_with_its_value_is_one_error() {
     let found = mistakes("--cgroup-driver systemd --port 1 --pod-max-pids=5 --runonce --foo");
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found[0].starts_with("only the stock kubelet has the flag --cgroup-driver"), "{found:?}");
@@ -88,7 +88,7 @@ fn command_line_errors_are_one_line() {
 }
 
 #[test]
-fn a_command_without_dashes_gets_a_hint() {
+fn exec_without_double_dash_gets_a_hint() {
     for line in ["exec web ls", "exec web ls -l", "--root-dir /x exec -n ns -it web sh", "exec web"] {
         assert_eq!(
             mistakes(line),
@@ -101,7 +101,7 @@ fn a_command_without_dashes_gets_a_hint() {
 }
 
 #[test]
-fn help_and_version_are_no_mistakes() {
+fn help_and_version_are_not_errors() {
     for line in ["--help", "-h", "--version", "get --help", "run --help"] {
         assert!(matches!(read(line), Err(Failure::HelpOrVersion(_))), "{line}");
     }

@@ -57,7 +57,7 @@ async fn written(watcher: &mut FileWatcher, watch_set: &WatchSet, path: &Path) {
 }
 
 #[tokio::test]
-async fn at_the_limit_of_instances_it_polls() {
+async fn watch_polls_at_the_inotify_instance_limit() {
     let folder = TempDir::new().unwrap();
     let mut watcher = FileWatcher::polling();
     assert!(!watcher.watch(&all(folder.path())));
@@ -94,7 +94,7 @@ impl Watcher for Limited {
 }
 
 #[tokio::test]
-async fn at_the_limit_of_watches_it_polls_until_there_is_room() {
+async fn watch_polls_at_the_inotify_watch_limit() {
     let folder = TempDir::new().unwrap();
     let other = TempDir::new().unwrap();
     let left = Arc::new(AtomicUsize::new(1));
@@ -114,7 +114,7 @@ async fn at_the_limit_of_watches_it_polls_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_new_directory_has_to_be_read_again() {
+async fn new_directory_requires_a_rescan() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("manifests");
     let mut watcher = FileWatcher::default();
@@ -131,7 +131,7 @@ async fn a_new_directory_has_to_be_read_again() {
 }
 
 #[tokio::test]
-async fn a_directory_is_watched_again_after_it_has_vanished() {
+async fn recreated_directory_is_watched_again() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a/b");
     let set = || WatchSet { places: one(folder.path(), "a").places, ..all(&path) };
@@ -172,7 +172,7 @@ async fn reads_and_other_names_cause_no_event() {
 }
 
 #[tokio::test]
-async fn too_many_events_mean_that_anything_may_have_changed() {
+async fn event_queue_overflow_requires_a_rescan() {
     let queue = EventQueue::default();
     let create = notify::event::EventKind::Create(notify::event::CreateKind::File);
     for _ in 0..=queue::MAX_EVENTS {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_of_docker_is_read() {
+    async fn docker_config_file_is_parsed() {
         let (_folder, keys) = keys(r#"{"auths": {"quay.io": {"auth": "YTpi"}}, "HttpHeaders": {}}"#);
         let found = keys.find(&image("quay.io/x")).await;
         assert_eq!((found[0].username.as_str(), found[0].password.as_str()), ("a", "b"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_file_or_helper_is_no_end() {
+    async fn invalid_docker_config_or_helper_gives_no_credentials() {
         let (_folder, keys) = keys("{");
         assert!(keys.find(&image("quay.io/x")).await.is_empty());
         for helper in ["../evil", "no-such-helper"] {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_is_for_its_registry() {
+    fn credential_helper_is_used_only_for_its_registry() {
         assert!(is_server("quay.io", &image("quay.io/x")));
         assert!(is_server("https://index.docker.io/v1/", &image("busybox")));
         assert!(!is_server("quay.io", &image("busybox")));

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_add_up() {
+    fn pull_progress_sums_all_layers() {
         let mut progress = Progress::default();
         for (layer, status, mib, expected) in [
             ("latest", "Pulling from library/busybox", None, "0 of 0 MiB, 0 of 0 layers"),

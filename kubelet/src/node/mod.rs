@@ -94,7 +94,7 @@ mod tests {
     use crate::runtime::Info;
 
     #[test]
-    fn resolv_conf_is_read() {
+    fn resolv_conf_is_parsed() {
         let dns = machine::parse_resolv_conf(
             "# c\nnameserver 10.0.0.1 # main\nnameserver fe80::1\nsearch a.b c.d\noptions ndots:5\n",
         );
@@ -105,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn meminfo_is_read() {
+    fn meminfo_is_parsed() {
         assert_eq!(machine::memory_in("MemTotal:       2048 kB\nMemFree: 1 kB"), 2048 * 1024);
         assert_eq!(machine::memory_in("nonsense"), 0);
     }
 
     #[test]
-    fn a_machine_has_something_of_everything() {
+    fn machine_facts_are_not_empty() {
         assert!(machine::cpus() >= 1);
         assert!(machine::memory_bytes() > 0);
         assert!(machine::disk_bytes(std::path::Path::new("/not/there/yet")) > 0);

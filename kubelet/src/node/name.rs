@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_now_takes_the_place_of_the_one_before() {
+    fn stored_node_name_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(kept_name(folder.path()).unwrap(), None);
         for name in ["worker-1", "a"] {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_kubelets_until_that_one_ends() {
+    fn node_name_is_locked_by_one_kubelet() {
         let folder = tempfile::tempdir().unwrap();
         let first = acquire(folder.path(), "n", ENGINE).unwrap();
         let refused = acquire(folder.path(), "n", ENGINE).unwrap_err();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_and_other_engines_are_free() {
+    fn node_lock_allows_other_names_and_engines() {
         let folder = tempfile::tempdir().unwrap();
         let _first = acquire(folder.path(), "n", ENGINE).unwrap();
         let _other_name = acquire(folder.path(), "m", ENGINE).unwrap();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_short_below_its_threshold() {
+    fn each_eviction_signal_has_its_threshold() {
         let no_files = Some(Disk { bytes: PLENTY, inodes: Amount { total: 0, free: 0 } });
         for (what, available, short) in [
             ("all is well", ENOUGH, ""),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_container_has_a_hash_of_its_own_and_changes_no_other() {
+    fn ephemeral_container_does_not_change_other_hashes() {
         let plain = of(&pod("h", json!([])));
         let debugged =
             |hostname: &str, image: &str| of(&pod(hostname, json!([{"name": "debug", "image": image}])));

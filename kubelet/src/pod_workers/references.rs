@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_pod_names_matters_to_it() {
+    fn only_referenced_objects_affect_a_pod() {
         for spec in PODS {
             let pod = pod(spec);
             assert!(!same_references(&pod, &references("mine", "a"), &references("mine", "b")), "{spec}");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_admission_or_the_decoder_refuses_belongs_to_its_pods_alone() {
+    fn rejected_edit_is_reported_only_for_its_pod() {
         let same = [("a", None), ("b", None)];
         let is = |pod: &str, reason: &str| vec![(pod.to_owned(), reason.to_owned())];
         assert_eq!(edited(&same, Vec::new()), []);

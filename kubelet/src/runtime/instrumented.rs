@@ -164,7 +164,7 @@ mod tests {
     crate::runtime_contract!(bench);
 
     #[tokio::test]
-    async fn requests_are_counted_and_failures_apart() {
+    async fn metrics_count_engine_requests_and_failures() {
         let fake = Fake::new("n1");
         let metrics = Arc::new(Metrics::new("n1", "v1.36.0"));
         let engine = InstrumentedRuntime::new(Arc::new(fake.clone()), metrics.clone());

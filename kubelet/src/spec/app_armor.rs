@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_the_containers_then_the_annotations_then_the_pods() {
+    fn app_armor_profile_precedence_is_container_annotation_pod() {
         let [none, open, default] =
             [Value::Null, json!({"type": "Unconfined"}), json!({"type": "RuntimeDefault"})];
         let mine = json!({"type": "Localhost", "localhostProfile": "mine"});

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_is_found_by_the_stock_variables() {
+    fn api_server_env_vars_are_the_stock_ones() {
         let ports = json!([{"name": "https", "port": 443, "protocol": "TCP"}]);
         let expected = "KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 KUBERNETES_SERVICE_PORT_HTTPS=443 \
                         KUBERNETES_PORT=tcp://10.96.0.1:443 KUBERNETES_PORT_443_TCP=tcp://10.96.0.1:443 \

@@ -99,7 +99,7 @@ mod tests {
     use crate::spec::Facts;
 
     #[test]
-    fn safe_allowed_and_forbidden() {
+    fn sysctls_are_safe_allowed_or_forbidden() {
         let facts = Facts {
             allowed_unsafe_sysctls: vec!["net.core.*".into(), "kernel/msgmax".into(), "vm.swappiness".into()],
             ..Facts::default()
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn slashes_and_dots_change_places() {
+    fn sysctl_separators_are_normalized() {
         assert_eq!(super::dotted("net/ipv4/conf/eth0.1/x"), "net.ipv4.conf.eth0/1.x");
         assert_eq!(super::dotted("net.ipv4.conf.eth0/1.x"), "net.ipv4.conf.eth0/1.x");
         assert_eq!(super::dotted("plain"), "plain");

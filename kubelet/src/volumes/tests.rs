@@ -92,7 +92,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_pod_comes_and_goes() {
+async fn volumes_are_created_and_removed_with_their_pod() {
     let host = tempfile::tempdir().unwrap();
     std::fs::write(host.path().join("kept"), "x").unwrap();
     let fixture = Fixture::new(json!({
@@ -136,7 +136,7 @@ async fn a_pod_comes_and_goes() {
 }
 
 #[tokio::test]
-async fn a_group_owns_its_empty_dir() {
+async fn empty_dir_belongs_to_the_fs_group() {
     let fixture = Fixture::new(json!({
         "securityContext": {"fsGroup": 2000},
         "containers": [],
@@ -149,7 +149,7 @@ async fn a_group_owns_its_empty_dir() {
 }
 
 #[tokio::test]
-async fn host_paths_are_what_their_type_says() {
+async fn host_path_type_is_checked() {
     let host = tempfile::tempdir().unwrap();
     let path = |name: &str| host.path().join(name).display().to_string();
     std::fs::create_dir(path("dir")).unwrap();
@@ -191,7 +191,7 @@ async fn host_paths_are_what_their_type_says() {
 }
 
 #[tokio::test]
-async fn memory_is_a_file_system_of_the_size_it_may_have() {
+async fn memory_empty_dir_is_a_tmpfs_with_its_size_limit() {
     let fixture = Fixture::new(json!({
         "containers": [{"name": "c", "resources": {"limits": {"memory": "2Mi"}}}],
         "volumes": [
@@ -216,7 +216,7 @@ async fn memory_is_a_file_system_of_the_size_it_may_have() {
 }
 
 #[tokio::test]
-async fn files_follow_what_they_are_made_from() {
+async fn volume_files_follow_their_sources() {
     let mut fixture = Fixture::new(json!({
         "securityContext": {"fsGroup": 2000},
         "containers": [{"name": "c", "volumeMounts": [{"name": "secret", "mountPath": "/s"}]}],
@@ -262,7 +262,7 @@ async fn files_follow_what_they_are_made_from() {
 }
 
 #[tokio::test]
-async fn parts_of_volumes() {
+async fn volume_sub_paths_are_mounted() {
     let host = tempfile::tempdir().unwrap();
     std::fs::create_dir(host.path().join("sub")).unwrap();
     std::fs::write(host.path().join("sub/file"), "x").unwrap();
@@ -299,7 +299,7 @@ async fn parts_of_volumes() {
 }
 
 #[tokio::test]
-async fn mounts_that_cannot_be_are_named() {
+async fn invalid_volume_mounts_are_reported() {
     for (mount, words) in [
         (json!({"name": "x", "mountPath": "/x"}), "no volume with this name"),
         (json!({"name": "v", "mountPath": "/x", "subPath": "/x"}), "must be relative"),
@@ -322,7 +322,7 @@ async fn mounts_that_cannot_be_are_named() {
 }
 
 #[tokio::test]
-async fn volumes_that_cannot_be_are_named() {
+async fn invalid_volumes_are_reported() {
     for (volume, words) in [
         (json!({"name": "v", "emptyDir": {"medium": "HugePages"}}), "HugePages is not supported"),
         (json!({"name": "v", "nfs": {"server": "s", "path": "/"}}), "this kind of volume is not supported"),
@@ -344,7 +344,7 @@ async fn volumes_that_cannot_be_are_named() {
 }
 
 #[tokio::test]
-async fn termination_messages_are_bounded_and_those_of_earlier_attempts_go() {
+async fn termination_message_files_are_bounded_and_old_ones_removed() {
     let fixture = Fixture::new(json!({"containers": []}));
     let file = async |container: &str, attempt: u32| {
         fixture.volumes.termination_file(&fixture.uid, container, attempt).await.unwrap()

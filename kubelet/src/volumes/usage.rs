@@ -88,7 +88,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn links_and_mounts_do_not_count_twice() {
+    fn disk_usage_skips_hard_links_and_mounts() {
         let root = tempfile::tempdir().unwrap();
         let empty = of(root.path()).unwrap();
         std::fs::create_dir(root.path().join("d")).unwrap();

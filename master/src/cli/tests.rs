@@ -43,7 +43,7 @@ fn help_lists_only_flags_that_have_an_effect() {
 }
 
 #[test]
-fn verbs_take_the_directory_before_and_behind() {
+fn directory_argument_is_accepted_before_and_after_the_subcommand() {
     for line in ["--data-dir /x join-string", "join-string --data-dir=/x"] {
         let cli = read(line).unwrap();
         assert!(matches!(cli.verb, Verb::JoinString), "{line}");

@@ -108,7 +108,7 @@ async fn a_broken_edit_keeps_the_last_good_version_running() {
 }
 
 #[tokio::test]
-async fn an_edit_that_cannot_be_made_stops_nothing() {
+async fn impossible_edit_stops_no_container() {
     let world = World::running("unmade").await;
     let manifest = two("a", "x", "y");
     world.write("two.yaml", &manifest);

@@ -43,14 +43,14 @@ fn check_counts_valid_objects() {
 }
 
 #[test]
-fn control_sequences_of_a_manifest_reach_no_terminal() {
+fn check_escapes_control_characters_of_a_manifest() {
     let text =
         checked(&[("a\x1b[2J.yaml", "apiVersion: v1\nkind: \"\\e]0;title\\a\"\nmetadata: {name: a}\n")]);
     assert!(text.contains("^[") && text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
 
 #[test]
-fn every_problem_has_its_place() {
+fn every_problem_has_a_position() {
     let port = "    ports:\n    - {containerPort: 80, hostPort: 8080}\n";
     for (files, expected) in [
         (
@@ -102,7 +102,7 @@ fn refused_pod(spec: &serde_json::Value, container: &serde_json::Value) -> Strin
 }
 
 #[test]
-fn check_and_run_refuse_the_same_pods() {
+fn check_and_run_reject_the_same_pods() {
     let none = json!({});
     let volume = json!({"volumes": [{"name": "v", "emptyDir": {}}]});
     let rejected = [
@@ -194,7 +194,7 @@ fn a_host_without_app_armor_is_a_warning_for_pods_that_request_a_profile() {
 }
 
 #[test]
-fn resources_that_no_node_has_by_itself_are_a_problem() {
+fn extended_resources_are_a_problem_for_check() {
     for resource in ["hugepages-2Mi", "example.com/gpu"] {
         let amounts = json!({resource: "4Mi", "cpu": "1"});
         let resources = json!({"resources": {"limits": amounts, "requests": amounts}});
@@ -204,7 +204,7 @@ fn resources_that_no_node_has_by_itself_are_a_problem() {
 }
 
 #[test]
-fn check_names_what_fails_when_containers_are_made() {
+fn check_reports_container_creation_errors() {
     let context = json!({"securityContext": {"runAsNonRoot": true, "runAsUser": 0}});
     let said = checked(&[("a.json", &refused_pod(&json!({}), &context))]);
     assert!(
@@ -254,7 +254,7 @@ fn check_warns_about_missing_references() {
 }
 
 #[test]
-fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
+fn pod_waits_for_references_but_not_for_pull_secrets() {
     let secret = ("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n".to_owned());
     let pulls = "  imagePullSecrets: [{name: s}]\n";
     let uses = "    envFrom: [{secretRef: {name: s}}]\n";
@@ -276,7 +276,7 @@ fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
 }
 
 #[test]
-fn machines_read_json() {
+fn check_has_a_json_format() {
     let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(pod("a", "    imag: y\n").into_bytes()) }];
     let report = inspect(&inputs, &host(None), Timestamp::UNIX_EPOCH);
     let unreadable = [("b.yaml", "No such file".to_owned())];

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::page;
 
 #[test]
-fn a_pod_that_crashes() {
+fn describe_shows_a_crashing_pod() {
     let pod = json!({
         "metadata": {"name": "web-n1", "namespace": "shop", "labels": {"b": "2", "a": "1"}},
         "spec": {

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stock_flag_is_listed_once_and_is_none_of_ours() {
+    fn stock_flags_are_listed_once_and_differ_from_own_flags() {
         let all = all();
         let once: BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(all.len(), once.len());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_flag_says_what_to_use() {
+    fn stock_flag_error_names_the_replacement() {
         for (flag, expected) in [
             ("--pod-max-pids", "write `podPidsLimit` into the file of --config"),
             ("--cgroup-driver=systemd", "remove it: `cgroupDriver` of KubeletConfiguration has no effect"),

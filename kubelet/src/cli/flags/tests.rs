@@ -35,7 +35,7 @@ fn kubelet_without_flags_uses_the_stock_defaults() {
 }
 
 #[test]
-fn flags_win_over_the_file() {
+fn flags_override_the_config_file() {
     let file = format!(
         "{HEAD}staticPodPath: /etc/pods\nport: 11250\nhealthzPort: 0\nfileCheckFrequency: 1m0s\nclusterDNS: [10.0.0.10]\n\
          staticPodURL: http://x/y\nstaticPodURLHeader:\n  X-A: [b, c]\ncontainerLogMaxSize: 5Mi\npodPidsLimit: -1\n\
@@ -111,7 +111,7 @@ fn parser_rejects_meaningless_address_ranges() {
 }
 
 #[test]
-fn addresses_of_something_else_are_none_of_pods() {
+fn special_address_ranges_are_rejected_as_pod_cidr() {
     for range in ["127.0.0.0/24", "224.0.0.0/24", "255.255.255.0/24", "ff02::/64"] {
         let [mistake] = &mistakes(&with_file(), &format!("{HEAD}podCIDR: {range}\n"))[..] else {
             panic!("not one mistake")
@@ -148,7 +148,7 @@ fn durations() {
 }
 
 #[test]
-fn how_long_a_silent_session_goes_on() {
+fn streaming_idle_timeout_comes_from_flag_or_file() {
     let hour = Duration::from_secs(60 * 60);
     assert_eq!(ok(&flags(), "").options.streaming_idle, 4 * hour);
     let file = format!("{HEAD}streamingConnectionIdleTimeout: 1h\n");
@@ -160,7 +160,7 @@ fn how_long_a_silent_session_goes_on() {
 }
 
 #[test]
-fn names_of_nodes() {
+fn node_names_are_validated() {
     assert_eq!(values::node_name("Web.Example").unwrap(), "web.example");
     for text in ["", "a_b", "-a", "a..b", "ä"] {
         assert!(values::node_name(text).is_err(), "{text}");

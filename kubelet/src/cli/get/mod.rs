@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_by_all_their_names() {
+    fn resource_names_and_aliases_are_accepted() {
         for (text, expected) in [
             ("pods", "pods []"),
             ("po", "pods []"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn names_after_and_behind_a_slash() {
+    fn object_names_are_accepted_after_a_space_or_slash() {
         assert_eq!(read("pod", &["a", "b"]).unwrap(), r#"pods ["a", "b"]"#);
         assert_eq!(read("pod/a", &["cm/c", "po/b"]).unwrap(), r#"pods ["a", "b"] configmaps ["c"]"#);
         assert!(read("pod/a", &["b"]).unwrap_err().contains("\"b\" lacks a resource type"));

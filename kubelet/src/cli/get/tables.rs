@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_line_is_printed_once_for_each_object() {
+    fn watch_prints_unchanged_rows_once_per_object() {
         let get = get();
         let mut printer = Printer::new(&get, PODS, false);
         let mut last = Last::default();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn later_lines_stand_under_earlier_ones() {
+    fn watch_rows_keep_the_column_positions() {
         let get = get();
         let mut printer = Printer::new(&get, PODS, false);
         let rows = printer.rows(&table(&["a Pending x"]));

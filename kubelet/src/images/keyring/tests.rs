@@ -27,7 +27,7 @@ fn users(servers: &[&str], image: &str) -> Vec<String> {
 }
 
 #[test]
-fn keys_fit_their_place() {
+fn credentials_match_registry_and_path() {
     for (server, image, fits) in [
         ("quay.io", "quay.io/a/b:1", true),
         ("https://quay.io", "quay.io/a/b", true),
@@ -53,7 +53,7 @@ fn keys_fit_their_place() {
 }
 
 #[test]
-fn the_closest_key_is_tried_first() {
+fn most_specific_credential_is_tried_first() {
     let found = users(&["quay.io", "*.io", "quay.io/a", "quay.io/a/b"], "quay.io/a/b/c");
     assert_eq!(found, ["of quay.io/a/b", "of quay.io/a", "of quay.io", "of *.io"]);
 }

@@ -8,7 +8,7 @@ use super::*;
 const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 #[test]
-fn names_mean_what_engines_take_them_for() {
+fn image_names_are_normalized_like_by_the_engine() {
     for (written, whole) in [
         ("busybox", "docker.io/library/busybox:latest"),
         ("busybox:1", "docker.io/library/busybox:1"),
@@ -61,7 +61,7 @@ fn invalid_image_name_error_shows_a_valid_name() {
 
 proptest! {
     #[test]
-    fn a_name_reads_the_same_once_it_is_whole(written in "([a-z]{1,4}(\\.[a-z]{1,3})?(:[0-9]{1,3})?/)?[a-z0-9._-]{1,9}(/[a-z0-9_]{1,5})?(:[a-zA-Z0-9_.-]{1,8})?") {
+    fn normalized_image_name_round_trips(written in "([a-z]{1,4}(\\.[a-z]{1,3})?(:[0-9]{1,3})?/)?[a-z0-9._-]{1,9}(/[a-z0-9_]{1,5})?(:[a-zA-Z0-9_.-]{1,8})?") {
         if let Ok(name) = ImageName::parse(&written) {
             prop_assert_eq!(ImageName::parse(&name.to_string()), Ok(name));
         }

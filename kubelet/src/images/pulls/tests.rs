@@ -39,7 +39,7 @@ async fn a_pull_does_not_use_the_credentials_of_another_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_key_is_tried_and_none_last() {
+async fn pull_tries_each_credential_and_then_none() {
     let (fake, pulls) = pulls(5);
     fake.publish("quay.io/a:1", Some(("alice", "sesame")));
     fake.publish("quay.io/open:1", None);
@@ -55,7 +55,7 @@ async fn each_key_is_tried_and_none_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registry_that_is_away_is_asked_once() {
+async fn unreachable_registry_is_tried_once() {
     let (fake, pulls) = pulls(5);
     fake.set_up(false);
     assert!(matches!(pull(&pulls, "quay.io/a:1", &[user("a", "b")]).await, Err(Error::Unreachable { .. })));
@@ -63,7 +63,7 @@ async fn a_registry_that_is_away_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_images_at_once() {
+async fn concurrent_pulls_are_limited() {
     let (fake, pulls) = pulls(2);
     let names = ["quay.io/a:1", "quay.io/b:1", "quay.io/c:1"];
     for name in names {

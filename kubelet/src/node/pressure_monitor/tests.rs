@@ -64,7 +64,7 @@ async fn node_pressure_is_reported_within_seconds_and_for_five_minutes_after_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_hangs_is_asked_once_and_hides_nothing_else() {
+async fn hanging_disk_is_measured_once_and_hides_no_other_signal() {
     let disk = Disk::of(Path::new("/"));
     assert!(disk.is_some());
     let mut dial = DiskProbe::at(Path::new("/"));
@@ -95,7 +95,7 @@ async fn a_disk_that_hangs_is_asked_once_and_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn this_machine_has_something_of_each() {
+async fn pressure_signals_of_this_machine_are_available() {
     let mut monitor = PressureMonitor::new(Path::new("/proc"), Path::new("/"));
     let available = monitor.observe(Path::new("/not/there")).await;
     assert!(

@@ -12,7 +12,7 @@ fn ended(mut moment: Moment, since: i64, grace_seconds: i64) -> Moment {
 }
 
 #[test]
-fn containers_are_asked_together_then_everything_goes() {
+fn containers_stop_in_parallel_before_the_sandbox_is_removed() {
     let up = || Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
     assert_eq!(ended(up(), 100, 20).says(), "stop db0 20s PodEnds, stop web0 20s PodEnds");
     assert_eq!(ended(up(), 90, 20).says(), "stop db0 10s PodEnds, stop web0 10s PodEnds");
@@ -34,7 +34,7 @@ fn sidecars_end_last_in_reverse_order() {
 }
 
 #[test]
-fn an_ephemeral_container_ends_with_its_pod() {
+fn ephemeral_container_stops_with_its_pod() {
     let debugged = || Moment::of(SIDE).up().tune(|m| m.pod = debugged(SIDE, &["debug"]));
     let up = || debugged().with("s1", 0, running(2)).with("web", 0, running(3));
     assert_eq!(
@@ -50,7 +50,7 @@ fn an_ephemeral_container_ends_with_its_pod() {
 }
 
 #[test]
-fn the_directory_goes_last() {
+fn pod_directory_is_removed_last() {
     assert_eq!(ended(Moment::of(WEB), 100, 20).says(), "clean up");
     let clean = ended(Moment::of(WEB), 100, 20).tune(|m| m.history.cleaned_up = true);
     assert!(clean.plan().gone);
@@ -59,7 +59,7 @@ fn the_directory_goes_last() {
 }
 
 #[test]
-fn an_evicted_pod_ends_fast_and_gives_back_what_it_took() {
+fn evicted_pod_stops_quickly_and_releases_its_resources() {
     let evicted = |moment: Moment| {
         let hashes = hashes(&moment.pod);
         moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), &hashes)))

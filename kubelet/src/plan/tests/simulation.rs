@@ -53,7 +53,7 @@ static FAMILIES: LazyLock<Vec<Vec<Pod>>> = LazyLock::new(|| {
 });
 
 #[test]
-fn no_history_breaks_an_invariant() {
+fn no_event_sequence_breaks_an_invariant() {
     if let Some(seed) = number("CORACLE_SEED") {
         let mut log = Vec::new();
         let result = Run::new(seed).go(&mut log);

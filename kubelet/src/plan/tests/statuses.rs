@@ -40,7 +40,7 @@ fn check(moment: Moment, expected: &str) {
 }
 
 #[test]
-fn a_simple_life() {
+fn pod_status_follows_a_normal_lifecycle() {
     check(Moment::of(WEB), "Pending; web=ContainerCreatingx0; Initialized PodScheduled");
     check(
         Moment::of(WEB).up(),
@@ -59,7 +59,7 @@ fn a_simple_life() {
 }
 
 #[test]
-fn a_pod_that_is_ended_has_succeeded_when_its_containers_have() {
+fn deleted_pod_succeeds_if_its_containers_succeeded() {
     let ending =
         |moment: Moment| moment.tune(|m| m.ending = Some(Ending { since: at(90), grace_seconds: 30 }));
     check(
@@ -89,7 +89,7 @@ fn readiness_follows_the_probe() {
 }
 
 #[test]
-fn a_container_that_was_never_started_is_no_restart() {
+fn container_that_never_started_does_not_count_as_restart() {
     let counts = |moment: Moment| {
         let status = moment.look(|input| status(input, &compute_pod_actions(input), &[], &[]));
         status.container_statuses.unwrap_or_default().iter().map(|c| c.restart_count).collect::<Vec<_>>()
@@ -101,7 +101,7 @@ fn a_container_that_was_never_started_is_no_restart() {
 }
 
 #[test]
-fn jobs_end() {
+fn pod_that_never_restarts_succeeds_or_fails() {
     let spec = "restartPolicy: Never\ncontainers: [{name: web, image: a}]";
     check(
         Moment::of(spec).with("web", 0, exited(0, 9)),
@@ -121,7 +121,7 @@ fn jobs_end() {
 }
 
 #[test]
-fn init_containers_hold_back() {
+fn pod_is_pending_until_init_containers_complete() {
     let spec = "initContainers: [{name: one, image: a}]\ncontainers: [{name: web, image: a}]";
     check(
         Moment::of(spec).up().with("one", 0, running(2)),
@@ -142,7 +142,7 @@ fn init_containers_hold_back() {
 }
 
 #[test]
-fn failures_are_named() {
+fn status_contains_failure_reasons() {
     let failed = |retry_at| Moment::of(WEB).up().failed(Key::Container("web".to_owned()), retry_at);
     check(failed(109), "Pending; web=ErrImagePullx0; PodReadyToStartContainers Initialized PodScheduled");
     assert_eq!(failed(109).plan().wake_at, Some(at(101)), "two seconds after it failed");
@@ -232,7 +232,7 @@ fn conditions_have_the_stock_reasons_and_messages() {
 }
 
 #[test]
-fn an_edit_that_does_not_replace_what_runs_is_a_condition() {
+fn pending_edit_sets_a_pod_condition() {
     let condition = |moment: &Moment, previous: &[PodCondition]| {
         let status = moment.look(|input| status(input, &moment.plan(), previous, &[]));
         status.conditions.unwrap().into_iter().find(|condition| condition.type_ == EDIT_PENDING)

@@ -15,7 +15,7 @@ fn check(moment: Moment, expected: &str) {
 }
 
 #[test]
-fn comes_up() {
+fn plan_creates_sandbox_then_containers() {
     check(Moment::of(WEB).tune(|m| m.history.volumes_mounted = false), "mount, create sandbox 0");
     check(Moment::of(WEB), "create sandbox 0");
     check(Moment::of(WEB).sandbox(State::Created), "start sandbox sb, create web 0 (0s)");
@@ -39,14 +39,14 @@ fn comes_up() {
 }
 
 #[test]
-fn waits_for_what_is_under_way() {
+fn plan_waits_for_running_actions() {
     let busy = |key: Key| Moment::of(WEB).up().busy(key);
     check(busy(Key::Container("web".to_owned())), "");
     check(busy(Key::Volumes), "create web 0 (0s)");
 }
 
 #[test]
-fn restarts_by_policy() {
+fn plan_restarts_containers_by_policy() {
     check(Moment::of(WEB).up().with("web", 0, exited(0, 90)), "create web 1 (10s)");
     check(Moment::of(WEB).up().with("web", 0, exited(1, 90)), "create web 1 (10s)");
     check(Moment::of(RETRY).up().with("web", 0, exited(1, 90)), "create web 1 (10s)");
@@ -56,7 +56,7 @@ fn restarts_by_policy() {
 }
 
 #[test]
-fn backs_off() {
+fn plan_delays_restarts_with_backoff() {
     let crashed = |back_off: u64, finished: i64| {
         Moment::of(WEB)
             .up()
@@ -72,7 +72,7 @@ fn backs_off() {
 }
 
 #[test]
-fn runs_init_containers_in_order() {
+fn plan_runs_init_containers_in_order() {
     check(Moment::of(INIT).up(), "create one 0 (0s)");
     check(Moment::of(INIT).up().with("one", 0, running(2)), "");
     check(Moment::of(INIT).up().with("one", 0, exited(1, 90)), "create one 1 (10s)");
@@ -93,7 +93,7 @@ fn runs_init_containers_in_order() {
 }
 
 #[test]
-fn an_ephemeral_container_begins_once_and_weighs_nothing() {
+fn ephemeral_container_starts_once_and_does_not_affect_the_pod() {
     let of = |spec: &str| Moment::of(spec).tune(|m| m.pod = debugged(spec, &["debug"]));
     check(of(WEB), "create sandbox 0");
     check(of(WEB).sandbox(State::Created), "start sandbox sb, create web 0 (0s)");
@@ -128,14 +128,14 @@ fn an_ephemeral_container_begins_once_and_weighs_nothing() {
 }
 
 #[test]
-fn failed_init_container_ends_a_pod_that_never_restarts() {
+fn failed_init_container_ends_a_never_restarting_pod() {
     let spec = format!("restartPolicy: Never\n{INIT}");
     let failed = Moment::of(&spec).up().with("one", 0, exited(3, 90));
     check(failed, "remove sb");
 }
 
 #[test]
-fn sidecars_gate_and_stay() {
+fn app_containers_wait_for_sidecars_that_stay_running() {
     check(Moment::of(SIDE).up(), "create side 0 (0s)");
     check(Moment::of(SIDE).up().with("side", 0, running(2)), "");
     let started = || Moment::of(SIDE).up().with("side", 0, running(2)).verdict("side0", Kind::Startup, true);
@@ -159,7 +159,7 @@ fn sidecars_end_after_the_job_is_done() {
 }
 
 #[test]
-fn probes_condemn() {
+fn plan_stops_containers_with_failed_probes() {
     let web = || Moment::of(PROBED).up().with("web", 0, running(2));
     check(web().verdict("web0", Kind::Liveness, true), "");
     check(web().verdict("web0", Kind::Liveness, false), "stop web0 5s Unhealthy");
@@ -168,7 +168,7 @@ fn probes_condemn() {
 }
 
 #[test]
-fn an_edit_restarts_only_what_it_must() {
+fn edit_restarts_only_affected_containers() {
     let spec =
         |image: &str| format!("containers: [{{name: web, image: {image}}}, {{name: other, image: a}}]");
     let edited = Moment::of(&spec("a"))
@@ -231,7 +231,7 @@ fn an_edit_restarts_only_what_it_must() {
 }
 
 #[test]
-fn an_edit_that_cannot_be_made_stops_nothing() {
+fn impossible_edit_stops_no_container() {
     let edited = |spec: &str| {
         Moment::of(WEB).up().with("web", 0, running(2)).tune(|m| m.pod = pod(&WEB.replace(WEB, spec)))
     };
@@ -251,7 +251,7 @@ fn an_edit_that_cannot_be_made_stops_nothing() {
 }
 
 #[test]
-fn a_finished_job_runs_again_when_it_is_edited() {
+fn completed_pod_runs_again_after_an_edit() {
     let done = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
         m.history.terminal = m.plan().terminal;
         m.pod = pod("restartPolicy: Never\ncontainers: [{name: web, image: b}]");
@@ -304,7 +304,7 @@ fn a_lost_sandbox_is_recreated() {
 }
 
 #[test]
-fn a_removed_container_keeps_its_count() {
+fn removed_container_keeps_its_restart_count() {
     let gone = |ended| {
         Moment::of(WEB).up().tune(|m| {
             let hash = hashes(&m.pod).containers["web"].clone();
@@ -347,7 +347,7 @@ fn plan_persists_the_history_of_unsaved_runs() {
 }
 
 #[test]
-fn keeps_one_dead_container_a_name() {
+fn plan_keeps_one_exited_container_per_name() {
     let many = Moment::of(WEB)
         .up()
         .with("web", 3, running(9))
@@ -363,7 +363,7 @@ fn keeps_one_dead_container_a_name() {
 }
 
 #[test]
-fn failures_wait_and_are_tried_again() {
+fn failed_action_is_retried_at_its_retry_time() {
     let failed = |retry_at| Moment::of(WEB).up().failed(Key::Container("web".to_owned()), retry_at);
     check(failed(105), "");
     assert_eq!(failed(105).plan().wake_at, Some(at(105)));
@@ -371,7 +371,7 @@ fn failures_wait_and_are_tried_again() {
 }
 
 #[test]
-fn a_deadline_ends_the_pod() {
+fn active_deadline_ends_the_pod() {
     let spec = format!("activeDeadlineSeconds: 60\n{WEB}");
     let moment = |now| Moment::of(&spec).up().with("web", 0, running(2)).tune(|m| m.now = at(now));
     check(moment(59), "");
@@ -381,7 +381,7 @@ fn a_deadline_ends_the_pod() {
 }
 
 #[test]
-fn container_rules_come_before_its_policy() {
+fn container_restart_rules_override_the_policy() {
     let spec = "restartPolicy: Never\ncontainers: [{name: web, image: a, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]";
     check(Moment::of(spec).up().with("web", 0, exited(42, 90)), "create web 1 (10s)");
     check(Moment::of(spec).up().with("web", 0, exited(1, 90)), "remove sb");

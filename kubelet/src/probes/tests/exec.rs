@@ -38,7 +38,7 @@ async fn an_engine_failure_has_no_result_and_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_see_the_literal_environment() {
+async fn exec_probe_sees_the_literal_environment() {
     let engine = Engine::new(&[Does::Ends(0, "")]);
     let bed = Bed::started(
         engine.clone(),

@@ -96,7 +96,7 @@ async fn check(port: u16, service: Option<&str>, mode: Option<&str>) -> Outcome 
 }
 
 #[tokio::test]
-async fn only_serving_is_healthy() {
+async fn grpc_probe_succeeds_only_if_serving() {
     let failure = |text: &str| Outcome::Failure(text.to_owned());
     for (says, expected) in [
         (Says::Message(&[0, 0, 0, 0, 2, 8, 1]), Outcome::Success),
@@ -134,7 +134,7 @@ async fn only_serving_is_healthy() {
 }
 
 #[tokio::test]
-async fn the_service_is_named_and_tls_is_spoken_unverified() {
+async fn grpc_probe_sends_the_service_and_does_not_verify_tls() {
     let (port, asked) = server(Says::Message(&[0, 0, 0, 0, 2, 8, 1]), true).await;
     assert_eq!(check(port, Some("shop"), Some("TLS")).await, Outcome::Success);
     assert_eq!(*asked.lock().await, b"\0\0\0\0\x06\x0a\x04shop");

@@ -9,7 +9,7 @@ use super::bed::Server;
 use crate::probes::handler::{self, LIFECYCLE_USER_AGENT, Outcome};
 
 #[tokio::test]
-async fn a_hook_is_content_with_any_answer() {
+async fn http_hook_accepts_any_response() {
     let server = Server::start(&["HTTP/1.1 500 Oh\r\n\r\n"]).await;
     let port = IntOrString::Int(server.port().into());
     let action =
@@ -26,7 +26,7 @@ async fn a_hook_is_content_with_any_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sleep_sleeps() {
+async fn sleep_hook_waits_for_its_duration() {
     let start = tokio::time::Instant::now();
     assert_eq!(handler::sleep(&SleepAction { seconds: 7 }).await, Outcome::Success);
     assert_eq!(start.elapsed(), Duration::from_secs(7));

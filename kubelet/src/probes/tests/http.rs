@@ -34,7 +34,7 @@ async fn answered(answers: &[&str]) -> (Outcome, Server) {
 }
 
 #[tokio::test]
-async fn the_status_decides() {
+async fn http_probe_result_follows_the_status_code() {
     let failure = |text: &str| Outcome::Failure(text.to_owned());
     for (answer, expected) in [
         (OK, Outcome::Success),
@@ -73,7 +73,7 @@ async fn a_missing_response_has_the_message_of_the_stock_kubelet() {
 }
 
 #[tokio::test]
-async fn a_silent_server_costs_the_timeout_and_an_endless_answer_costs_little() {
+async fn http_probe_has_a_timeout_and_a_response_size_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let Outcome::Failure(said) = get(json!({"port": port})).await else { panic!("silence is no health") };
@@ -103,7 +103,7 @@ async fn a_silent_server_costs_the_timeout_and_an_endless_answer_costs_little() 
 }
 
 #[tokio::test]
-async fn the_request_says_what_the_manifest_says() {
+async fn http_probe_request_follows_the_manifest() {
     let server = Server::start(&[OK]).await;
     let port = server.port();
     assert_eq!(get(json!({"port": port, "path": "healthz?deep=a b#top"})).await, Outcome::Success);
@@ -156,7 +156,7 @@ async fn impossible_http_probe_returns_no_result() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_on_this_host_and_end_at_others() {
+async fn http_probe_follows_redirects_only_on_the_same_host() {
     let there = "HTTP/1.1 302 Found\r\nLocation: /login?x=1\r\nContent-Length: 0\r\n\r\n";
     let (outcome, server) = answered(&[there, OK]).await;
     assert_eq!(outcome, Outcome::Success);
@@ -171,7 +171,7 @@ async fn redirects_are_followed_on_this_host_and_end_at_others() {
 }
 
 #[tokio::test]
-async fn https_is_spoken_without_verification() {
+async fn https_probe_does_not_verify_certificates() {
     let certified = rcgen::generate_simple_self_signed(vec!["nobody".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -207,7 +207,7 @@ async fn https_is_spoken_without_verification() {
 }
 
 #[tokio::test]
-async fn a_pod_becomes_ready_over_http_and_tcp() {
+async fn http_and_tcp_probes_make_a_pod_ready() {
     let server = Server::start(&["HTTP/1.1 503 Later\r\n\r\n", OK]).await;
     let port = server.port();
     let bed = Bed::started(
@@ -223,7 +223,7 @@ async fn a_pod_becomes_ready_over_http_and_tcp() {
 }
 
 #[tokio::test]
-async fn a_probe_waits_for_the_pods_address() {
+async fn probe_waits_for_the_pod_address() {
     let server = Server::start(&[OK]).await;
     let mut bed = Bed::new(
         Engine::new(&[Does::Hangs]),
@@ -239,7 +239,7 @@ async fn a_probe_waits_for_the_pods_address() {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_where_the_manifest_says_so() {
+async fn http_probe_uses_http2_if_the_manifest_requests_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {

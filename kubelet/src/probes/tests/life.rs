@@ -30,7 +30,7 @@ fn near(times: &[u128], expected: &[u128]) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_comes_at_once_and_goes_after_three_failures() {
+async fn readiness_is_set_at_once_and_lost_after_three_failures() {
     let engine = Engine::new(&[FINE, BROKEN, BROKEN, BROKEN, FINE]);
     let start = Instant::now();
     let bed = Bed::started(engine.clone(), json!({"readinessProbe": exec(json!({}))}));
@@ -45,7 +45,7 @@ async fn readiness_comes_at_once_and_goes_after_three_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn early_failures_neither_count_nor_show() {
+async fn early_probe_failures_are_not_counted_or_reported() {
     let engine = Engine::new(&[BROKEN, BROKEN, FINE]);
     let start = Instant::now();
     let probe = exec(json!({"failureThreshold": 1, "periodSeconds": 10}));
@@ -56,7 +56,7 @@ async fn early_failures_neither_count_nor_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_delay_is_kept_and_the_first_look_after_it_counts() {
+async fn first_probe_after_the_initial_delay_counts() {
     let engine = Engine::new(&[BROKEN]);
     let start = Instant::now();
     let probe = exec(json!({"initialDelaySeconds": 5, "failureThreshold": 2}));
@@ -66,7 +66,7 @@ async fn an_initial_delay_is_kept_and_the_first_look_after_it_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn liveness_stops_looking_once_it_has_failed() {
+async fn liveness_probe_stops_after_it_failed() {
     let engine = Engine::new(&[BROKEN]);
     let start = Instant::now();
     let mut bed = Bed::started(engine.clone(), json!({"livenessProbe": exec(json!({}))}));
@@ -84,7 +84,7 @@ async fn liveness_stops_looking_once_it_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn startup_holds_the_others_back_and_then_ends() {
+async fn startup_probe_delays_other_probes_until_it_succeeds() {
     let engine = Engine::new(&[BROKEN, BROKEN, FINE]);
     let start = Instant::now();
     let container = json!({
@@ -126,7 +126,7 @@ async fn an_edited_probe_restarts_and_keeps_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_changes_elsewhere_disturbs_no_probe() {
+async fn unrelated_pod_change_does_not_reset_probes() {
     let engine = Engine::new(&[FINE]);
     let start = Instant::now();
     let mut bed = Bed::started(engine.clone(), json!({"readinessProbe": exec(json!({"periodSeconds": 10}))}));
@@ -140,7 +140,7 @@ async fn a_pod_that_changes_elsewhere_disturbs_no_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restarted_kubelet_keeps_verdicts_until_a_probe_says_otherwise() {
+async fn restarted_kubelet_keeps_probe_results_until_a_new_result() {
     let engine = Engine::new(&[BROKEN]);
     let start = Instant::now();
     let container = json!({
@@ -176,7 +176,7 @@ async fn terminating_pod_runs_only_readiness_probes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_container_is_no_longer_looked_at() {
+async fn stopped_container_is_not_probed() {
     let engine = Engine::new(&[FINE]);
     let start = Instant::now();
     let mut bed = Bed::started(engine.clone(), json!({"readinessProbe": exec(json!({}))}));

@@ -42,7 +42,7 @@ fn looks(mut schedule: Schedule, cost_ms: u64, count: usize) -> String {
 }
 
 #[test]
-fn looks_keep_to_their_grid() {
+fn probe_attempts_follow_the_period() {
     let ms = Duration::from_millis;
     for (schedule, cost, count, expected) in [
         (Schedule::from(ms(0), ms(1000)), 1, 3, "0 1000 2000"),
@@ -58,7 +58,7 @@ fn looks_keep_to_their_grid() {
 }
 
 #[test]
-fn an_early_success_waits_for_the_grid() {
+fn early_probe_success_is_followed_by_the_regular_period() {
     let mut schedule = Schedule::with_early_attempts(Duration::from_secs(10), Duration::from_millis(100));
     schedule.record(schedule.next(), Duration::from_millis(1), true);
     assert_eq!(schedule.next(), Attempt { at: Duration::from_secs(10), counts: true });

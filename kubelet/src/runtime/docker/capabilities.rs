@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_bits_have_names() {
+    fn missing_capability_bits_are_named() {
         let status = |bounds: &str| format!("Name:\tdockerd\nCapEff:\t0\nCapBnd:\t{bounds}\nCapAmb:\t0\n");
         assert_eq!(of_status(&status("000001ffffffffff")), Some(vec![]));
         assert_eq!(of_status(&status("000001fffeffffff")), Some(vec!["SYS_RESOURCE"]));

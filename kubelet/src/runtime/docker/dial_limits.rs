@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_whose_ports_do_not_answer_leaves_turns_to_others() {
+    async fn unresponsive_pod_does_not_use_all_dial_slots() {
         let dial_limits = DialLimits::default();
         let pod = |number: usize| PodUid::new(&format!("u{number}"));
         let mut held = Vec::new();

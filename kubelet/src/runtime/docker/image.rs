@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pull_is_of_one_tag() {
+    fn pull_requests_one_tag() {
         for (name, pulled) in [
             ("busybox", "busybox:latest"),
             ("localhost:5000/busybox", "localhost:5000/busybox:latest"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_travel_in_the_alphabet_that_dockerd_reads() {
+    fn registry_credentials_use_url_safe_base64() {
         let body = http_body_util::Either::Left(http_body_util::Full::default());
         let request =
             http::Request::post("/images/create").header("X-Registry-Auth", "ab+/cd==").body(body).unwrap();

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_are_read() {
+    fn engine_endpoints_are_parsed() {
         let unix = |path: &str| Ok(Endpoint::Unix(path.into()));
         let tcp = |address: &str| Ok(Endpoint::Tcp(address.to_owned()));
         assert_eq!(Endpoint::parse("unix:///var/run/docker.sock"), unix("/var/run/docker.sock"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_may_not_be_used_names_the_group_that_may() {
+    fn permission_error_names_the_group_of_the_socket() {
         let denied = io::Error::from_raw_os_error(13);
         let text = explained(denied, Path::new("/run/docker.sock")).to_string();
         assert!(text.contains("Permission denied") && text.contains("/run/docker.sock"), "{text}");

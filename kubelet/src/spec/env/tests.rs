@@ -32,7 +32,7 @@ fn resolve(container: Value) -> Result<Environment, ConfigError> {
 }
 
 #[test]
-fn sources_in_their_order() {
+fn env_sources_are_applied_in_order() {
     for (container, expected) in [
         (json!({}), ""),
         (json!({"env": [{"name": "A"}]}), "A="),
@@ -84,7 +84,7 @@ fn sources_in_their_order() {
 }
 
 #[test]
-fn keys_that_are_no_variable_names_are_omitted_and_reported() {
+fn keys_that_are_not_variable_names_are_skipped_and_reported() {
     let env = resolve(json!({"envFrom": [{"configMapRef": {"name": "map"}}]})).unwrap();
     assert_eq!(env.notes.len(), 1);
     assert_eq!(env.notes[0].reason, "InvalidEnvironmentVariableNames");

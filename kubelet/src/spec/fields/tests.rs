@@ -32,7 +32,7 @@ fn facts() -> Facts {
 }
 
 #[test]
-fn fields_of_the_pod() {
+fn field_refs_resolve_pod_fields() {
     let ips: [IpAddr; 2] = [[172, 17, 0, 2].into(), "fd01::2".parse().unwrap()];
     for (path, expected) in [
         ("metadata.name", "p"),
@@ -59,21 +59,21 @@ fn fields_of_the_pod() {
 }
 
 #[test]
-fn an_address_that_is_not_there_yet_is_an_error() {
+fn unknown_pod_address_is_an_error() {
     let error = pod_field(&pod(), &facts(), &[], "status.podIP").unwrap_err();
     assert_eq!(error.message, "the pod has no address yet");
     assert!(metadata_field(&pod(), "status.podIP").is_err());
 }
 
 #[test]
-fn on_the_hosts_network_the_pods_address_is_the_hosts() {
+fn host_network_pod_has_the_address_of_the_host() {
     let mut pod = pod();
     pod.spec.as_mut().unwrap().host_network = Some(true);
     assert_eq!(pod_field(&pod, &facts(), &[], "status.podIP").as_deref(), Ok("10.0.0.1"));
 }
 
 #[test]
-fn resources_in_units_of_the_divisor() {
+fn resource_field_refs_are_divided_by_the_divisor() {
     for (container, resource, divisor, expected) in [
         ("c", "limits.cpu", None, "2"),
         ("c", "limits.cpu", Some("1m"), "1500"),

@@ -53,7 +53,7 @@ const SANDBOX: [bool; 3] = [true, false, false];
 const A: [bool; 3] = [false, true, false];
 
 #[test]
-fn edits_restart_only_what_they_must() {
+fn container_hash_changes_only_for_edits_that_need_a_restart() {
     for (pointer, value, expected) in [
         ("/metadata/labels", json!({"x": "y"}), NOTHING),
         ("/metadata/annotations", json!({"x": "y"}), NOTHING),

@@ -15,7 +15,7 @@ fn spec(resources: Value) -> PodSpec {
 }
 
 #[test]
-fn shares_quota_and_memory() {
+fn resources_set_cpu_shares_quota_and_memory() {
     let facts = Facts { pids_limit: Some(100), ..Facts::default() };
     for (resources, shares, quota, memory) in [
         (json!({}), 2, None, None),
@@ -44,7 +44,7 @@ fn shares_quota_and_memory() {
 }
 
 #[test]
-fn a_claim_is_refused_by_name_and_extended_resources_are_left_to_admission() {
+fn resource_claims_are_rejected_and_extended_resources_are_not() {
     let container = |resources| spec(resources).containers.remove(0);
     let error = of(&container(json!({"claims": [{"name": "gpu"}]})), &Facts::default()).unwrap_err();
     assert!(error.message.contains("gpu"), "{error}");
@@ -53,7 +53,7 @@ fn a_claim_is_refused_by_name_and_extended_resources_are_left_to_admission() {
 }
 
 #[test]
-fn order_of_killing() {
+fn oom_scores_follow_qos_and_memory_request() {
     let facts = Facts { memory_bytes: 10 * GI, ..Facts::default() };
     for (resources, expected) in [
         (json!({}), 1000),
@@ -72,7 +72,7 @@ fn order_of_killing() {
 }
 
 #[test]
-fn a_sidecar_is_not_killed_before_those_it_serves() {
+fn sidecar_oom_score_is_not_above_its_app_containers() {
     let facts = Facts { memory_bytes: 10 * GI, ..Facts::default() };
     let spec: PodSpec = serde_json::from_value(json!({
         "initContainers": [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}],

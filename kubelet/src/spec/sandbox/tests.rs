@@ -41,7 +41,7 @@ fn names() {
 }
 
 #[test]
-fn ports_of_the_host() {
+fn sandbox_has_host_ports() {
     let ports = json!({"initContainers": [{"name": "s", "ports": [{"containerPort": 1, "hostPort": 2}]}],
         "containers": [{"name": "c", "ports": [
             {"containerPort": 80}, {"containerPort": 53, "hostPort": 5353, "protocol": "UDP", "hostIP": "127.0.0.1"},

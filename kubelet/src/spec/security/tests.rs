@@ -105,7 +105,7 @@ fn options() {
 }
 
 #[test]
-fn capabilities_and_the_rest() {
+fn security_context_sets_capabilities_and_other_options() {
     let made = make(
         json!({}),
         json!({"capabilities": {"add": ["CAP_NET_ADMIN", "sys_time", "ALL"], "drop": ["ALL"]},
@@ -123,7 +123,7 @@ fn capabilities_and_the_rest() {
 }
 
 #[test]
-fn a_profile_of_the_node_is_named_read_and_missed() {
+fn localhost_seccomp_profile_is_read_or_reported_as_missing() {
     let pod = pod(
         &json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "profiles/audit.json"}}),
         &json!({}),

@@ -12,14 +12,14 @@ fn refused(spec: serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_pod_is_not_refused() {
+fn plain_pod_is_supported() {
     let spec = json!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}],
         "ephemeralContainers": [], "nodeSelector": {"a": "b"}, "volumes": [{"name": "v", "emptyDir": {}}]});
     assert_eq!(refused(spec), [""; 0]);
 }
 
 #[test]
-fn every_refused_field_is_named_with_its_place() {
+fn every_unsupported_field_is_reported_with_its_path() {
     let spec = json!({
         "containers": [{"name": "a", "image": "i"}, {"name": "c", "image": "i",
             "volumeDevices": [{"name": "v", "devicePath": "/dev/x"}],
@@ -52,7 +52,7 @@ fn static_pods_cannot_use_features_that_need_a_master() {
 }
 
 #[test]
-fn the_message_says_what_to_do() {
+fn unsupported_field_message_contains_a_remedy() {
     let pod =
         serde_json::from_value(json!({"metadata": {}, "spec": {"containers": [], "runtimeClassName": "x"}}));
     let message = refusals(&pod.unwrap())[0].to_string();
@@ -60,7 +60,7 @@ fn the_message_says_what_to_do() {
 }
 
 #[test]
-fn every_refusal_of_the_page_says_what_to_do_instead() {
+fn every_unsupported_field_of_the_page_has_a_remedy() {
     let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
     assert!(rows.len() > 20, "the page has not been read: {} rows", rows.len());
     for ((of, field), rule) in rows {
@@ -69,7 +69,7 @@ fn every_refusal_of_the_page_says_what_to_do_instead() {
 }
 
 #[test]
-fn a_refused_value_names_the_value_and_other_values_pass() {
+fn unsupported_value_is_named_and_other_values_are_accepted() {
     let pod = |policy: &str| json!({"metadata": {}, "spec": {"containers": [], "securityContext": {"supplementalGroupsPolicy": policy}}});
     let found = |policy| refusals(&serde_json::from_value(pod(policy)).unwrap());
     assert!(found("Merge").is_empty());
@@ -80,7 +80,7 @@ fn a_refused_value_names_the_value_and_other_values_pass() {
 }
 
 #[test]
-fn every_sentence_of_the_page_about_a_refused_value_is_a_rule() {
+fn every_unsupported_value_of_the_page_has_a_rule() {
     let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
     let values = rows.values().filter(|rule| rule.value.is_some()).count();
     let sentences =

@@ -21,7 +21,7 @@ fn kernel(root: &Path) -> Kernel {
 }
 
 #[test]
-fn a_container_and_its_pod_in_version_1() {
+fn cgroup_v1_stats_of_a_container_and_its_pod_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let pod = "kubepods/burstable/podu-1";
     write(
@@ -58,7 +58,7 @@ fn a_container_and_its_pod_in_version_1() {
 }
 
 #[test]
-fn a_container_and_its_slice_in_version_2() {
+fn cgroup_v2_stats_of_a_container_and_its_slice_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let slice = "kubepods.slice/kubepods-podu_1.slice";
     let place = format!("cgroup/{slice}/docker-{ID}.scope");
@@ -88,7 +88,7 @@ fn a_process_outside_the_container_is_rejected() {
 }
 
 #[test]
-fn the_machine() {
+fn machine_stats_are_read() {
     let dir = tempfile::tempdir().unwrap();
     write(
         dir.path(),

@@ -47,7 +47,7 @@ fn assert_tidy(directory: &Path) {
 }
 
 #[test]
-fn sets_follow_each_other() {
+fn writer_replaces_each_set_of_files() {
     let root = tempfile::tempdir().unwrap();
     assert!(!is_filled(root.path()));
     for (set, changes) in [
@@ -67,7 +67,7 @@ fn sets_follow_each_other() {
 }
 
 #[test]
-fn modes_and_owners_are_part_of_a_set() {
+fn writer_updates_modes_and_owners() {
     let root = tempfile::tempdir().unwrap();
     let mut set = files(&[("a", "1")]);
     assert!(write(root.path(), &set, None).unwrap());
@@ -82,7 +82,7 @@ fn modes_and_owners_are_part_of_a_set() {
 }
 
 #[test]
-fn foreign_things_give_way_and_nothing_outside_does() {
+fn writer_replaces_foreign_files_but_nothing_outside_the_volume() {
     let root = tempfile::tempdir().unwrap();
     let (volume, outside) = (root.path().join("volume"), root.path().join("outside"));
     let set = files(&[("a", "1")]);
@@ -109,7 +109,7 @@ fn foreign_things_give_way_and_nothing_outside_does() {
 }
 
 #[test]
-fn a_step_never_leaves_the_volume() {
+fn writer_never_leaves_the_volume() {
     let root = tempfile::tempdir().unwrap();
     let (volume, outside) = (root.path().join("volume"), root.path().join("outside"));
     std::fs::create_dir_all(&volume).unwrap();
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_reader_sees_the_old_set_or_the_new(
+    fn reader_sees_either_the_old_or_the_new_set(
         history in prop::collection::vec((any_set(), prop::option::of(0usize..20)), 1..6),
         last in any_set(),
     ) {

@@ -60,7 +60,7 @@ impl Place {
 }
 
 #[test]
-fn ways_out_are_closed() {
+fn sub_path_cannot_leave_the_volume() {
     let target_path = Place::new();
     let volume = target_path.volume();
     std::fs::create_dir(volume.join("dir")).unwrap();
@@ -106,7 +106,7 @@ fn ways_out_are_closed() {
 }
 
 #[test]
-fn older_kernels_get_the_same_answers() {
+fn sub_path_works_the_same_on_older_kernels() {
     let target_path = Place::new();
     let volume = target_path.volume();
     std::fs::create_dir(volume.join("dir")).unwrap();
@@ -124,7 +124,7 @@ fn older_kernels_get_the_same_answers() {
 }
 
 #[test]
-fn missing_parts_are_made_where_that_makes_sense() {
+fn missing_sub_path_is_created_in_a_writable_volume() {
     let target_path = Place::new();
     target_path.bind("new/directory", false).unwrap();
     assert!(target_path.volume().join("new/directory").is_dir());
@@ -135,7 +135,7 @@ fn missing_parts_are_made_where_that_makes_sense() {
 }
 
 #[test]
-fn a_place_holds_the_newest_kind() {
+fn sub_path_target_follows_the_type_of_its_source() {
     let target_path = Place::new();
     std::fs::write(target_path.volume().join("x"), "1").unwrap();
     assert_eq!(std::fs::read_to_string(target_path.bind("x", false).unwrap()).unwrap(), "1");
@@ -149,7 +149,7 @@ fn a_place_holds_the_newest_kind() {
 
 /// A container repeatedly swaps a directory for a symlink while the kubelet binds it.
 #[test]
-fn a_race_is_not_won() {
+fn sub_path_resists_a_symlink_race() {
     let target_path = Place::new();
     let volume = target_path.volume();
     std::fs::create_dir(volume.join("a")).unwrap();

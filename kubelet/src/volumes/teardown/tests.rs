@@ -8,7 +8,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::{mount_points, remove, remove_tree};
 
 #[test]
-fn mount_tables_are_read_with_their_escapes() {
+fn mount_table_parser_decodes_escapes() {
     let table =
         b"22 1 0:20 / / rw - ext4 /dev/x rw\n23 22 0:21 /a /with\\040blank\\134x rw shared:1 - tmpfs t rw\n";
     let points: Vec<PathBuf> = mount_points(table).collect();
@@ -16,7 +16,7 @@ fn mount_tables_are_read_with_their_escapes() {
 }
 
 #[test]
-fn deep_and_wide_trees_go() {
+fn teardown_deletes_deep_and_wide_trees() {
     let root = tempfile::tempdir().unwrap();
     let top = root.path().join("pod");
     std::fs::create_dir(&top).unwrap();
@@ -54,7 +54,7 @@ fn teardown_does_not_delete_mounted_content() {
 }
 
 #[test]
-fn mounts_on_mounts_and_odd_names_go() {
+fn teardown_unmounts_stacked_mounts_and_unusual_names() {
     let root = tempfile::tempdir().unwrap();
     let top = root.path().join("pod");
     let odd = top.join("a b\\c\td");
@@ -93,7 +93,7 @@ fn teardown_keeps_mounts_of_the_host() {
 }
 
 #[test]
-fn a_symlink_in_the_place_of_a_pod_is_refused() {
+fn teardown_rejects_a_symlink_instead_of_a_pod_directory() {
     let root = tempfile::tempdir().unwrap();
     let (top, outside) = (root.path().join("pod"), root.path().join("outside"));
     std::fs::create_dir_all(outside.join("mounted")).unwrap();

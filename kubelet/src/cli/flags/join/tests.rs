@@ -10,7 +10,7 @@ use crate::options::Bootstrap;
 const HASH: &str = "9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c9f2c";
 
 #[test]
-fn a_line_is_servers_and_a_hash() {
+fn join_string_contains_servers_and_a_hash() {
     for (line, servers) in [
         (format!("https://192.0.2.10:6443#sha256:{HASH}"), vec!["https://192.0.2.10:6443"]),
         (
@@ -29,7 +29,7 @@ fn a_line_is_servers_and_a_hash() {
 }
 
 #[test]
-fn a_damaged_line_says_what_is_wrong() {
+fn join_string_error_names_the_invalid_part() {
     for (line, expected) in [
         (format!("http://a:1#sha256:{HASH}"), "is not https"),
         (format!("a:1#sha256:{HASH}"), "is not https"),
@@ -75,7 +75,7 @@ fn conflicting_flags_are_errors() {
 }
 
 #[test]
-fn the_files_of_a_node_are_below_its_directory_by_default() {
+fn identity_files_are_below_the_root_dir_by_default() {
     let flags = RunFlags { bootstrap: Some(format!("https://a:1#sha256:{HASH}")), ..RunFlags::default() };
     let options = read(&flags, Some("/x".into()), "n1", None).unwrap().options;
     let cluster = options.cluster.unwrap();

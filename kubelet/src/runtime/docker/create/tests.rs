@@ -67,7 +67,7 @@ fn a_container_joins_its_sandbox() {
 }
 
 #[test]
-fn namespaces_are_shared_as_asked() {
+fn container_shares_the_requested_namespaces() {
     let shared = ContainerSpec { processes_of: Some("box".to_owned()), ..container_spec() };
     assert_eq!(host(&shared).pid_mode.as_deref(), Some("container:box"));
     let hosts = ContainerSpec { host_pid: true, host_ipc: true, network: Network::Host, ..container_spec() };
@@ -77,7 +77,7 @@ fn namespaces_are_shared_as_asked() {
 }
 
 #[test]
-fn a_pod_cannot_take_another_identity() {
+fn pod_labels_cannot_override_identity_labels() {
     let mut spec = container_spec();
     spec.labels.insert(labels::POD_UID.to_owned(), "other".to_owned());
     let all = container_body("n1", &Settings::default(), &spec).labels.unwrap();
@@ -95,7 +95,7 @@ fn unmasked_paths_are_two_empty_lists() {
 }
 
 #[test]
-fn host_ports_of_one_container_port_add_up() {
+fn host_ports_of_one_container_port_are_combined() {
     let port = |host_port, protocol: &str| HostPort {
         host_ip: None,
         host_port,
@@ -108,7 +108,7 @@ fn host_ports_of_one_container_port_add_up() {
 }
 
 #[test]
-fn a_sandbox_on_the_hosts_network_keeps_the_hosts_name() {
+fn host_network_sandbox_keeps_the_host_name() {
     let spec = SandboxSpec {
         identity: identity("POD"),
         image: "pause".to_owned(),

@@ -20,7 +20,7 @@ fn a_404_is_not_found() {
 }
 
 #[test]
-fn a_refusal_keeps_what_matters() {
+fn engine_error_keeps_the_relevant_part_of_the_message() {
     let message = "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container \
                    process: exec: \"nope\": executable file not found in $PATH: unknown";
     let Error::Refused { message, .. } = server(400, message) else { panic!("not refused") };
@@ -31,7 +31,7 @@ fn a_refusal_keeps_what_matters() {
 }
 
 #[test]
-fn an_engine_that_is_half_down_is_unreachable() {
+fn partially_stopped_engine_is_unreachable() {
     let away = "connection error: desc = \"transport: error while dialing: dial unix \
                 /run/containerd/containerd.sock: connect: connection refused\": unavailable";
     assert!(matches!(server(500, away), Error::Unreachable { .. }));
@@ -43,7 +43,7 @@ fn an_engine_that_is_half_down_is_unreachable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_hangs_is_unreachable() {
+async fn hanging_engine_is_unreachable() {
     let hangs = std::future::pending::<Result<(), Engine>>();
     let error = with_timeout(QUERY_TIMEOUT, "inspect the container", "abc", hangs).await.unwrap_err();
     assert_eq!(
@@ -53,7 +53,7 @@ async fn an_engine_that_hangs_is_unreachable() {
 }
 
 #[test]
-fn a_status_or_a_known_text_gives_the_cause() {
+fn error_cause_follows_from_status_or_known_text() {
     let stream =
         |text: &str| classify("pull the image", "i", Engine::DockerStreamError { error: text.to_owned() });
     let start = "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: ";

@@ -46,7 +46,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 #[test]
-fn a_container_is_known_by_its_labels() {
+fn container_is_identified_by_its_labels() {
     let Some(Inspected::Container(identity, container)) =
         convert(NODE, inspect_raw("app", json!({ "Status": "created" })))
     else {
@@ -91,7 +91,7 @@ fn a_start_that_failed_is_an_exit_that_never_started() {
 }
 
 #[test]
-fn a_start_into_a_sandbox_that_has_ended_is_no_exit() {
+fn start_in_an_ended_sandbox_is_not_an_exit() {
     let failed = json!({
         "Status": "created", "ExitCode": 128, "Error": "cannot join network of a non running container: 565e",
         "StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z",

@@ -15,7 +15,7 @@ fn host(score: i64, privileged: bool, add: &[&str]) -> HostConfig {
 }
 
 #[test]
-fn a_refusal_names_the_part_that_was_asked_for() {
+fn engine_rejection_is_mapped_to_the_requested_setting() {
     for (cause, host, expected) in [
         (Refusal::ChildDied, host(-998, false, &[]), Some(Part::OomScore)),
         (Refusal::OomScore, host(-1, true, &[]), Some(Part::OomScore)),
@@ -30,7 +30,7 @@ fn a_refusal_names_the_part_that_was_asked_for() {
 }
 
 #[test]
-fn a_container_is_made_again_without_the_part() {
+fn container_is_created_again_without_the_rejected_setting() {
     let found: ContainerInspectResponse = serde_json::from_value(json!({
         "Id": "abc", "Image": "sha256:1234",
         "Config": {
@@ -58,7 +58,7 @@ fn left_out(host: HostConfig, part: Part, lacking: &[&str]) -> (HostConfig, Stri
 }
 
 #[test]
-fn capabilities_that_can_be_had_are_kept() {
+fn available_capabilities_are_kept() {
     let lacking = ["SYS_RESOURCE", "BPF"];
     for (asked, add, drop, omitted) in [
         (vec!["NET_ADMIN", "CAP_SYS_RESOURCE"], vec!["NET_ADMIN"], vec![], "capabilities CAP_SYS_RESOURCE"),
@@ -73,7 +73,7 @@ fn capabilities_that_can_be_had_are_kept() {
 }
 
 #[test]
-fn a_privileged_container_keeps_what_it_can() {
+fn privileged_container_keeps_available_settings() {
     let asked = HostConfig { security_opt: Some(vec!["seccomp=profile".to_owned()]), ..host(0, true, &[]) };
     let (left, label) = left_out(asked, Part::Privileged, &["SYS_RESOURCE"]);
     assert_eq!((left.privileged, left.cap_add), (Some(false), Some(vec!["ALL".to_owned()])));

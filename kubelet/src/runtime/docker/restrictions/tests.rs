@@ -31,7 +31,7 @@ async fn given(docker: &Docker) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn a_generic_failure_is_blamed_on_the_score_only_if_the_same_container_starts_without() {
+async fn generic_failure_is_attributed_to_the_oom_score_only_after_a_start_without_it() {
     for message in [GENERIC, "write /proc/self/oom_score_adj: permission denied"] {
         let (stub, docker, _directory) = Stub::start().await;
         stub.starts(|container| if score(container) < 0 { Err(message.to_owned()) } else { Ok(()) });
@@ -49,7 +49,7 @@ async fn a_generic_start_failure_decides_nothing_about_oom_scores() {
 }
 
 #[tokio::test]
-async fn a_container_that_fails_for_another_reason_does_not_cost_the_others_their_score() {
+async fn other_start_failures_do_not_disable_oom_scores() {
     let (stub, docker, _directory) = Stub::start().await;
     assert_eq!(given(&docker).await, Some(-997));
     let id = create::create(&docker, "broken", &body(-997)).await.unwrap();

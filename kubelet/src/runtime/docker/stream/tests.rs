@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_are_whole_wherever_they_are_cut(text in "[a-z\n]{0,60}", size in 1..20usize) {
+    fn lines_are_complete_wherever_they_are_split(text in "[a-z\n]{0,60}", size in 1..20usize) {
         let got: Vec<Bytes> = wait(lines(cut(text.as_bytes(), size), "read lines").try_collect()).unwrap();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let sent: Vec<&str> = if text.contains('\n') { whole.split('\n').collect() } else { Vec::new() };
@@ -49,7 +49,7 @@ proptest! {
 }
 
 #[test]
-fn a_terminals_bytes_pass_as_they_are() {
+fn terminal_output_is_not_decoded() {
     let prompt = b"\x01\x02 no line end $ ";
     let pieces: Vec<_> = wait(output(cut(prompt, 100), true).try_collect()).unwrap();
     assert_eq!(pieces, [(Stream::Stdout, Bytes::from_static(prompt))]);
@@ -66,7 +66,7 @@ async fn output_ends_without_error_if_the_engine_closes_the_socket_before_it_has
 }
 
 #[test]
-fn a_query_is_escaped() {
+fn query_parameters_are_percent_encoded() {
     let filter = r#"{"label":["a=b"]}"#;
     assert_eq!(
         query("/events", &[("since", "1.5"), ("filters", filter)]),
