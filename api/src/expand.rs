@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_variable_is_named_where_it_matters() {
+    fn unknown_variable_is_reported_where_it_is_required() {
         assert_eq!(expand_all("$(A)/$(NONE)/$(OTHER)", lookup), Err("NONE".to_owned()));
         assert_eq!(expand_all("logs/$(A)/$$(NONE)", lookup), Ok("logs/a/$(NONE)".to_owned()));
         assert_eq!(expand_all("plain", lookup), Ok("plain".to_owned()));

@@ -131,7 +131,7 @@ mod tests {
     use super::Kind;
 
     #[test]
-    fn objects_are_where_clients_look() {
+    fn object_paths_equal_those_of_the_api() {
         assert_eq!(Kind::NAMESPACE.path("", "shop"), "/api/v1/namespaces/shop");
         assert_eq!(Kind::POD.path("shop", "a"), "/api/v1/namespaces/shop/pods/a");
         assert_eq!(Kind::JOB.path("", ""), "/apis/batch/v1/jobs");

@@ -97,7 +97,7 @@ fn remote(servers: &[String]) -> Client {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_passed_over_and_the_one_that_does_is_remembered() {
+async fn client_skips_an_unresponsive_server_and_remembers_the_working_one() {
     let node = json!({"metadata": {"name": "a"}});
     let (first, second) = (closed().await, answering(StatusCode::OK, node).await);
     let client = remote(&[first.clone(), second.clone()]);
@@ -113,7 +113,7 @@ async fn a_server_that_does_not_answer_is_passed_over_and_the_one_that_does_is_r
 }
 
 #[tokio::test]
-async fn a_rejection_is_the_answer_and_names_what_callers_branch_on() {
+async fn rejection_is_returned_with_its_reason_and_code() {
     let details = json!({"name": "", "causes": [{"reason": "ResourceVersionTooLarge"}]});
     let status = json!({"kind": "Status", "reason": "Timeout", "message": "ahead", "details": details});
     let rejecting = answering(StatusCode::GATEWAY_TIMEOUT, status).await;

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_watch_ends() {
+    async fn silent_watch_times_out() {
         let body = StreamBody::new(tokio_stream::pending::<Result<Frame<bytes::Bytes>, Infallible>>());
         let body = body.map_err(|never| match never {}).boxed_unsync();
         let mut watch = Watch::new("a server".into(), body, AsValue::default());

@@ -27,7 +27,7 @@ mod tests {
     use super::check_socket_path;
 
     #[test]
-    fn the_last_byte_that_fits() {
+    fn socket_path_limit_is_checked() {
         let path = |length: usize| format!("/{}", "a".repeat(length - 1));
         assert_eq!(check_socket_path(path(107).as_ref(), "--data-dir"), Ok(()));
         let error = check_socket_path(path(110).as_ref(), "--data-dir").unwrap_err();

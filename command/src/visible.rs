@@ -32,7 +32,7 @@ mod tests {
     use super::visible;
 
     #[test]
-    fn control_characters_are_shown_and_not_obeyed() {
+    fn control_characters_are_escaped() {
         for (text, expected) in [
             ("plain text: ä\n\tnext", "plain text: ä\n\tnext"),
             ("\x1b]0;title\x07\x1b[2J", "^[]0;title^G^[[2J"),

@@ -24,7 +24,7 @@ const WEB: &str =
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: web, image: web}\n";
 
 #[test]
-fn a_pod_in_yaml_and_in_json() {
+fn pod_is_decoded_from_yaml_and_json() {
     check(WEB, &["Pod default/web"], &[]);
     check(
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},
@@ -35,7 +35,7 @@ fn a_pod_in_yaml_and_in_json() {
 }
 
 #[test]
-fn a_stream_holds_several_objects() {
+fn yaml_stream_contains_several_objects() {
     let stream = format!(
         "# shop\n---\n{WEB}---\n---\n# nothing\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {{a: b}}\n...\n---\n\
          {{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{{\"name\":\"s\"}},\"stringData\":{{\"k\":\"v\"}}}}\n"
@@ -47,7 +47,7 @@ fn a_stream_holds_several_objects() {
 }
 
 #[test]
-fn a_broken_document_leaves_its_neighbours_alone() {
+fn invalid_document_does_not_affect_other_documents() {
     let stream = format!("{WEB}---\nkind: [Pod\n---\n{}", WEB.replace("web", "two"));
     let decoded = decode(stream.as_bytes());
     assert_eq!(decoded.objects.len(), 2);
@@ -67,7 +67,7 @@ fn an_empty_manifest_is_a_problem() {
 }
 
 #[test]
-fn octal_modes_mean_what_they_say() {
+fn octal_file_modes_are_decoded() {
     let manifest = format!(
         "{WEB}  volumes:\n  - name: v\n    configMap: {{name: c, defaultMode: 0644}}\n  - name: w\n    secret: {{secretName: s, defaultMode: 0o600}}\n"
     );
@@ -79,7 +79,7 @@ fn octal_modes_mean_what_they_say() {
 }
 
 #[test]
-fn lists_are_taken_apart() {
+fn list_objects_are_split_into_items() {
     let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n  - metadata: {name: a}\n    spec: {containers: [{name: c, image: i}]}\n  - metadata: {name: b}\n    spec: {containers: [{name: c, imag: i}]}\n- kind: Secret\n  apiVersion: v1\n  metadata: {name: s, namespace: shop}\n- {kind: Service, apiVersion: v1}\n";
     check(
         list,
@@ -101,7 +101,7 @@ fn lists_are_taken_apart() {
 }
 
 #[test]
-fn documents_need_kind_and_version() {
+fn documents_require_kind_and_api_version() {
     for (manifest, problem) in [
         (
             "just text",
@@ -165,7 +165,7 @@ fn problems_have_positions_and_objects() {
 }
 
 #[test]
-fn merges_and_aliases_are_followed_to_where_they_stand() {
+fn errors_in_merged_and_aliased_yaml_have_positions() {
     let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: &x 5\n  b: *x\n";
     check(
         manifest,
@@ -183,7 +183,7 @@ fn merges_and_aliases_are_followed_to_where_they_stand() {
 }
 
 #[test]
-fn a_secret_is_never_shown() {
+fn errors_never_contain_secret_values() {
     check(
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  pin: 123456\ndata:\n  key: swordfish!\n",
         &[],
@@ -206,7 +206,7 @@ fn duplicate_names_are_rejected() {
 }
 
 #[test]
-fn errors_of_the_caller_have_positions() {
+fn validation_errors_have_positions() {
     let extra_check = |object: &Object| match object {
         Object::Pod(_) => vec![FieldError {
             path: "spec.containers[0].image".into(),
@@ -230,7 +230,7 @@ fn errors_of_the_caller_have_positions() {
 }
 
 #[test]
-fn a_static_pod_as_an_installer_writes_it() {
+fn static_pod_manifest_of_kubeadm_is_decoded() {
     let manifest = r#"apiVersion: v1
 kind: Pod
 metadata:
@@ -304,7 +304,7 @@ fn pods_before_v1beta3_are_rejected() {
 }
 
 #[test]
-fn an_escaped_apostrophe_is_one_in_double_quotes() {
+fn escaped_apostrophe_in_double_quotes_is_accepted() {
     let manifest = WEB.replace("image: web}", "image: web, command: [sh, -c, \"echo it\\'s\"]}");
     let decoded = decode(manifest.as_bytes());
     let Some(Object::Pod(pod)) = decoded.objects.first() else { return assert_eq!(decoded.problems, []) };

@@ -34,7 +34,7 @@ fn minimal_pod_spec_gets_all_defaults() {
 
 /// Derived defaults are not set in a template, so that later changes of the limits take effect.
 #[test]
-fn a_template_leaves_open_what_follows_from_its_other_fields() {
+fn template_defaults_omit_derived_fields() {
     let spec = r#"{"hostNetwork":true,"containers":[{"name":"c","image":"web:1","ports":[{"containerPort":80}],
                    "resources":{"limits":{"cpu":"1"}}}],"initContainers":[{"name":"i","resources":{"limits":{"cpu":"1"}}}]}"#;
     let mut template: Value = serde_json::from_str(spec).unwrap();
@@ -95,7 +95,7 @@ fn values_of_wrong_types_are_kept() {
 
 /// Deserializing an object with defaults adds no further values.
 #[test]
-fn types_add_no_defaults() {
+fn defaults_do_not_depend_on_the_typed_objects() {
     let volumes: Vec<Value> = ["azureDisk", "iscsi", "rbd", "hostPath", "image", "nfs", "csi", "gcePersistentDisk"]
         .iter()
         .map(|source| json!({"name": "v", *source: {}}))

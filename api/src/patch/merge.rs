@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_an_object() {
+    fn merge_patch_must_be_an_object() {
         for patch in [json!(null), json!(1), json!([]), json!("x")] {
             assert!(matches!(apply(json!({}), &patch), Err(PatchError::Malformed(_))), "{patch}");
         }
@@ -84,13 +84,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_patch_twice_is_a_patch_once(object in any_object(), patch in any_object()) {
+        fn patch_is_idempotent(object in any_object(), patch in any_object()) {
             let once = apply(object.clone(), &patch).unwrap();
             prop_assert_eq!(apply(once.clone(), &patch).unwrap(), once);
         }
 
         #[test]
-        fn any_patch_is_made_or_refused(object in any_value(), patch in any_value()) {
+        fn patch_never_panics(object in any_value(), patch in any_value()) {
             prop_assert_eq!(apply(object.clone(), &patch).is_ok(), matches!(patch, Value::Object(_)));
         }
     }

@@ -61,7 +61,7 @@ fn check_error(body: &[u8], expected: &str) {
 }
 
 #[test]
-fn a_pod_as_go_writes_it() {
+fn pod_encoded_by_go_is_decoded() {
     let metadata = [field(1, "web"), field(2, ""), field(3, ""), number(7, 0), field(8, "")];
     let port = [field(1, ""), number(2, 0), number(3, 80), field(4, "TCP"), field(5, "")];
     let security = [number(2, 0), number(4, 0), number(6, 0)];
@@ -258,7 +258,7 @@ fn the_rules_of_protobuf() {
 }
 
 #[test]
-fn lists_options_and_json_within() {
+fn lists_options_and_embedded_json_are_decoded() {
     check(
         "v1",
         "ConfigMapList",
@@ -382,7 +382,7 @@ fn depth_and_size_are_bounded() {
 
 proptest! {
     #[test]
-    fn any_bytes_get_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn decoder_never_panics_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let bodies = [
             bytes.clone(),
             [b"k8s\0".to_vec(), bytes.clone()].concat(),
@@ -399,7 +399,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_and_text_come_through(text in "\\PC{0,20}", n in any::<i64>(), key in "[a-z.]{0,9}") {
+    fn numbers_and_text_round_trip(text in "\\PC{0,20}", n in any::<i64>(), key in "[a-z.]{0,9}") {
         let secret = [field(4, message(&[field(1, &key), field(2, &text)])), number(5, n)];
         let expected = json!({"stringData": {key: text}, "immutable": n != 0});
         check("v1", "Secret", &secret, expected);

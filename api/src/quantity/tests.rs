@@ -81,7 +81,7 @@ fn invalid_quantities() {
 }
 
 #[test]
-fn rounding_is_away_from_zero() {
+fn quantities_round_away_from_zero() {
     assert_eq!(read("100m").units(), 1);
     assert_eq!(read("-100m").units(), -1);
     assert_eq!(read("1001u").milli(), 2);
@@ -91,7 +91,7 @@ fn rounding_is_away_from_zero() {
 }
 
 #[test]
-fn sums_keep_how_the_first_was_written() {
+fn sum_keeps_the_format_of_its_first_quantity() {
     assert_eq!(read("1Gi").plus(read("1G")).to_string(), "2073741824");
     assert_eq!(Quantity::ZERO.plus(read("1Gi")).to_string(), "1Gi");
     assert_eq!(read("9E").plus(read("9E")).units(), i64::MAX);
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_amount_or_an_error(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
+    fn quantity_parser_never_panics(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
         if let Ok(quantity) = text.parse::<Quantity>() {
             prop_assert_eq!(read(&quantity.to_string()), quantity);
         }

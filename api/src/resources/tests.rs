@@ -14,7 +14,7 @@ fn messages(list: &ResourceList) -> String {
 }
 
 #[test]
-fn containers_add_up() {
+fn pod_requests_are_the_sum_of_containers() {
     let spec = spec(
         r#"{"containers":[
             {"name":"a","resources":{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{"memory":"1Gi"}}},
@@ -38,7 +38,7 @@ fn init_containers_run_one_at_a_time_beside_the_sidecars_before_them() {
 }
 
 #[test]
-fn overhead_widens_limits_and_makes_none() {
+fn overhead_is_added_only_to_existing_limits() {
     let spec = spec(
         r#"{"overhead":{"cpu":"250m","memory":"64Mi"},
             "containers":[{"name":"a","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}"#,
@@ -57,7 +57,7 @@ fn pod_level_resources_override() {
 }
 
 #[test]
-fn a_stored_spec_counts_like_one_that_was_read() {
+fn stored_and_decoded_specs_have_equal_requests() {
     let spec = serde_json::json!({
         "containers": [{"name": "a", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2"}}}],
         "initContainers": [{"name": "b", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, 7],

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_have_one_spelling_and_zeros_that_say_nothing_go() {
+    fn quantities_are_canonical_and_empty_values_are_removed() {
         let pod = json!({
             "metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
             "spec": {

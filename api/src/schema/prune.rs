@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_and_free_forms_stay() {
+    fn maps_and_free_form_fields_are_kept() {
         let map = json!({"metadata": {"name": "a", "labels": {"any": "thing"}}, "data": {"x.y": "z"}});
         check("v1", "ConfigMap", map.clone(), map, &[]);
         let own = json!({"spec": {"any": "thing"}});

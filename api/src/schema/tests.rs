@@ -20,7 +20,7 @@ fn check(type_name: &'static str, mut value: Value, expected: &[&str]) -> Value 
 }
 
 #[test]
-fn every_object_the_table_names_is_in_it() {
+fn every_object_type_in_the_table_exists() {
     fn named(kind: &super::Kind) -> Option<&'static str> {
         match kind {
             super::Kind::Object(name) => Some(name),
@@ -36,7 +36,7 @@ fn every_object_the_table_names_is_in_it() {
 }
 
 #[test]
-fn all_mistakes_at_once() {
+fn all_errors_are_reported_together() {
     check(
         "PodSpec",
         json!({
@@ -82,7 +82,7 @@ fn the_error_for_a_misplaced_field_names_its_right_place() {
 }
 
 #[test]
-fn values_are_normalized() {
+fn schema_normalizes_values() {
     let repaired = check(
         "Pod",
         json!({"metadata": {"name": "a", "labels": null},

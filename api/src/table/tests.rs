@@ -35,7 +35,7 @@ fn two_containers() -> Value {
 }
 
 #[test]
-fn a_pod_that_runs() {
+fn running_pod_has_its_table_row() {
     let object = json!({
         "metadata": {"name": "web", "creationTimestamp": CREATED},
         "spec": {"containers": [{"name": "a"}], "nodeName": "n1", "readinessGates": [{"conditionType": "x/y"}, {"conditionType": "z"}]},

@@ -52,7 +52,7 @@ fn damaged_manifests() {
 }
 
 #[test]
-fn the_manifests_to_start_from_are_right() {
+fn fuzz_seed_manifests_are_valid() {
     for manifest in SEEDS {
         let problems: Vec<String> =
             api::decode(manifest.as_bytes()).problems.iter().map(ToString::to_string).collect();

@@ -95,7 +95,7 @@ fn numbers_out_of_range_are_reported() {
 }
 
 #[test]
-fn values_come_out_as_they_went_in() {
+fn json_values_round_trip() {
     let value = run("{'a': [1, 2.5, 'x', null, true], 'b': {'c': x.big}}").unwrap();
     let expected =
         serde_json::json!({"a": [1, 2.5, "x", null, true], "b": {"c": 18_446_744_073_709_551_615_u64}});

@@ -87,7 +87,7 @@ fn long_or_deep_expressions_are_rejected() {
 }
 
 #[test]
-fn types_come_out() {
+fn expressions_have_their_result_types() {
     for (source, expected) in [
         ("pod.name", Type::String),
         ("words.map(w, w.size())", Type::list(Type::Int)),

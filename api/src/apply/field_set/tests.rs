@@ -29,7 +29,7 @@ fn paths(set: &FieldSet) -> Vec<String> {
 }
 
 #[test]
-fn a_set_reads_and_prints() {
+fn field_set_round_trips() {
     for (fields, expected) in [
         (json!({}), vec![]),
         (json!({"f:spec": {"f:replicas": {}}}), vec![".spec.replicas"]),
@@ -55,7 +55,7 @@ fn a_set_reads_and_prints() {
 }
 
 #[test]
-fn another_spelling_is_the_same_set() {
+fn equivalent_field_sets_are_equal() {
     assert_eq!(
         set(json!({"k:{ \"b\": 1, \"a\": \"<\" }": {}})),
         set(json!({"k:{\"a\":\"\\u003c\",\"b\":1}": {}}))
@@ -87,7 +87,7 @@ fn invalid_sets_are_rejected() {
 }
 
 #[test]
-fn sets_combine() {
+fn field_sets_can_be_combined() {
     let a = || set(json!({"f:a": {".": {}, "f:x": {}, "f:y": {}}, "f:b": {}}));
     let b = || set(json!({"f:a": {"f:x": {}}, "f:b": {"f:z": {}}, "f:c": {}}));
     for (combined, expected) in [
@@ -110,7 +110,7 @@ fn sets_combine() {
 }
 
 #[test]
-fn a_set_follows_its_type() {
+fn field_set_follows_the_schema_type() {
     let parts = set(
         json!({"f:spec": {"f:nodeSelector": {".": {}, "f:a": {}}, "f:tolerations": {"i:0": {}}, "f:nodeName": {}}}),
     );
@@ -171,7 +171,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_set_reads_back(object in any_object(), pod in any_pod(true)) {
+    fn any_field_set_round_trips(object in any_object(), pod in any_pod(true)) {
         for set in [extract(&object, Shape::UNKNOWN), extract(&object, sample::pod()), extract(&pod, sample::pod())] {
             prop_assert_eq!(FieldSet::parse(&written(&set)).ok(), Some(set.clone()));
             prop_assert_eq!(set.paths().iter().filter(|path| set.has(&path.0)).count(), set.paths().len());
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn any_value_is_a_set_or_refused(fields in any_value()) {
+    fn field_set_parser_never_panics(fields in any_value()) {
         let _ = FieldSet::parse(&fields);
     }
 }

@@ -17,7 +17,7 @@ fn entry(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[test]
-fn entries_print_as_they_read() {
+fn managed_fields_entries_round_trip() {
     let entries = json!([
         entry(|entry| entry["operation"] = "Apply".into()),
         entry(|entry| drop(entry.as_object_mut().unwrap().remove("time"))),

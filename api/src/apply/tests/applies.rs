@@ -7,7 +7,7 @@ use crate::apply::is_same_but_for_times;
 use crate::shape::{Shape, sample};
 
 #[test]
-fn the_first_apply_makes_the_object() {
+fn first_apply_creates_the_object() {
     let story = Story::deployment().apply("a", json!({
         "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}, "creationTimestamp": null},
@@ -110,7 +110,7 @@ fn fields_that_are_no_longer_applied_are_removed() {
 }
 
 #[test]
-fn maps_and_sets_go_key_by_key() {
+fn maps_and_sets_are_owned_by_key() {
     let story = Story::pod()
         .apply("a", json!({"metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]}}))
         .apply("b", json!({"metadata": {"labels": {"b": "2", "c": "3"}, "finalizers": ["z", "y"]}}))
@@ -165,7 +165,7 @@ fn unowned_fields_are_kept() {
 }
 
 #[test]
-fn another_value_is_a_conflict() {
+fn changing_a_field_of_another_owner_is_a_conflict() {
     let mut story = Story::deployment()
         .apply(
             "a",
@@ -212,7 +212,7 @@ fn another_value_is_a_conflict() {
 }
 
 #[test]
-fn atomic_things_have_one_owner() {
+fn atomic_fields_have_one_owner() {
     let mut story = Story::deployment().apply("a", spec(json!({"selector": {"matchLabels": {"a": "1"}}})));
     let other = || spec(json!({"selector": {"matchLabels": {"b": "2"}}}));
     assert!(story.refused("b", other()).ends_with("conflict with \"a\": .spec.selector"));
@@ -229,7 +229,7 @@ fn atomic_things_have_one_owner() {
 }
 
 #[test]
-fn lists_come_in_the_applied_order() {
+fn lists_have_the_applied_order() {
     let items = |names: &str| names.chars().map(|name| json!({"name": name.to_string()})).collect::<Value>();
     for (live, applied, merged) in [
         ("", "ab", "ab"),
@@ -263,7 +263,7 @@ fn duplicates_in_a_live_list_are_replaced() {
 }
 
 #[test]
-fn a_default_is_part_of_a_key() {
+fn default_value_is_part_of_a_list_key() {
     let port = |protocol: Value, name: &str| {
         let mut port = json!({"port": 53, "name": name});
         if !protocol.is_null() {
@@ -293,7 +293,7 @@ fn without_a_shape_lists_are_atomic() {
 }
 
 #[test]
-fn each_part_of_an_object_has_its_own_entry() {
+fn each_subresource_has_its_own_managed_fields_entry() {
     let config = || json!({"metadata": {"labels": {"a": "1"}}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
     let story = Story::pod().apply("a", config()).at(Part::Status).apply("a", config());
     assert_eq!(story.get("/status/phase"), Some(&json!("Running")));
@@ -376,7 +376,7 @@ fn an_applier_has_one_entry_for_all_versions() {
 }
 
 #[test]
-fn a_part_of_what_became_atomic_is_all_of_it() {
+fn owner_of_a_part_owns_all_of_a_field_that_became_atomic() {
     let mut story = Story::pod().apply("a", spec(json!({"nodeSelector": {"x": "1"}})));
     story.object.as_mut().unwrap()["metadata"]["managedFields"][0]["fieldsV1"] =
         json!({"f:spec": {"f:nodeSelector": {".": {}, "f:x": {}}}});
@@ -386,7 +386,7 @@ fn a_part_of_what_became_atomic_is_all_of_it() {
 }
 
 #[test]
-fn an_object_keeps_its_name_when_its_last_label_goes() {
+fn object_keeps_its_name_without_its_last_label() {
     let labelled = json!({"kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}}});
     let bare = json!({"kind": "Deployment", "metadata": {"name": "web"}});
     let object = Story::deployment().apply("a", labelled).apply("a", bare).plain();

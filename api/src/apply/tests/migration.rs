@@ -36,7 +36,7 @@ fn untracked_fields_get_an_owner_on_first_apply() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_from_the_client() {
+fn kubectl_takes_over_client_side_applied_fields() {
     let config =
         |replicas: i64| json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "paused": true}});
     // `paused` is unchanged since the client-side apply.
@@ -76,7 +76,7 @@ fn the_last_applied_annotation_is_updated() {
 }
 
 #[test]
-fn an_annotation_that_does_not_read_is_no_help() {
+fn invalid_last_applied_annotation_is_ignored() {
     for text in ["", "{", "[]", "{\"apiVersion\":\"apps/v9\",\"spec\":{\"paused\":false}}"] {
         let mut story = client_side(1);
         story.object.as_mut().unwrap()["metadata"]["annotations"][ANNOTATION] = text.into();

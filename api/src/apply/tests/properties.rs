@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn giving_up_all_fields_keeps_other_owners(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
+    fn apply_without_fields_keeps_other_owners(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
         let story = Story::pod().create("u", live).force("b", other);
         let kept: FieldSet = owned(story.object.as_ref().unwrap(), "b");
         // Fields of b stay, independent of a.

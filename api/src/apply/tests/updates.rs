@@ -33,7 +33,7 @@ fn the_creator_owns_all_fields() {
 }
 
 #[test]
-fn a_change_changes_hands() {
+fn updated_field_gets_a_new_owner() {
     let story = Story::deployment()
         .create("creator", json!({"spec": {"replicas": 1, "paused": true}}))
         .update("scaler", |object| object["spec"]["replicas"] = 2.into());
@@ -59,7 +59,7 @@ fn a_change_changes_hands() {
 }
 
 #[test]
-fn an_update_takes_from_appliers() {
+fn update_takes_ownership_from_appliers() {
     let story = Story::pod()
         .apply("a", spec(json!({"containers": [{"name": "c", "image": "1"}], "nodeSelector": {"x": "1"}})))
         .update("u", |pod| {
@@ -111,7 +111,7 @@ fn duplicates_in_a_list_have_one_owner() {
 }
 
 #[test]
-fn a_status_has_its_own_entry() {
+fn status_has_its_own_managed_fields_entry() {
     let story = Story::pod()
         .create("c", spec(json!({"nodeName": "n"})))
         .at(Part::Status)
@@ -125,7 +125,7 @@ fn a_status_has_its_own_entry() {
 }
 
 #[test]
-fn clients_may_hand_in_managed_fields() {
+fn clients_may_send_managed_fields() {
     let created = || Story::pod().create("c", spec(json!({"nodeName": "n"})));
     let hand_in = |managed: Value| created().update("u", |pod| pod["metadata"]["managedFields"] = managed);
     let entry = || json!({"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "1970-01-01T00:00:09Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:nodeName": {}}}});
@@ -158,7 +158,7 @@ fn clients_may_hand_in_managed_fields() {
 }
 
 #[test]
-fn old_updates_become_one() {
+fn old_update_entries_are_merged() {
     const MANAGERS: [&str; 13] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
     let mut story = Story::pod().apply("applier", spec(json!({"nodeName": "n"})));
     for (index, manager) in MANAGERS.into_iter().enumerate() {
@@ -189,7 +189,7 @@ fn field_manager_defaults_to_the_user_agent() {
 }
 
 #[test]
-fn a_manager_without_a_name_is_unknown() {
+fn missing_field_manager_name_becomes_unknown() {
     assert_eq!(
         Story::pod().create("", spec(json!({"nodeName": "n"}))).owners(),
         ["unknown Update@1 .spec.nodeName"]

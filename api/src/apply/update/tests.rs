@@ -85,7 +85,7 @@ fn fields_that_became_atomic_are_decoded() {
 
 proptest! {
     #[test]
-    fn both_ways_end_with_the_same_record(
+    fn fast_path_and_full_path_give_the_same_managed_fields(
         writes in prop::collection::vec((any_object(), 0..3_usize, any::<bool>()), 1..6),
         again in prop::collection::vec((0..6_usize, 0..3_usize), 0..6),
     ) {

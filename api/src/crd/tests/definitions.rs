@@ -173,7 +173,7 @@ fn errors_of_definitions_are_reported() {
 }
 
 #[test]
-fn a_group_of_the_community_needs_approval() {
+fn community_api_group_requires_the_approval_annotation() {
     let mut definition = crontabs(plain());
     set(&mut definition, "/spec/group", json!("stable.k8s.io"));
     set(&mut definition, "/metadata/name", json!("crontabs.stable.k8s.io"));
@@ -209,7 +209,7 @@ fn stored_versions_cannot_be_removed() {
 }
 
 #[test]
-fn names_are_defaulted_and_the_finalizer_kept() {
+fn crd_names_are_defaulted_and_its_finalizer_is_kept() {
     let mut definition = crontabs(plain());
     set(&mut definition, "/spec/names/singular", Value::Null);
     set(&mut definition, "/spec/names/listKind", Value::Null);
@@ -231,7 +231,7 @@ fn names_are_defaulted_and_the_finalizer_kept() {
 }
 
 #[test]
-fn a_definition_is_read_as_it_is_served() {
+fn crd_is_parsed_in_its_served_form() {
     let mut definition = crontabs(plain());
     let mut old = definition["spec"]["versions"][0].clone();
     old["name"] = json!("v1alpha1");

@@ -238,7 +238,7 @@ fn unknown_fields_are_pruned_and_reported() {
 }
 
 #[test]
-fn defaults_fill_objects_that_are_there() {
+fn defaults_are_set_in_existing_objects() {
     let of = schema(json!({"type": "object", "default": {}, "properties": {
         "image": {"type": "string", "default": "busybox"},
         "nested": {"type": "object", "default": {}, "properties": {"deep": {"type": "integer", "default": 7}}},
@@ -318,7 +318,7 @@ fn unchanged_values_are_not_validated() {
 }
 
 #[test]
-fn lists_and_maps_merge_as_the_schema_says() {
+fn lists_and_maps_merge_by_their_schema_types() {
     let of = schema(json!({"type": "object", "properties": {
         "atomic": {"type": "array", "items": {"type": "string"}},
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},

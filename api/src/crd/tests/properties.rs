@@ -64,7 +64,7 @@ fn schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn pruning_and_defaulting_twice_is_doing_it_once(schema in schema(), value in value()) {
+    fn pruning_and_defaulting_are_idempotent(schema in schema(), value in value()) {
         let schema = Schema::read(&json!({"type": "object", "properties": {"spec": schema}}));
         let mut once = json!({"metadata": {}, "spec": value});
         schema.prune(&mut once);
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn no_object_breaks_a_check(schema in schema(), value in value(), before in value()) {
+    fn custom_object_validation_never_panics(schema in schema(), value in value(), before in value()) {
         let schema = Schema::read(&json!({"type": "object", "properties": {"spec": schema}}));
         let object = |spec: Value| object(json!({"spec": spec}));
         let (new, old) = (object(value), object(before));
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn no_definition_breaks_a_check(spec in schema(), noise in value()) {
+    fn crd_validation_never_panics(spec in schema(), noise in value()) {
         let definition = crontabs(spec);
         let causes = CustomResourceDefinitions.validate(&definition, None, &Part::Main);
         prop_assert!(Definition::read(&definition).is_some());

@@ -438,7 +438,7 @@ fn messages_of_failed_rules() {
 }
 
 #[test]
-fn rules_at_any_level() {
+fn rules_apply_at_any_level() {
     let rule = |rule: &str| json!([{"rule": rule}]);
     let of = schema(&json!({"type": "object", "properties": {
         "names": {"type": "array", "items": {"type": "string", "x-kubernetes-validations": rule("self != 'bad'")}},

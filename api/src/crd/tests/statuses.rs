@@ -22,7 +22,7 @@ fn condition<'a>(definition: &'a Json, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn without_conflicts_all_names_are_accepted_and_the_kind_is_there() {
+fn crd_without_name_conflicts_is_established() {
     let definition = settle(&plain(), &[], 0);
     assert!(is_established(&definition));
     assert_eq!(condition(&definition, "NamesAccepted").unwrap()["reason"], "NoConflicts");
@@ -36,7 +36,7 @@ fn without_conflicts_all_names_are_accepted_and_the_kind_is_there() {
 }
 
 #[test]
-fn a_name_that_another_holds_is_not_given_again() {
+fn conflicting_crd_name_is_not_accepted() {
     let first = settle(&plain(), &[], 0);
     let mut second = plain();
     set(&mut second, "/metadata/name", json!("tabs.stable.example.com"));
@@ -65,7 +65,7 @@ fn a_name_that_another_holds_is_not_given_again() {
 }
 
 #[test]
-fn a_kind_that_is_there_stays_when_it_wants_a_name_of_another() {
+fn established_crd_stays_established_after_a_conflicting_name_change() {
     let first = settle(&plain(), &[], 0);
     let mut second = plain();
     set(&mut second, "/metadata/name", json!("tabs.stable.example.com"));
@@ -82,7 +82,7 @@ fn a_kind_that_is_there_stays_when_it_wants_a_name_of_another() {
 }
 
 #[test]
-fn every_version_that_objects_were_stored_as_is_remembered() {
+fn stored_versions_keep_every_storage_version() {
     let mut definition = settle(&plain(), &[], 0);
     set(&mut definition, "/spec/versions/0/name", json!("v2"));
     assert_eq!(settle(&definition, &[], 0)["status"]["storedVersions"], json!(["v1", "v2"]));

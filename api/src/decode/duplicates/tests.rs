@@ -48,7 +48,7 @@ fn unreadable_input_is_an_error() {
 }
 
 #[test]
-fn a_document_of_repetitions_reports_a_limited_number_of_them() {
+fn reported_duplicates_are_limited() {
     let text = format!(
         "{{{}\"a\": 1}}",
         (0..1000).map(|at| format!("\"k{at}\": 1, \"k{at}\": 2, ")).collect::<String>()

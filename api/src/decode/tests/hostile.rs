@@ -23,7 +23,7 @@ fn hostile(manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn yaml_that_is_none() {
+fn invalid_yaml_is_an_error() {
     for (text, problem) in [
         ("a: [", "1:4: unclosed bracket '['; close it; the file may be truncated"),
         ("a: [b\nc: d", "1:4: the `[` that opens here is never closed; write `]` where it ends"),
@@ -55,7 +55,7 @@ fn yaml_that_is_none() {
 }
 
 #[test]
-fn json_that_is_none() {
+fn invalid_json_is_an_error() {
     for (text, problem) in [
         (r#"{"a": 1, "a": 2}"#, "1:12: the key `a` is defined twice; keep one of them"),
         ("{\"a\": 1,\n\"b\"", "2:3: EOF while parsing an object; complete the file: it looks truncated"),
@@ -67,7 +67,7 @@ fn json_that_is_none() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn non_utf8_input_is_an_error() {
     for (bytes, problem) in [
         (&b"kind: Pod\n\xff\xff"[..], "2:1: the manifest is not UTF-8 from here on; save it as UTF-8"),
         (
@@ -93,14 +93,14 @@ fn other_line_endings_are_accepted() {
 }
 
 #[test]
-fn a_manifest_has_a_size() {
+fn manifest_size_is_limited() {
     let mut big = format!("{WEB}#");
     big.push_str(&"x".repeat(MAX_MANIFEST_BYTES));
     assert_eq!(hostile(&big), ["1:1: the manifest is larger than 10 MiB; split it into several files"]);
 }
 
 #[test]
-fn ten_mebibytes_of_nesting() {
+fn deeply_nested_input_is_rejected() {
     let deep = "lists and maps nest too deeply; no manifest needs more than a dozen levels: check the brackets and indentation";
     for (unit, place) in [("[", "1:65"), ("{a: ", "1:257"), ("- ", "1:129"), ("? ", "1:129")] {
         let text = unit.repeat(MAX_MANIFEST_BYTES / unit.len());
@@ -120,7 +120,7 @@ fn ten_mebibytes_of_nesting() {
 }
 
 #[test]
-fn aliases_that_explode() {
+fn exponential_yaml_aliases_are_rejected() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..30 {
         let before = level - 1;
@@ -161,7 +161,7 @@ fn thousands_of_invalid_fields() {
 }
 
 #[test]
-fn a_full_manifest_is_fine() {
+fn manifest_of_the_maximum_size_is_accepted() {
     let value = "x".repeat(1000);
     let mut text = String::new();
     for map in 0..10 {
@@ -184,7 +184,7 @@ fn ten_mebibytes_of_small_values() {
 }
 
 #[test]
-fn places_in_what_aliases_expand_to() {
+fn positions_in_expanded_aliases_are_computed_quickly() {
     // The maximum number of values and one error, so that all positions are computed.
     let text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nx: &x {{a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, h: 8, i: 9}}\ny: &y [{}]\nz: [{}]\n",

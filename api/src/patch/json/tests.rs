@@ -13,7 +13,7 @@ fn object() -> Value {
 }
 
 #[test]
-fn operations_change_what_they_name() {
+fn json_patch_operations_change_their_targets() {
     for (patch, path, expected) in [
         (json!([]), "/spec/replicas", json!(2)),
         (json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]), "/spec/replicas", json!(5)),
@@ -112,7 +112,7 @@ fn invalid_patches_are_bad_requests() {
 }
 
 #[test]
-fn limits_hold() {
+fn json_patch_limits_are_enforced() {
     let test = json!({"op": "test", "path": "/spec/replicas", "value": 2});
     assert!(apply(object(), &Value::Array(vec![test.clone(); MAX_OPERATIONS])).is_ok());
     let doubling = |time| json!({"op": "copy", "from": "/spec", "path": format!("/spec/copy{time}")});
@@ -139,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_patch_is_made_or_refused(
+    fn patch_never_panics(
         object in any_object(),
         value in any_value(),
         op in prop::sample::select(vec!["add", "remove", "replace", "move", "copy", "test"]),

@@ -106,7 +106,7 @@ fn nested_lists_have_their_own_keys() {
 }
 
 #[test]
-fn a_port_of_a_service_is_its_number_alone() {
+fn service_ports_are_merged_by_port_number() {
     let object =
         json!({"spec": {"ports": [{"port": 53, "protocol": "TCP"}, {"port": 80, "protocol": "TCP"}]}});
     let patch = json!({"spec": {"ports": [{"port": 53, "protocol": "UDP"}]}});
@@ -117,7 +117,7 @@ fn a_port_of_a_service_is_its_number_alone() {
 }
 
 #[test]
-fn an_order_arranges_a_list() {
+fn set_element_order_directive_orders_a_list() {
     let items = |names: &str| names.chars().map(|name| json!({"name": name.to_string()})).collect::<Value>();
     for (object, order, patch, arranged) in [
         ("abc", "cba", "", "cba"),
@@ -306,19 +306,19 @@ proptest! {
     }
 
     #[test]
-    fn an_object_patched_with_itself_stays(pod in any_pod(false)) {
+    fn object_patched_with_itself_is_unchanged(pod in any_pod(false)) {
         let patched = apply(pod.clone(), &pod, sample::pod()).unwrap();
         prop_assert_eq!(patched, pod);
     }
 
     #[test]
-    fn a_patch_twice_is_a_patch_once(pod in any_pod(false), patch in any_pod(false)) {
+    fn patch_is_idempotent(pod in any_pod(false), patch in any_pod(false)) {
         let once = apply(pod.clone(), &patch, sample::pod()).unwrap();
         prop_assert_eq!(apply(once.clone(), &patch, sample::pod()).unwrap(), once);
     }
 
     #[test]
-    fn any_patch_is_made_or_refused(object in any_value(), patch in any_value()) {
+    fn patch_never_panics(object in any_value(), patch in any_value()) {
         let _ = apply(object.clone(), &patch, sample::pod());
         let _ = apply(object.clone(), &patch, Shape::UNKNOWN);
     }

@@ -21,7 +21,7 @@ fn round_trip(api_version: &str, kind: &str, fields: &Value) -> Value {
 }
 
 #[test]
-fn bytes_are_those_of_go() {
+fn encoding_equals_that_of_go() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
     let message = b"\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v";
     assert_eq!(encoded("v1", "ConfigMap", &map), message);
@@ -37,7 +37,7 @@ fn bytes_are_those_of_go() {
 }
 
 #[test]
-fn a_frame_of_a_watch_has_its_length_in_front() {
+fn watch_frame_starts_with_its_length() {
     let object = b"k8s\0x";
     let frame = [watch_frame_head("ADDED", object.len()), object.to_vec()].concat();
     assert_eq!(frame, b"\0\0\0\x10\x0a\x05ADDED\x12\x07\x0a\x05k8s\0x");

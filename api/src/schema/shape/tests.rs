@@ -25,7 +25,7 @@ fn containers_merge_by_name_and_ports_by_their_number() {
 }
 
 #[test]
-fn templates_are_in_the_shape() {
+fn pod_templates_are_part_of_the_shape() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "1"}]}}}});
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "2"}]}}}});
     assert_eq!(patched("Deployment", deployment, patch.clone()), patch);
@@ -53,7 +53,7 @@ fn lists_have_their_list_type_and_keys() {
 }
 
 #[test]
-fn a_port_that_names_no_protocol_is_a_tcp_port() {
+fn port_without_a_protocol_is_tcp() {
     let ports = shape("v1", "Service").at("spec").shape.at("ports").shape;
     let Form::List { elements, .. } = ports.form() else { panic!("no list") };
     assert_eq!(elements.at("protocol").default, Some(&json!("TCP")));

@@ -14,7 +14,7 @@ fn object(kind: &Kind) -> Option<&'static str> {
 }
 
 #[test]
-fn every_type_reads_and_names_only_types_that_are_there() {
+fn every_type_refers_only_to_existing_types() {
     for name in all().names() {
         let of = all().get(name).unwrap();
         assert_eq!(of.name, name);
@@ -46,7 +46,7 @@ fn without_rooms(kind: &Kind) -> Kind {
 }
 
 #[test]
-fn agrees_with_the_table_of_what_a_node_reads() {
+fn type_table_agrees_with_the_core_v1_table() {
     for of in v1().types() {
         let rooms = [format!("core.v1.{}", of.name), format!("meta.v1.{}", of.name)];
         let found = rooms.iter().find_map(|name| all().get(name)).unwrap();
@@ -57,7 +57,7 @@ fn agrees_with_the_table_of_what_a_node_reads() {
 }
 
 #[test]
-fn merge_keys_are_fields_and_numbers_lead_back() {
+fn merge_keys_and_protobuf_numbers_refer_to_fields() {
     for of in all().names().map(|name| all().get(name).unwrap()) {
         for field in of.fields() {
             if let Patch::MergeBy(key) | Patch::MergeRetainKeysBy(key) = field.patch {
@@ -77,7 +77,7 @@ fn merge_keys_are_fields_and_numbers_lead_back() {
 }
 
 #[test]
-fn kinds_lead_to_their_types() {
+fn kinds_map_to_their_types() {
     fn check(group: &str, version: &str, kind: &str, expected: Option<&str>) {
         assert_eq!(all().kind(group, version, kind).map(|of| of.name), expected, "{group}/{version} {kind}");
     }

@@ -93,7 +93,7 @@ fn unchanged_node_status_is_a_heartbeat() {
 }
 
 #[test]
-fn other_kinds_have_none() {
+fn other_kinds_are_not_heartbeats() {
     let mut map = lease();
     (map["apiVersion"], map["kind"]) = ("v1".into(), "ConfigMap".into());
     assert!(!is_heartbeat(&map, &[("/spec/renewTime", json!("2026-01-01T00:00:10.000000Z"))]));

@@ -34,7 +34,7 @@ fn minimal_service_gets_all_defaults() {
 }
 
 #[test]
-fn wrong_services_are_refused() {
+fn invalid_services_are_rejected() {
     let cases: [(Change, &str, &str); 13] = [
         (|it| it["spec"]["type"] = "x".into(), "spec.type", "Unsupported value"),
         (|it| it["spec"]["ports"] = json!([]), "spec.ports", "Required value"),
@@ -156,7 +156,7 @@ fn completed(service: Value, before: Option<&Json>, families: &[&str]) -> Result
 }
 
 #[test]
-fn addresses_are_asked_for_where_they_are_needed() {
+fn service_requests_addresses_only_if_its_type_needs_them() {
     let one = completed(service("NodePort"), None, &["IPv4"]).unwrap();
     assert_eq!(one["spec"]["clusterIP"], "10.0.0.1");
     assert_eq!(one["spec"]["clusterIPs"], json!(["10.0.0.1"]));

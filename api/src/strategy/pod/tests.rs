@@ -39,7 +39,7 @@ fn new_pod_is_pending_with_all_defaults() {
 }
 
 #[test]
-fn a_wrong_pod_is_refused_in_the_words_clients_know() {
+fn invalid_pod_is_rejected_with_the_stock_messages() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 9] = [
         (|pod| pod["spec"]["containers"] = json!([]), "spec.containers", "Required value"),
@@ -144,7 +144,7 @@ fn few_pod_fields_are_mutable() {
 }
 
 #[test]
-fn behind_its_gates_a_pod_may_be_sent_to_fewer_nodes() {
+fn gated_pod_may_restrict_its_node_selector() {
     type Change = fn(&mut Value);
     let terms = |value: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": value}}});
     let cases: [(Change, &str, &str); 5] = [
@@ -253,7 +253,7 @@ fn ephemeral_containers_are_permanent() {
 }
 
 #[test]
-fn a_resize_changes_resources_alone() {
+fn resize_changes_only_resources() {
     let part = Part::Sub("resize");
     let before = stored(&pod());
     let more = Case::update(&before, &part, |pod| {

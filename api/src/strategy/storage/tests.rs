@@ -53,7 +53,7 @@ fn bound_claim_may_request_more_storage() {
 }
 
 #[test]
-fn a_volume_has_one_source_and_keeps_it() {
+fn volume_has_one_immutable_source() {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"},
         "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nfs": {"server": "a", "path": "/x"}},
@@ -91,7 +91,7 @@ fn a_volume_has_one_source_and_keeps_it() {
 }
 
 #[test]
-fn classes_stay() {
+fn storage_classes_are_immutable() {
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "a"}, "provisioner": "a.b/c"});
     let before = stored(&class);
     assert_eq!(

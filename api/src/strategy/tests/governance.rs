@@ -19,7 +19,7 @@ fn object(api_version: &str, kind: &str, mut rest: Value) -> Value {
 }
 
 #[test]
-fn a_namespace_carries_its_name_and_its_finalizer() {
+fn namespace_gets_its_name_label_and_finalizer() {
     let namespace = object("v1", "Namespace", json!({"status": {"phase": "Terminating"}}));
     let before = stored(&namespace);
     assert_eq!(before["spec"]["finalizers"], json!(["kubernetes"]));
@@ -259,7 +259,7 @@ fn request() -> Value {
 }
 
 #[test]
-fn certificates_are_approved_once_and_issued_once() {
+fn csr_is_approved_once_and_issued_once() {
     let request = object("certificates.k8s.io/v1", "CertificateSigningRequest", request()["object"].clone());
     let before = stored(&request);
     let cases: [(Change, &str, &str); 5] = [

@@ -27,7 +27,7 @@ fn named(api_version: &str, kind: &str, mut object: Value) -> Value {
 }
 
 #[test]
-fn the_empty_object_is_refused_where_anything_is_asked_for_and_the_least_is_not() {
+fn minimal_objects_are_valid_and_empty_ones_are_not() {
     for (api_version, kind, least) in least() {
         let asks = least != json!({});
         let messages = Case::new(named(api_version, kind, least)).messages(&Part::Main);
@@ -84,7 +84,7 @@ fn rewriting_an_object_changes_nothing() {
 }
 
 #[test]
-fn a_status_has_what_the_api_always_writes() {
+fn status_has_the_fields_that_the_api_always_writes() {
     let replicas =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "a", "uid": "1"}});
     let before = replicas.as_object().unwrap();
@@ -142,7 +142,7 @@ const PARTS: [Part<'static>; 7] = [
 proptest! {
     /// No value of any type causes a panic, and defaulting is idempotent.
     #[test]
-    fn any_shape_is_taken(
+    fn validation_and_defaulting_never_panic(
         row in prop::sample::select(least().collect::<Vec<_>>()),
         any in crate::shape::random::any_object(),
         value in crate::shape::random::any_value(),

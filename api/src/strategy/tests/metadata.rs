@@ -13,7 +13,7 @@ fn messages(metadata_of: Value, before: Option<Value>, group: &str, kind: &str) 
 }
 
 #[test]
-fn each_kind_has_its_names() {
+fn each_kind_validates_its_names() {
     for (group, kind, name, is_right) in [
         ("", "Pod", "a.b-c.1", true),
         ("", "Pod", "a_b", false),
@@ -74,7 +74,7 @@ fn labels_annotations_owners_and_finalizers() {
 }
 
 #[test]
-fn an_object_that_goes_waits_for_no_new_finalizers() {
+fn terminating_object_accepts_no_new_finalizers() {
     let before = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]});
     let mut after = before.clone();
     after["finalizers"] = json!(["a.b/c", "a.b/d"]);

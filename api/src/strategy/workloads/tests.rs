@@ -26,7 +26,7 @@ fn job() -> Value {
 }
 
 #[test]
-fn short_workloads_get_defaults() {
+fn minimal_workloads_get_defaults() {
     let deployment = Case::new(workload("Deployment"));
     assert_eq!(deployment.at("/spec/replicas"), 1);
     let strategy =
@@ -60,7 +60,7 @@ fn short_workloads_get_defaults() {
 }
 
 #[test]
-fn a_daemon_set_counts_the_changes_of_its_template() {
+fn daemon_set_generation_follows_its_template() {
     const GENERATION: &str = "/metadata/annotations/deprecated.daemonset.template.generation";
     let image = |set: &mut Value, image: &str| {
         set["spec"]["template"]["spec"]["containers"][0]["image"] = image.into()
@@ -83,7 +83,7 @@ fn a_daemon_set_counts_the_changes_of_its_template() {
 }
 
 #[test]
-fn the_limit_of_a_template_can_be_lowered_and_its_ports_stay_open() {
+fn template_generation_and_ports_may_change() {
     let mut limited = workload("Deployment");
     limited["spec"]["template"]["spec"]["hostNetwork"] = true.into();
     let container = &mut limited["spec"]["template"]["spec"]["containers"][0];
@@ -101,7 +101,7 @@ fn the_limit_of_a_template_can_be_lowered_and_its_ports_stay_open() {
 }
 
 #[test]
-fn wrong_ones_are_refused() {
+fn invalid_workloads_are_rejected() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 8] = [
         (
@@ -161,7 +161,7 @@ fn wrong_ones_are_refused() {
 }
 
 #[test]
-fn selectors_and_volumes_stay() {
+fn selectors_and_claim_templates_are_immutable() {
     for kind in ["Deployment", "ReplicaSet", "DaemonSet"] {
         let reselect = |object: &mut Value| {
             for path in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
@@ -184,7 +184,7 @@ fn selectors_and_volumes_stay() {
 }
 
 #[test]
-fn a_job_finds_its_pods_by_its_uid() {
+fn job_selector_uses_its_uid() {
     let job = Case::new(job());
     assert_eq!(job.at("/spec/selector/matchLabels"), json!({"batch.kubernetes.io/controller-uid": "0-1"}));
     let labels = json!({
@@ -214,7 +214,7 @@ fn jobs_are_validated_and_immutable() {
 }
 
 #[test]
-fn a_queue_has_no_completions() {
+fn work_queue_job_has_no_default_completions() {
     let mut queue = job();
     queue["spec"]["parallelism"] = 3.into();
     let queue = Case::new(queue);
@@ -222,7 +222,7 @@ fn a_queue_has_no_completions() {
 }
 
 #[test]
-fn the_template_of_a_job_stays_while_it_runs() {
+fn template_of_a_running_job_is_immutable() {
     let before = stored(&job());
     let image = |job: &mut Value| job["spec"]["template"]["spec"]["containers"][0]["image"] = "b".into();
     let place = |job: &mut Value| job["spec"]["template"]["spec"]["nodeSelector"] = json!({"a": "b"});

@@ -20,7 +20,7 @@ fn object() -> Value {
 }
 
 #[test]
-fn a_cell_is_of_the_kind_of_its_column_or_empty() {
+fn custom_column_cell_has_the_column_type_or_is_empty() {
     let table: [(&str, &str, Value); 13] = [
         ("integer", ".spec.replicas", json!(3)),
         ("integer", ".spec.ratio", json!(0)),
@@ -44,7 +44,7 @@ fn a_cell_is_of_the_kind_of_its_column_or_empty() {
 }
 
 #[test]
-fn a_definition_without_columns_shows_the_age() {
+fn crd_without_columns_has_the_age_column() {
     let columns = Columns::custom(Vec::new());
     let cells = columns.cells(object().as_object().unwrap(), NOW.parse().unwrap());
     assert_eq!((cells, columns.columns()[0].name.as_str()), (vec![json!("a"), json!("5m")], "Age"));

@@ -35,7 +35,7 @@ fn selector() -> Value {
 }
 
 #[test]
-fn an_empty_object_of_any_kind_has_a_cell_for_every_head() {
+fn empty_object_of_any_kind_has_a_cell_for_every_column() {
     let all = [
         NAME_AND_AGE,
         NAME_AND_CREATED,

@@ -62,7 +62,7 @@ fn config_maps() {
 }
 
 #[test]
-fn secrets_hold_what_their_type_asks_for() {
+fn secrets_contain_the_keys_of_their_type() {
     let of = |kind: &str, strings: serde_json::Value| json!({"metadata": {"name": "s"}, "type": kind, "stringData": strings});
     secret(of("", json!({"a": "b"})), &[]);
     secret(of("kubernetes.io/tls", json!({"tls.crt": "", "tls.key": ""})), &[]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_stored_rule_that_cannot_be_tried_lets_nothing_pass() {
+fn stored_rule_that_does_not_compile_rejects_every_object() {
     let of = schema(&ruled(json!({"a": text()}), "self.b == 'x'"));
     let messages = check_rules(&of, &json!({"a": "x"}), None);
     assert!(
@@ -15,7 +15,7 @@ fn a_stored_rule_that_cannot_be_tried_lets_nothing_pass() {
 }
 
 #[test]
-fn a_rule_that_walks_too_far_ends() {
+fn rule_over_its_cost_limit_is_stopped() {
     let nested = "self.l.all(a, self.l.all(b, self.l.all(c, self.l.all(d, a != 'x'))))";
     let spec = json!({"type": "object", "properties": {"l": {"type": "array", "items": text()}}, "x-kubernetes-validations": [{"rule": nested}, {"rule": "false"}]});
     let many: Vec<String> = (0..500).map(|at| at.to_string()).collect();
@@ -29,7 +29,7 @@ fn a_rule_that_walks_too_far_ends() {
 }
 
 #[test]
-fn rules_that_may_cost_too_much_are_refused_when_they_are_defined() {
+fn rules_with_a_too_high_estimated_cost_are_rejected() {
     let nested = "self.l.all(a, self.l.all(b, a != b || a == 'x'))";
     let list = |limits: Value| {
         let mut list = json!({"type": "array", "items": {"type": "string"}});

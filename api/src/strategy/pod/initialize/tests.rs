@@ -243,7 +243,7 @@ fn only_gated_pods_can_be_initialized() {
 }
 
 #[test]
-fn the_status_follows() {
+fn scheduled_condition_follows_the_gates() {
     let first = Case::new(Value::Object(gated()));
     let message = "/status/conditions/0/message";
     let says = |case: &Case| case.at(message).as_str().unwrap_or_default().to_owned();
