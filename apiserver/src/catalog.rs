@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_and_the_first_of_a_path_counts() {
+    fn catalog_returns_the_first_row_of_a_path() {
         let catalog = Catalog::new([
             Resource::new("", "v1", "Pod", "pods", "pod"),
             widget("v1", "Widget").fields(&[Field::path("spec.color")]),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_users_work_leaves_room_for_anothers() {
+    async fn one_user_cannot_use_the_whole_compute_pool() {
         let (pool, go) = (ComputePool::new(), watch::Sender::new(false));
         let own: Vec<_> = (0..QUEUE_LIMITS.user).map(|_| held(&pool, "jane", &go)).collect();
         until(|| pool.at_work.available_permits() == MAX_RUNNING - MAX_RUNNING_PER_USER).await;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_waits_for_the_turn_of_an_earlier_answer_and_others_do_not() {
+    async fn earlier_response_delays_only_the_same_user() {
         let (pool, jane) = (ComputePool::new(), user("jane"));
         let ((), turn) = pool.run_in_turn(&jane, |_| async { Ok(()) }).await.unwrap();
         assert_eq!(pool.at_work.available_permits(), MAX_RUNNING);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_of_a_client_that_left_keeps_its_turn() {
+    async fn work_of_a_disconnected_client_keeps_its_slot() {
         let (pool, go) = (ComputePool::new(), watch::Sender::new(false));
         let left = held(&pool, "jane", &go);
         until(|| pool.at_work.available_permits() == MAX_RUNNING - 1).await;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_passes() {
+    async fn compute_pool_request_times_out() {
         assert!(Deadline::default().check().is_ok());
         let deadline = Deadline(Some(Instant::now() + COMPUTE_TIMEOUT));
         assert!(deadline.check().is_ok());

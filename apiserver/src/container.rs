@@ -56,7 +56,7 @@ mod tests {
     use super::choose;
 
     #[test]
-    fn the_container_that_is_meant() {
+    fn default_container_of_a_pod_is_selected() {
         let one = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}});
         let mut two = one.clone();
         two["spec"]["containers"] = json!([{"name": "a"}, {"name": "b"}]);

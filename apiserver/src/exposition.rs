@@ -105,7 +105,7 @@ mod tests {
     use super::{prefers_open_metrics, prometheus_text};
 
     #[test]
-    fn the_format_is_the_one_that_accept_prefers() {
+    fn exposition_format_follows_the_accept_header() {
         let prometheus_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
              application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
              text/plain;version=0.0.4;q=0.3,*/*;q=0.2";

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_arrives_whole_in_chunks_of_bounded_size() {
+    async fn list_is_sent_completely_in_bounded_chunks() {
         for (sizes, with_type) in
             [(vec![], false), (vec![1], true), (vec![1; 2000], false), (vec![300_000; 5], true)]
         {

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_failure_has_the_name_of_its_task() {
+    async fn task_failure_contains_the_task_name() {
         let mut tasks = Tasks::default();
         tasks.join().await.unwrap();
         tasks.spawn("quick", async {});
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_ends_early_is_named_and_an_aborted_one_is_not() {
+    async fn early_end_of_a_task_is_reported_unless_it_was_aborted() {
         let mut tasks = Tasks::default();
         tasks.spawn("aborted", pending()).abort();
         let (sender, receiver) = oneshot::channel::<()>();

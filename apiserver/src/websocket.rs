@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_and_watches_are_found_among_upgrades() {
+    fn websocket_upgrades_of_logs_and_watches_are_recognized() {
         for (path, upgrade, expected) in [
             ("/api/v1/namespaces/a/pods/b/log?follow=1", "websocket", Some(Content::Log)),
             ("/api/v1/namespaces/a/pods/b/log", "SPDY/3.1", None),

@@ -117,7 +117,7 @@ async fn discovery() {
 }
 
 #[tokio::test]
-async fn aggregated_discovery_in_the_version_that_is_asked_for() {
+async fn aggregated_discovery_has_the_requested_version() {
     let (_, router) = world();
     for version in ["v2", "v2beta1"] {
         let media_type =
@@ -137,7 +137,7 @@ async fn aggregated_discovery_in_the_version_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn objects_are_got_by_name() {
+async fn objects_can_be_read_by_name() {
     let (_, router) = world();
     let (code, pod) = get(&router, "/api/v1/namespaces/a/pods/x").await;
     assert_eq!((code, &pod["metadata"]["resourceVersion"]), (200, &"101".into()));
@@ -180,7 +180,7 @@ async fn lists_are_scoped_and_selected() {
 }
 
 #[tokio::test]
-async fn a_list_in_pieces_is_of_one_moment() {
+async fn paginated_list_is_consistent() {
     let (store, router) = world();
     let (_, first) = get(&router, "/api/v1/pods?limit=1").await;
     assert_eq!((names(&first), &first["metadata"]["remainingItemCount"]), (vec!["x"], &2.into()));
@@ -276,7 +276,7 @@ async fn watch_with_initial_events() {
 }
 
 #[tokio::test]
-async fn a_watch_in_tables_has_its_heads_once() {
+async fn table_watch_sends_column_definitions_once() {
     let (_, router) = world();
     let seen = events(&router, "/api/v1/pods?watch=true&resourceVersion=101&timeoutSeconds=1", TABLE).await;
     let heads: Vec<bool> = seen.iter().map(|e| e["object"]["columnDefinitions"].is_array()).collect();
@@ -285,7 +285,7 @@ async fn a_watch_in_tables_has_its_heads_once() {
 }
 
 #[tokio::test]
-async fn changes_arrive_while_a_watch_is_open() {
+async fn open_watch_receives_changes() {
     let (store, router) = world();
     let answer = send(&router, "GET", "/api/v1/pods?watch=true&resourceVersion=103", "").await;
     let mut stream = answer.into_body().into_data_stream();
@@ -297,7 +297,7 @@ async fn changes_arrive_while_a_watch_is_open() {
 
 /// Uses paused time.
 #[tokio::test(start_paused = true)]
-async fn a_change_after_a_quiet_moment_goes_out_at_once_and_a_flood_of_them_together() {
+async fn watch_sends_single_changes_at_once_and_batches_many() {
     let (store, router) = world();
     let answer = send(&router, "GET", "/api/v1/pods?watch=true&resourceVersion=103", "").await;
     let mut stream = answer.into_body().into_data_stream();
@@ -355,7 +355,7 @@ async fn read_only_api_rejects_every_write_with_a_reason() {
 }
 
 #[tokio::test]
-async fn metadata_alone_where_no_more_is_asked_for() {
+async fn partial_object_metadata_is_served_on_request() {
     let (_, router) = world();
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let (_, list) = read(send(&router, "GET", "/api/v1/namespaces/a/pods", accept).await).await;

@@ -163,7 +163,7 @@ async fn impersonation_needs_permission() {
 }
 
 #[tokio::test]
-async fn questions_are_answered() {
+async fn access_reviews_are_answered() {
     let bed = Bed::new();
     bed.allow("joe", "list", "", "pods");
     let who = bed.question(&joe(), "/apis/authentication.k8s.io/v1/selfsubjectreviews", Value::Null).await;
@@ -237,7 +237,7 @@ async fn access_reviews_are_not_stored() {
 }
 
 #[tokio::test]
-async fn a_service_account_has_tokens_that_end_with_it() {
+async fn service_account_tokens_are_invalid_after_its_deletion() {
     let bed = Bed::new();
     let account = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}});
     bed.put("serviceaccounts", account.clone());
@@ -278,7 +278,7 @@ async fn a_service_account_has_tokens_that_end_with_it() {
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_are_refused() {
+async fn invalid_token_requests_are_rejected() {
     let bed = Bed::new();
     bed.put("serviceaccounts", json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}}));
     bed.put("pods", json!({"metadata": {"name": "p", "namespace": "shop", "uid": "u2"}, "spec": {}}));
@@ -300,7 +300,7 @@ async fn tokens_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn others_learn_how_to_verify_tokens() {
+async fn oidc_discovery_publishes_issuer_and_keys() {
     let bed = Bed::new();
     let account = Identity::authenticated("x", ["system:serviceaccounts".to_owned()]);
     let path = "GET /.well-known/openid-configuration";

@@ -69,7 +69,7 @@ async fn until(registry: &Registry, name: &str, wanted: impl Fn(Option<&Map<Stri
 }
 
 #[tokio::test]
-async fn a_definition_is_served_in_all_its_versions_and_again_after_a_restart() {
+async fn crd_is_served_in_all_versions_and_after_a_restart() {
     let store = memory();
     let first = registry(&store).await;
     write::ensure(&first, "customresourcedefinitions", definition("cars", "Car")).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_definition_is_served_in_all_its_versions_and_again_after_a_restart() 
 }
 
 #[tokio::test]
-async fn names_go_to_the_first_and_are_free_when_it_is_gone() {
+async fn crd_names_belong_to_the_first_crd_until_its_deletion() {
     let registry = registry(&memory()).await;
     for (plural, kind) in [("cars", "Car"), ("vans", "Van")] {
         write::ensure(&registry, "customresourcedefinitions", definition(plural, kind)).await.unwrap();
@@ -168,7 +168,7 @@ async fn definition_cannot_use_the_name_of_a_built_in_kind() {
 }
 
 #[tokio::test]
-async fn an_object_that_waits_for_others_is_asked_to_end_as_by_a_deletion() {
+async fn crd_deletion_marks_objects_with_finalizers_as_deleted() {
     let registry = registry(&memory()).await;
     write::ensure(&registry, "customresourcedefinitions", definition("cars", "Car")).await.unwrap();
     until(&registry, "cars.example.com", |seen| seen.is_some_and(crd::is_established)).await;

@@ -114,7 +114,7 @@ async fn a_free_seat_goes_to_a_queued_request_and_no_user_fills_the_queue() {
 }
 
 #[tokio::test]
-async fn nodes_say_that_they_are_alive_beside_all_else() {
+async fn node_heartbeats_have_their_own_seats() {
     let server = Server::new();
     let node = ["system:nodes"].as_slice();
     let mut mutating = server.ask(Method::POST, PODS, node);
@@ -140,7 +140,7 @@ async fn nodes_say_that_they_are_alive_beside_all_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_counted_by_themselves_and_never_cut() {
+async fn watches_have_their_own_limit_and_no_timeout() {
     let server = Server::new();
     let mut first = server.ask(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
     let second = server.ask(Method::GET, WATCH, &[]).await;
@@ -197,7 +197,7 @@ async fn a_large_response_keeps_its_seat_until_it_is_read_or_the_client_stops_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_has_a_share_of_its_own() {
+async fn unauthenticated_token_has_its_own_share() {
     let server = Server::new();
     let ask = |token: Option<&str>| {
         let mut request = Request::builder().method(Method::POST).uri(PODS);

@@ -15,7 +15,7 @@ fn certificate(names: &[(DnType, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_certificate_names_its_user_and_groups() {
+fn identity_comes_from_certificate_common_name_and_organizations() {
     let check = |names: &[(DnType, &str)], expected: Option<(&str, &[&str])>| {
         let found = Identity::of_certificate(&certificate(names));
         let found = found
@@ -43,7 +43,7 @@ fn an_invalid_certificate_is_anonymous() {
 }
 
 #[test]
-fn shares_are_of_pods_of_namespaces_and_of_users() {
+fn max_in_flight_shares_are_per_pod_namespace_or_user() {
     let account = |name: &str| Identity::authenticated(format!("system:serviceaccount:{name}"), []);
     let of_pod = |uid: &str| {
         let mut who = account("kube-system:kube-proxy");

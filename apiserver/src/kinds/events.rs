@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_has_its_name_in_both_groups() {
+    fn event_fields_are_converted_between_both_groups() {
         let all = |table: &str| -> Map<String, Value> {
             let of = api::schema::all().kind(table, "v1", "Event").unwrap();
             of.fields().iter().map(|field| (field.name.to_owned(), json!(field.name))).collect()

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_arrives_whole_in_chunks_of_bounded_size() {
+    async fn list_is_sent_completely_in_bounded_chunks() {
         for sizes in [vec![], vec![1], vec![1; 2000], vec![KEPT_BYTES], vec![1000; 5000], vec![300_000; 9]] {
             let mut body = body(&sizes);
             let largest_object = sizes.iter().max().copied().unwrap_or_default() + 1024;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_that_changes_its_size_ends_the_body_with_an_error() {
+    async fn changed_object_size_ends_the_body_with_an_error() {
         for change in [1, -1, -4] {
             let calls = AtomicUsize::new(0);
             let item = move |_: &Object| {

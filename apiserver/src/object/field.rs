@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_the_typed_object() {
+    fn field_values_equal_those_of_the_typed_object() {
         let object =
             json!({"spec": {"host": true, "names": [{"name": "a"}, {"name": "b"}]}, "empty": "", "count": 3});
         let object = object.as_object().unwrap();

@@ -74,7 +74,7 @@ fn assert_whole(document: &Value, schemas: &Value, prefix: &str) {
 }
 
 #[tokio::test]
-async fn every_group_and_version_has_a_whole_document() {
+async fn every_group_version_has_a_complete_openapi_document() {
     let documents = documents();
     let index = get(&documents, "/openapi/v3").await;
     let paths = index["paths"].as_object().unwrap();
@@ -102,7 +102,7 @@ async fn every_group_and_version_has_a_whole_document() {
 }
 
 #[tokio::test]
-async fn a_type_says_what_explain_and_patches_need_to_know() {
+async fn openapi_types_have_descriptions_kinds_and_merge_keys() {
     let document = get(&documents(), "/openapi/v3/apis/apps/v1").await;
     let schemas = &document["components"]["schemas"];
     let deployment = &schemas["io.k8s.api.apps.v1.Deployment"];
@@ -148,7 +148,7 @@ async fn almost_all_types_and_fields_have_a_description() {
 }
 
 #[tokio::test]
-async fn a_path_says_what_kubectl_asks_of_it() {
+async fn openapi_paths_have_the_extensions_of_kubectl() {
     let document = get(&documents(), "/openapi/v3/apis/apps/v1").await;
     let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
     let patch = &document["paths"][path]["patch"];
@@ -180,7 +180,7 @@ async fn a_path_says_what_kubectl_asks_of_it() {
 }
 
 #[tokio::test]
-async fn a_document_under_its_hash_may_be_kept_forever() {
+async fn openapi_document_under_its_hash_is_immutable() {
     let documents = documents();
     let index = get(&documents, "/openapi/v3").await;
     let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
@@ -269,7 +269,7 @@ fn ship(schema: &Value) -> Resource {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_added_at_run_time_is_published() {
+async fn kind_added_at_run_time_is_published() {
     let registry = Registry::open(Arc::new(Memory::default()), Catalog::new(kinds::all())).await.unwrap();
     let documents = router(registry.catalog().clone(), "v1.36.0");
     let before = get(&documents, "/openapi/v3").await;
@@ -308,7 +308,7 @@ async fn a_kind_that_is_added_at_run_time_is_published() {
 
 /// kubectl rejects fields that are not in `properties`, if there are any.
 #[tokio::test]
-async fn a_kind_that_keeps_unknown_fields_is_a_plain_object() {
+async fn kind_that_preserves_unknown_fields_has_an_untyped_schema() {
     const V2: &str = "/openapi/v2";
     const V3: &str = "/openapi/v3/apis/sea.example.com/v1";
     let gvk = json!([{"group": "sea.example.com", "kind": "Ship", "version": "v1"}]);
@@ -391,7 +391,7 @@ async fn old_clients_can_read_and_use_every_custom_schema() {
 }
 
 #[tokio::test]
-async fn connections_are_among_the_paths_of_both_documents() {
+async fn connect_paths_are_in_both_openapi_documents() {
     let documents = documents();
     let old = get(&documents, "/openapi/v2").await;
     let new = get(&documents, "/openapi/v3/api/v1").await;

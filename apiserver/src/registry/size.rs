@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_do_not_count() {
+    fn json_escapes_do_not_count_towards_the_size() {
         assert_eq!(escape_bytes(br#"{"a":"b\n\\\"\u0001c\t"}"#), 4 + 5);
         assert!(check(&draft(&"\n".repeat(1 << 20), false), None).is_ok());
         assert!(check(&draft(&"\u{1}".repeat(1 << 20), false), None).is_ok());

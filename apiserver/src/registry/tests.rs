@@ -22,7 +22,7 @@ async fn open(store: &Arc<storage::Memory>) -> Arc<Registry> {
 }
 
 #[tokio::test]
-async fn a_write_is_read_back_with_its_revision() {
+async fn write_is_readable_with_its_revision() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = open(&store).await;
     let made = registry.create(&row(), &pod("web", "Pending")).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_write_is_read_back_with_its_revision() {
 }
 
 #[tokio::test]
-async fn another_registry_on_the_store_sees_the_same() {
+async fn registries_that_share_a_store_see_the_same_objects() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let first = open(&store).await;
     let made = first.create(&row(), &pod("web", "Pending")).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_watch_receives_every_event_of_a_collection_delete() {
 }
 
 #[tokio::test]
-async fn a_log_that_moved_on_is_caught_up_with() {
+async fn cache_updater_lists_again_after_compaction() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = open(&store).await;
     let kept = registry.create(&row(), &pod("kept", "Pending")).await.unwrap();
@@ -166,7 +166,7 @@ fn widget(name: &str, color: &str) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn a_resource_may_come_with_what_the_store_holds_and_go_again() {
+async fn resource_can_be_added_with_stored_objects_and_removed() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let first = open(&store).await;
     first.serve("widgets", vec![widgets()]).await.unwrap();
@@ -215,7 +215,7 @@ async fn new_resource_serves_concurrent_writes_of_other_servers() {
 }
 
 #[tokio::test]
-async fn the_follower_keeps_the_very_bytes_of_the_writer() {
+async fn cache_updater_reuses_the_encoded_bytes_of_the_writer() {
     let registry = open(&Arc::new(storage::Memory::new(storage::Limits::default()))).await;
     let made = registry.create(&row(), &pod("web", "Pending")).await.unwrap();
     let kept = registry.cache().get("pods", "default", "web").unwrap();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_format_that_can_be_sent_is_chosen() {
+    fn best_supported_format_of_accept_is_selected() {
         const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
         let of_client_go = format!("{PROTOBUF},application/json");
         let of_metadata =

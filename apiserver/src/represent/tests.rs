@@ -57,7 +57,7 @@ async fn protobuf(router: &Router, method: &str, path: &str, body: Value) -> (u1
 }
 
 #[tokio::test]
-async fn objects_lists_and_errors_in_protobuf_are_those_in_json() {
+async fn protobuf_objects_lists_and_errors_equal_json() {
     let router = server().await;
     for path in [
         &format!("{MAPS}/a"),
@@ -80,7 +80,7 @@ async fn objects_lists_and_errors_in_protobuf_are_those_in_json() {
 }
 
 #[tokio::test]
-async fn writes_are_answered_in_the_format_that_is_asked_for() {
+async fn write_response_has_the_requested_format() {
     let router = server().await;
     let path = format!("{MAPS}/c");
     let (code, made) = protobuf(&router, "POST", MAPS, map("c")).await;
@@ -109,7 +109,7 @@ async fn writes_are_answered_in_the_format_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn metadata_alone_comes_in_protobuf_and_in_both_versions() {
+async fn partial_object_metadata_is_served_as_protobuf_and_in_both_versions() {
     let router = server().await;
     let partial = |version: &str, kind: &str, media_type: &str| {
         format!("{media_type};as={kind};g=meta.k8s.io;v={version}")
@@ -138,7 +138,7 @@ async fn metadata_alone_comes_in_protobuf_and_in_both_versions() {
 }
 
 #[tokio::test]
-async fn yaml_is_the_same_object() {
+async fn yaml_response_equals_the_json_object() {
     let router = server().await;
     for path in [MAPS, &format!("{MAPS}/a"), &format!("{MAPS}/none")] {
         let (code, expected) = json(&router, "GET", path, "", Value::Null).await;
@@ -260,7 +260,7 @@ impl Columns for Threads {
 }
 
 #[tokio::test]
-async fn large_answers_of_writes_are_made_on_threads_for_large_requests() {
+async fn large_write_responses_are_encoded_in_the_compute_pool() {
     let threads = Threads::default();
     let maps = Resource::new("", "v1", "ConfigMap", "configmaps", "configmap").columns(threads.clone());
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));

@@ -134,7 +134,7 @@ fn list_options_parse_resource_version_match() {
 }
 
 #[test]
-fn switches_are_on_unless_they_say_that_they_are_off() {
+fn boolean_parameters_are_true_unless_false_or_zero() {
     for (value, is_on) in [
         ("true", true),
         ("True", true),

@@ -57,7 +57,7 @@ fn labels() {
 }
 
 #[test]
-fn labels_that_make_no_sense() {
+fn invalid_label_selectors_are_rejected() {
     for selector in
         ["app in (web", "app within (web)", "a b", "=x", "app=-x", "app=a b", "a,,b", "!", "in (x)"]
     {
@@ -93,7 +93,7 @@ fn field_selector_values_may_contain_escaped_separators() {
 }
 
 #[test]
-fn labels_that_a_kind_does_not_have_are_refused_in_the_words_of_stock() {
+fn unsupported_field_labels_are_rejected_with_the_stock_message() {
     let row = |kind: &'static str| Resource::new("", "v1", kind, "things", "thing");
     let own = || row("Own").fields(&[Field::path("spec.color")]);
     let slice = Resource::new("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", "resourceslice");

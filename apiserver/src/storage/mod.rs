@@ -128,7 +128,7 @@ mod tests {
     use super::{Limits, Memory};
 
     #[tokio::test]
-    async fn memory_keeps_the_contract() {
+    async fn memory_store_fulfils_the_storage_contract() {
         contract::contract(async |limits: Limits| Arc::new(Memory::new(limits)) as Arc<dyn super::Store>)
             .await;
     }

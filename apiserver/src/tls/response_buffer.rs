@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_arrives_whole() {
+    async fn response_arrives_completely() {
         let buffer = Arc::new(ResponseBuffer::default());
         let body = response(&buffer, 3 * CHUNK_BYTES + 1);
         assert_eq!(body.size_hint().exact(), Some(3 * CHUNK_BYTES as u64 + 1));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn at_the_limit_other_streams_and_requests_wait_for_room() {
+    async fn full_response_buffer_delays_other_streams_and_requests() {
         let buffer = Arc::new(ResponseBuffer::default());
         let mut full = response(&buffer, CONNECTION_BYTES);
         let taken = piece(&mut full).await.unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_stands_still_is_found_beside_one_that_moves() {
+    async fn stalled_stream_is_detected_beside_an_active_one() {
         let buffer = Arc::new(ResponseBuffer::default());
         let mut slow = response(&buffer, 10 * CHUNK_BYTES);
         let moving = async {

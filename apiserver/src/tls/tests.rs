@@ -210,7 +210,7 @@ async fn echoes(pipe: &mut TokioIo<hyper::upgrade::Upgraded>) -> bool {
 }
 
 #[tokio::test]
-async fn a_connection_may_become_something_else() {
+async fn connection_can_be_upgraded() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
     for path in ["/echo", "/relayed"] {
@@ -354,7 +354,7 @@ async fn server_closes_connections_without_tls() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_shown_to_the_next_and_breaks_no_one() {
+async fn new_certificate_is_used_for_new_connections_only() {
     let (authority, other) = (Authority::new(), Authority::new());
     let bed = Bed::new(&authority).await;
     let stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();

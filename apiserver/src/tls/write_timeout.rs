@@ -135,7 +135,7 @@ mod tests {
     const BYTES: usize = 1024;
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_does_not_read_is_given_up() {
+    async fn write_times_out_if_the_peer_does_not_read() {
         let (near, _far) = duplex(BYTES);
         let mut connection = WriteTimeout::new(near, Arc::default(), Revocation::when(pending()));
         let begun = Instant::now();

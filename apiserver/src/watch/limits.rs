@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_may_open_so_many_watches_and_others_are_served() {
+    fn watches_per_user_are_limited() {
         let limits = WatchLimits::new();
         let mut open: Vec<_> = (0..USER).map(|_| limits.open(&user("jane")).unwrap()).collect();
         let refused = limits.open(&user("jane")).unwrap_err();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn all_other_users_together_leave_room_for_nodes() {
+    fn watches_of_all_users_leave_capacity_for_nodes() {
         let limits = WatchLimits::new();
         let names = (0..OTHERS / USER).map(|number| user(&format!("u-{number}")));
         let open: Vec<_> =
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_not_taken_hold_up_their_own_user_alone() {
+    async fn unsent_watch_bytes_delay_only_their_own_user() {
         let limits = WatchLimits::new();
         let slot = |name: &str| limits.open(&user(name)).unwrap().unwrap();
         let (jane, again, joe) = (slot("jane"), slot("jane"), slot("joe"));

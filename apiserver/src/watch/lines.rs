@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_events_go_out_together_and_large_objects_are_shared() {
+    fn small_watch_events_are_batched_and_large_objects_shared() {
         let mut lines = Lines::new(Encoding::Json);
         lines.push("ADDED", &Bytes::from_static(b"1"));
         lines.push("MODIFIED", &Bytes::from_static(b"2"));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_read_from_any_place() {
+    fn scope_can_be_listed_from_any_key() {
         let all = [("a", "x"), ("a", "y"), ("a-b", "x"), ("b", "a"), ("", "n")];
         let objects: Objects = all.iter().map(|(namespace, name)| object(namespace, name, 1)).collect();
         let of = |scope: &str| match scope {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_node_are_found_without_the_others() {
+    fn field_index_finds_objects_of_a_node() {
         let of = |namespace: &str, name: &str, node: &str| {
             let object =
                 json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"nodeName": node}});

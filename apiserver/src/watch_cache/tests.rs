@@ -34,7 +34,7 @@ async fn next(watcher: &mut Watcher) -> Result<Vec<Arc<Change>>, TooOld> {
 }
 
 #[test]
-fn an_object_has_the_revision_of_its_write() {
+fn object_has_the_resource_version_of_its_write() {
     let store = WatchCache::new(99);
     let put = store.put("pods", &draft("a", "x", "red"));
     assert!(matches!(put, Put::Created(_)));
@@ -48,7 +48,7 @@ fn an_object_has_the_revision_of_its_write() {
 }
 
 #[test]
-fn writing_the_same_again_moves_nothing() {
+fn unchanged_put_keeps_the_revision() {
     let store = WatchCache::new(9);
     store.put("pods", &draft("a", "x", "red"));
     // The second revision has one digit more.
@@ -77,7 +77,7 @@ fn lists_are_sorted_and_scoped() {
 }
 
 #[test]
-fn the_past_can_be_listed() {
+fn past_revision_can_be_listed() {
     let store = WatchCache::new(0);
     store.put("pods", &draft("a", "x", "red"));
     store.put("pods", &draft("a", "y", "red"));
@@ -114,7 +114,7 @@ async fn a_watch_sees_every_change_in_order() {
 }
 
 #[tokio::test]
-async fn a_watch_waits_for_its_own_namespace() {
+async fn namespaced_watch_receives_only_its_namespace() {
     let store = WatchCache::new(0);
     let mut watcher = store.watch("pods", Scope::Namespace("b".to_owned()), 0).unwrap();
     store.put("pods", &draft("a", "x", "red"));
@@ -125,7 +125,7 @@ async fn a_watch_waits_for_its_own_namespace() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_gets_an_error() {
+async fn slow_watcher_gets_an_error() {
     let store = WatchCache::new(0);
     let mut watcher = store.watch("pods", Scope::All, 0).unwrap();
     for round in 0..=HISTORY_CHANGES {
@@ -193,7 +193,7 @@ async fn watches_end_with_their_resource() {
 }
 
 #[test]
-fn the_record_of_owners_is_read_apart_wherever_it_stood() {
+fn managed_fields_are_split_off_at_any_position() {
     let record = json!([{"manager": "a", "fieldsV1": {"f:metadata": {"f:labels": {}}}}]);
     let with = |mut object: Value| {
         object["metadata"]["managedFields"] = record.clone();

@@ -99,7 +99,7 @@ mod tests {
 
     /// Follows `deletionFinalizersForGarbageCollection` of the stock registry.
     #[test]
-    fn options_come_before_finalizers_and_finalizers_before_the_default() {
+    fn propagation_policy_order_is_options_finalizers_default() {
         for (policy, options, before, after) in [
             (DELETE, Unset, json!(["a"]), json!(["a"])),
             (DELETE, Unset, json!(["a", "orphan"]), json!(["a", "orphan"])),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_chooses_is_not_warned() {
+    fn explicit_propagation_policy_gives_no_warning() {
         assert_eq!(Unset.warning(KEEP), Some("they stay"));
         assert_eq!(Unset.warning(DELETE), None);
         for chosen in [Foreground, Background, Orphan, OrphanDependents(true), OrphanDependents(false)] {

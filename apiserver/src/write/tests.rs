@@ -125,7 +125,7 @@ async fn created_object_has_metadata_and_can_be_read() {
 }
 
 #[tokio::test]
-async fn bodies_are_read_as_json_and_yaml_and_nothing_wrong_is_an_internal_error() {
+async fn json_and_yaml_bodies_are_accepted_and_invalid_ones_are_client_errors() {
     let server = Server::new().await;
     let yaml = "kind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: b}\n";
     assert_eq!(server.ask("POST", MAPS, "application/yaml", yaml).await.0, 201);
@@ -151,7 +151,7 @@ async fn bodies_are_read_as_json_and_yaml_and_nothing_wrong_is_an_internal_error
 }
 
 #[tokio::test]
-async fn updates_are_made_on_the_revision_they_name() {
+async fn update_requires_the_current_resource_version() {
     let server = Server::new().await;
     let (_, mut made) = server.json("POST", MAPS, map("a")).await;
     let path = format!("{MAPS}/a");
@@ -180,7 +180,7 @@ async fn updates_are_made_on_the_revision_they_name() {
 }
 
 #[tokio::test]
-async fn status_and_spec_are_written_apart() {
+async fn status_and_spec_are_written_separately() {
     let server = Server::new().await;
     let containers = json!([{"name": "c", "image": "1"}]);
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}, "status": {"phase": "Running"}});
@@ -204,7 +204,7 @@ async fn status_and_spec_are_written_apart() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_takes_its_time_is_counted_once() {
+async fn graceful_deletion_changes_the_generation_once() {
     let server = Server::new().await;
     let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "1"}]});
     let (_, made) = server.json("POST", PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await;
@@ -221,7 +221,7 @@ async fn a_deletion_that_takes_its_time_is_counted_once() {
 }
 
 #[tokio::test]
-async fn every_kind_of_patch_is_taken() {
+async fn every_patch_type_is_accepted() {
     let server = Server::new().await;
     let containers = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]);
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}});
@@ -254,7 +254,7 @@ async fn every_kind_of_patch_is_taken() {
 }
 
 #[tokio::test]
-async fn an_apply_makes_owns_and_conflicts() {
+async fn apply_creates_owns_and_detects_conflicts() {
     let server = Server::new().await;
     let path = |manager: &str, more: &str| format!("{MAPS}/m?fieldManager={manager}{more}");
     let wants = |value: &str| {
@@ -288,7 +288,7 @@ async fn an_apply_makes_owns_and_conflicts() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_is_misspelled_deletes_nothing() {
+async fn delete_with_invalid_options_deletes_nothing() {
     let server = Server::new().await;
     server.json("POST", MAPS, map("a")).await;
     let path = format!("{MAPS}/a");
@@ -369,7 +369,7 @@ async fn a_dry_run_writes_nothing() {
 }
 
 #[tokio::test]
-async fn writers_that_meet_lose_nothing() {
+async fn concurrent_patches_lose_no_change() {
     let server = Arc::new(Server::new().await);
     server.json("POST", MAPS, map("a")).await;
     let writers = (0..8).map(|writer| {
@@ -421,7 +421,7 @@ impl api::strategy::Strategy for Painted {
 }
 
 #[tokio::test]
-async fn a_kind_completes_decides_and_refuses_whatever_the_write() {
+async fn strategy_applies_to_every_kind_of_write() {
     let row = Resource::new("", "v1", "ConfigMap", "configmaps", "configmap").strategy(Arc::new(Painted));
     let server = Server::of([row], |_| Vec::new()).await;
     let object = |color: Value| json!({"metadata": {"name": "a"}, "data": {"color": color, "size": "9"}});
@@ -486,7 +486,7 @@ async fn every_write_passes_admission() {
 }
 
 #[tokio::test]
-async fn namespaces_hold_what_is_in_them_while_they_live() {
+async fn objects_require_an_active_namespace() {
     let namespaces = Resource::new("", "v1", "Namespace", "namespaces", "namespace").cluster().with_status();
     let server = Server::of(resources().into_iter().chain([namespaces]), |registry| {
         vec![NamespaceLifecycle::new(registry.clone())]
@@ -514,7 +514,7 @@ async fn namespaces_hold_what_is_in_them_while_they_live() {
 }
 
 #[tokio::test]
-async fn an_apply_that_frees_the_last_finalizer_ends_the_object() {
+async fn apply_that_removes_the_last_finalizer_deletes_the_object() {
     let server = Server::new().await;
     let path = format!("{MAPS}/m?fieldManager=me");
     let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {finalizers: [example.com/hold]}\n";

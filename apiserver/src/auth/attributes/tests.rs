@@ -58,7 +58,7 @@ fn attributes_describe_the_request() {
 }
 
 #[test]
-fn a_request_that_watches_has_the_verb_watch() {
+fn watch_request_has_the_verb_watch() {
     for value in ["", "0", "1", "f", "F", "t", "true", "True", "FALSE", "no"] {
         let path = format!("/api/v1/pods?watch={value}");
         let watches = ListOptions::parse(&path.parse().unwrap(), false).unwrap().watch;
@@ -67,7 +67,7 @@ fn a_request_that_watches_has_the_verb_watch() {
 }
 
 #[test]
-fn a_websocket_into_a_pod_needs_more_than_reading() {
+fn exec_over_websocket_also_requires_the_verb_create() {
     let also_required = |path: &str| {
         let attributes = Attributes::of(&Method::GET, &path.parse().unwrap()).unwrap();
         attributes.also_required().map(|also_required| also_required.verb)
@@ -80,7 +80,7 @@ fn a_websocket_into_a_pod_needs_more_than_reading() {
 }
 
 #[test]
-fn refusals_are_those_of_the_stock_server() {
+fn forbidden_messages_equal_those_of_the_stock_server() {
     let joe = Identity::authenticated("joe", []);
     let refused = |method: &str, path: &str| {
         let attributes = Attributes::of(&method.parse().unwrap(), &path.parse().unwrap()).unwrap();

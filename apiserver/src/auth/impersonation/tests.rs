@@ -26,7 +26,7 @@ fn needed(requested: &Impersonation) -> Vec<String> {
 }
 
 #[test]
-fn headers_name_a_user_and_what_it_takes() {
+fn impersonation_headers_define_user_and_required_permissions() {
     let check = |lines: &[(&str, &str)], groups: &[&str], expected: &[&str]| {
         let requested = requested(&headers(lines)).unwrap().unwrap();
         assert_eq!(requested.identity.groups, groups, "{lines:?}");
@@ -67,7 +67,7 @@ fn headers_name_a_user_and_what_it_takes() {
 }
 
 #[test]
-fn half_an_impersonation_is_none() {
+fn impersonation_without_a_user_is_rejected() {
     assert_eq!(requested(&headers(&[("accept", "x")])), Ok(None));
     for lines in [
         &[(GROUP, "system:masters")][..],

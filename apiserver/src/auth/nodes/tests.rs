@@ -302,7 +302,7 @@ fn users_other_than_nodes_get_no_node_permissions() {
 }
 
 #[test]
-fn the_rejection_of_a_node_has_the_reason() {
+fn node_rejection_contains_the_reason() {
     let auth = auth(two_nodes());
     let no_relation = "no relationship found between node 'a' and this object";
     for (verb, what, expected) in [
@@ -376,7 +376,7 @@ fn the_rejection_of_a_node_has_the_reason() {
 }
 
 #[test]
-fn a_list_of_its_own_pods_passes_by_its_selector() {
+fn node_may_list_pods_only_with_its_node_name_selector() {
     let auth = auth(two_nodes());
     for (path, expected) in [
         ("/api/v1/pods?fieldSelector=spec.nodeName%3Da", true),
@@ -445,7 +445,7 @@ fn node_access_follows_pod_references_immediately() {
 }
 
 #[tokio::test]
-async fn more_changes_than_the_store_remembers_are_never_missed() {
+async fn node_authorizer_survives_a_gap_in_the_watch_history() {
     let store = two_nodes();
     let nodes = Arc::new(Nodes::new(store.clone(), false));
     let of_b = ResourceAttributes {
@@ -478,7 +478,7 @@ async fn more_changes_than_the_store_remembers_are_never_missed() {
 }
 
 #[test]
-fn a_question_of_a_list_names_its_selector() {
+fn access_review_of_a_list_contains_its_selector() {
     let mut fields = FieldSelector::default();
     fields.require("spec.nodeName", "a");
     assert!(fields.demands("spec.nodeName", "a") && !fields.demands("spec.nodeName", "b"));

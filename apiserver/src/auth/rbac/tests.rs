@@ -29,7 +29,7 @@ fn may(authorizer: &Authorizer, verb: &str) -> bool {
 }
 
 #[test]
-fn a_role_is_in_force_as_soon_as_it_is_there() {
+fn new_role_takes_effect_at_once() {
     let store = WatchCache::new(1);
     put(&store, Kind::ClusterRole, role("r", "get"));
     let authorizer = Authorizer::new(store.clone());

@@ -25,7 +25,7 @@ fn cpu(percent: i64) -> Value {
 }
 
 #[test]
-fn the_use_of_processors_is_a_field_and_the_rest_stands_in_annotations() {
+fn v1_has_a_cpu_field_and_other_metrics_in_annotations() {
     let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}});
     let found = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40, "averageValue": "400m"}}});
     let behavior = json!({"scaleUp": {"selectPolicy": "Max", "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]}});

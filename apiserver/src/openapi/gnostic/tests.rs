@@ -57,7 +57,7 @@ fn found(bytes: &[u8], path: &[u64]) -> Vec<String> {
 }
 
 #[test]
-fn everything_is_found_under_its_number() {
+fn gnostic_fields_have_their_protobuf_numbers() {
     let schema = json!({
         "type": "object",
         "description": "A ship.",

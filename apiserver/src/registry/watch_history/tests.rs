@@ -154,7 +154,7 @@ async fn only_watches_older_than_the_history_list_again() {
 }
 
 #[tokio::test]
-async fn a_deletion_in_a_log_that_does_not_tell_what_went_is_where_watches_begin() {
+async fn watches_start_after_a_deletion_without_its_last_value() {
     let put = |value: &str| storage::Change::Put { value: value.to_owned().into(), created: 1 };
     let gone = storage::Change::Delete { last: Bytes::new() };
     let event =

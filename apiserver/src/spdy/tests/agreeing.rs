@@ -13,7 +13,7 @@ use crate::spdy::{Upgrade, choose};
 const PROTOCOL: &str = "x-stream-protocol-version";
 
 #[test]
-fn the_first_that_the_client_likes_and_the_server_speaks() {
+fn first_supported_protocol_of_the_client_is_selected() {
     let none = "unable to upgrade: header X-Stream-Protocol-Version does not exist in request with 0 headers";
     let empty = "unable to upgrade: header X-Stream-Protocol-Version contains [], but no valid protocols";
     let other = "unable to upgrade: unable to negotiate protocol: client supports [v9 v8], server accepts \
@@ -68,7 +68,7 @@ fn the_exit_status_has_the_form_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_command_has_the_streams_that_were_asked_for() {
+async fn command_has_the_requested_streams() {
     let tty = StreamOptions { stdin: true, stdout: true, stderr: true, tty: true };
     let plain = StreamOptions { tty: false, ..tty };
     for (protocol, wanted, kinds) in [
@@ -110,7 +110,7 @@ async fn a_command_has_the_streams_that_were_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_whose_streams_do_not_come_is_given_up() {
+async fn command_without_its_streams_times_out() {
     let (mut client, session) = Client::new(exec::admit);
     client.ask(1, &[("streamtype", "error")]).await;
     let wanted = StreamOptions { stdin: true, ..StreamOptions::default() };
@@ -118,7 +118,7 @@ async fn a_command_whose_streams_do_not_come_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_are_pairs_of_streams() {
+async fn forwarded_connection_is_a_pair_of_streams() {
     let (mut client, session) = Client::new(port_forward::admit);
     let mut pairs = ForwardedConnections::new(session);
     for (kind, port) in [("stdin", "80"), ("data", "0"), ("data", "70000"), ("error", "http")] {

@@ -125,7 +125,7 @@ fn runner() -> TestRunner {
 }
 
 #[test]
-fn frames_are_what_they_were_however_they_come() {
+fn frames_round_trip_in_any_chunks() {
     let cases = (vec(any_frame(), 0..12), vec(1_usize..700, 1..5));
     let run = runner().run(&cases, |(frames, lengths)| {
         prop_assert_eq!(decode(&encoded(&frames), &lengths), (frames, None));
@@ -166,7 +166,7 @@ fn decoder_survives_damaged_frames() {
 }
 
 #[test]
-fn headers_of_zlib_are_read_in_their_context() {
+fn compressed_headers_are_decoded_with_their_context() {
     let mut inflater = Inflater::default();
     let of = |kind| headers(&[("streamtype", kind), ("port", "8080"), ("requestid", "0")]);
     for (block, expected) in OF_ZLIB.iter().zip([of("error"), of("data"), HeaderMap::new()]) {
@@ -177,7 +177,7 @@ fn headers_of_zlib_are_read_in_their_context() {
 }
 
 #[test]
-fn several_values_of_a_name_stand_in_one() {
+fn repeated_header_values_are_joined() {
     let mut many = headers(&[("a", "1"), ("b", "")]);
     many.append("a", HeaderValue::from_static("2"));
     let mut block = BytesMut::new();
@@ -242,7 +242,7 @@ fn invalid_frames_are_errors() {
 }
 
 #[test]
-fn long_data_comes_as_it_comes_and_goes_in_several_frames() {
+fn long_data_is_split_into_several_frames() {
     let long = Bytes::from(vec![7; 0x0100_0001]);
     let bytes = encoded(&[Frame::Data { stream: 5, fin: true, bytes: long.clone() }]);
     assert_eq!((&bytes[..8], bytes.len()), (&b"\x00\x00\x00\x05\x00\xff\xff\xff"[..], long.len() + 16));

@@ -21,7 +21,7 @@ async fn begun() -> (Client, Session, Stream) {
 }
 
 #[tokio::test]
-async fn a_megabyte_goes_there_and_back() {
+async fn one_megabyte_is_echoed() {
     let (mut client, mut session, stream) = begun().await;
     let other = client.begin(&mut session, 3, &[("streamtype", "stdout")]).await;
     assert_eq!((stream.kind(), other.kind(), other.header("port")), ("stdin", "stdout", ""));
@@ -177,7 +177,7 @@ async fn after_the_last_handle_is_dropped_data_is_sent_and_the_connection_closes
 }
 
 #[tokio::test]
-async fn a_client_that_goes_ends_everything() {
+async fn client_disconnect_ends_all_streams() {
     let (client, mut session, mut stream) = begun().await;
     drop(client);
     assert!(session.accept().await.is_none());
@@ -198,7 +198,7 @@ async fn a_client_of_another_protocol_gets_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_in_which_nothing_happens_ends() {
+async fn idle_session_times_out() {
     let (mut client, mut session, _stream) = begun().await;
     tokio::time::advance(IDLE / 2).await;
     client.send(Frame::Ping(1)).await;

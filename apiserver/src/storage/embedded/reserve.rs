@@ -90,7 +90,7 @@ mod tests {
     use crate::storage::Expected;
 
     #[test]
-    fn a_reserve_is_filled_once_and_given_back_whole() {
+    fn disk_reserve_is_filled_once_and_released_completely() {
         let folder = tempfile::tempdir().unwrap();
         let path = path(&folder.path().join("store.redb"));
         assert!(!release(&path).unwrap());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_and_marks_of_deletion_are_relief() {
+    fn deletes_and_shrinking_writes_may_use_the_reserve() {
         let put = |bytes: usize| Transaction::put("a", Expected::Any, vec![0; bytes].into());
         let stored = |key: &str| (key == "a").then_some(1000);
         assert!(frees_space(&Transaction::delete("b", Expected::Any), stored));

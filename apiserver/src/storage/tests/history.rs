@@ -19,7 +19,7 @@ fn revisions(history: &History, seen: u64) -> Option<Vec<u64>> {
 }
 
 #[test]
-fn a_hand_is_bounded() {
+fn history_read_is_bounded() {
     let mut history = History::new(1, Limits::default());
     for revision in 2..=1000 {
         history.push(batch(revision, 0));

@@ -90,7 +90,7 @@ async fn changes_of_other_objects_do_not_wake_or_expire_a_watcher() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_is_closed_and_leaves_nothing() {
+fn stalled_watcher_is_closed_and_releases_its_memory() {
     let store = WatchCache::new(0);
     let mut slow = store.watch_field("pods", Scope::All, field_value("m"), 0).unwrap();
     let mut other = store.watch_field("pods", Scope::All, field_value("m"), 0).unwrap();

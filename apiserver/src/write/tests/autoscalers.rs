@@ -12,7 +12,7 @@ fn share(scaler: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn autoscalers_of_v1_are_those_of_v2_by_the_use_of_processors() {
+async fn autoscaler_v1_and_v2_convert_cpu_utilization() {
     let server = Server::of(kinds::all(), |_| Vec::new()).await;
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     let scaler = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},

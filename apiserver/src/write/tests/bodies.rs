@@ -55,7 +55,7 @@ async fn values_of_the_wrong_type_are_rejected_before_other_checks() {
 }
 
 #[tokio::test]
-async fn unknown_fields_go_with_a_warning_or_are_refused() {
+async fn unknown_fields_are_removed_with_a_warning_or_rejected() {
     let server = Server::new().await;
     let mut object = map("a");
     object["dat"] = json!({});

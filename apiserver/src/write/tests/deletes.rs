@@ -57,7 +57,7 @@ pub(super) fn collection(row: &Resource) -> String {
 }
 
 #[tokio::test]
-async fn every_kind_answers_as_the_stock_server_does() {
+async fn delete_response_of_every_kind_equals_the_stock_server() {
     let (server, registry) = stored().await;
     let documents = crate::openapi::router(Catalog::new(kinds::all()), "v1.36.0");
     let documents = Server(documents);
@@ -100,7 +100,7 @@ async fn every_kind_answers_as_the_stock_server_does() {
 }
 
 #[tokio::test]
-async fn the_old_document_says_the_same() {
+async fn openapi_v2_has_the_same_delete_responses() {
     let documents = Server(crate::openapi::router(Catalog::new(kinds::all()), "v1.36.0"));
     let (_, document) = documents.get("/openapi/v2").await;
     let mut seen = 0;
@@ -178,7 +178,7 @@ async fn old_kinds_keep_their_dependents_by_default() {
 }
 
 #[tokio::test]
-async fn a_client_of_jobs_that_chooses_is_not_warned() {
+async fn explicit_propagation_policy_for_jobs_gives_no_warning() {
     let (server, registry) = stored().await;
     let rows = kinds::all();
     let row = |plural: &str| rows.iter().find(|row| row.plural == plural).unwrap();

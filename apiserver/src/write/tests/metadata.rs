@@ -36,7 +36,7 @@ fn expected(resource: &str, part: &str) -> [bool; 4] {
 }
 
 #[tokio::test]
-async fn a_part_takes_the_metadata_along_that_the_stock_server_takes() {
+async fn subresource_writes_the_same_metadata_as_the_stock_server() {
     let (server, registry) = stored().await;
     let mut seen = 0;
     for row in kinds::all().iter().filter(|row| row.conversion.is_none()) {
@@ -80,7 +80,7 @@ async fn a_part_takes_the_metadata_along_that_the_stock_server_takes() {
 }
 
 #[tokio::test]
-async fn a_status_written_over_http_changes_labels_and_drops_a_last_finalizer() {
+async fn status_update_changes_labels_and_may_remove_the_last_finalizer() {
     let (server, registry) = stored().await;
     let rows = kinds::all();
     let row = rows.iter().find(|row| row.plural == "configmaps").unwrap();

@@ -26,7 +26,7 @@ async fn status(server: &Server, path: &str, status: Value) {
 }
 
 #[tokio::test]
-async fn numbers_are_scaled_apart_from_the_rest() {
+async fn scale_subresource_changes_only_the_replicas() {
     let server = server().await;
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": pod("", json!({}))["spec"]});
     let selector = json!({"matchLabels": {"app": "web"}, "matchExpressions": [
@@ -71,7 +71,7 @@ async fn numbers_are_scaled_apart_from_the_rest() {
 }
 
 #[tokio::test]
-async fn a_pod_is_bound_once() {
+async fn pod_can_be_bound_only_once() {
     let server = server().await;
     let (_, made) = server.json("POST", PODS, pod("p", json!({}))).await;
     assert_eq!(made["metadata"]["name"], "p", "{made}");
@@ -115,7 +115,7 @@ async fn a_pod_is_bound_once() {
 }
 
 #[tokio::test]
-async fn evictions_keep_the_budget_of_the_pod() {
+async fn eviction_respects_the_disruption_budget() {
     let server = server().await;
     let eviction = |version: &str, name: &str| json!({"apiVersion": version, "kind": "Eviction", "metadata": {"name": name}});
     for name in ["a", "b", "c"] {
@@ -195,7 +195,7 @@ async fn an_eviction_sets_a_condition_and_obeys_budgets_for_unready_pods() {
 }
 
 #[tokio::test]
-async fn a_part_changes_its_own_fields_only() {
+async fn subresource_changes_only_its_own_fields() {
     let server = server().await;
     server.json("POST", PODS, pod("p", json!({}))).await;
     let path = format!("{PODS}/p");
@@ -223,7 +223,7 @@ async fn a_part_changes_its_own_fields_only() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_when_its_last_finalizer_is_done() {
+async fn namespace_is_deleted_with_its_last_finalizer() {
     let server = server().await;
     let namespace = json!({"metadata": {"name": "shop"}, "spec": {"finalizers": ["kubernetes"]}});
     server.json("POST", NAMESPACES, namespace).await;
@@ -332,7 +332,7 @@ async fn verbs_that_a_row_does_not_list_are_not_allowed() {
 }
 
 #[tokio::test]
-async fn events_are_the_same_by_their_older_and_newer_names() {
+async fn events_are_equal_in_both_api_groups() {
     let server = server().await;
     let (core, newer) =
         ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
@@ -397,7 +397,7 @@ async fn events_are_the_same_by_their_older_and_newer_names() {
 }
 
 #[tokio::test]
-async fn pods_of_v1beta3_are_those_of_v1_with_their_host() {
+async fn v1beta3_pods_are_v1_pods_with_a_host_field() {
     let server = server().await;
     let old = "/api/v1beta3/namespaces/default/pods";
     let (code, made) = server.json("POST", old, pod("a", json!({"x": "y"}))).await;

@@ -22,7 +22,7 @@ async fn shared() -> Server {
 }
 
 #[tokio::test]
-async fn patches_of_the_record_see_all_of_it() {
+async fn patches_can_read_and_change_managed_fields() {
     let path = format!("{MAPS}/a?fieldManager=three");
     for (media_type, patch, expected) in [
         (
@@ -67,7 +67,7 @@ async fn dry_run_response_contains_managed_fields() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_moves_nothing() {
+async fn unchanged_write_keeps_the_resource_version() {
     let server = shared().await;
     let (_, before) = server.get(&format!("{MAPS}/a")).await;
     for record in [before["metadata"]["managedFields"].clone(), Value::Null] {

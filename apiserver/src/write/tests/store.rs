@@ -91,7 +91,7 @@ async fn bed() -> (Arc<Contrary>, Server) {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_says_what_to_do_and_goes_on() {
+async fn storage_failure_is_reported_with_a_remedy_and_recovers() {
     let (store, server) = bed().await;
     assert_eq!(server.json("POST", MAPS, map("there")).await.0, 201);
     let file = std::path::PathBuf::from("/data/store");
@@ -183,7 +183,7 @@ async fn server_rejects_creates_if_the_namespace_terminates_concurrently() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_another_server_has_just_made_is_there() {
+async fn namespace_created_by_another_server_is_found_at_once() {
     let (store, server) = bed().await;
     for number in 0..20 {
         let name = format!("n{number}");

@@ -179,7 +179,7 @@ proptest! {
 
     /// The index agrees with the naive implementation after any changes, and is empty in the end.
     #[test]
-    fn the_index_decides_as_the_long_way_does(
+    fn index_agrees_with_the_naive_implementation(
         steps in proptest::collection::vec(step(), 0..24),
         questions in proptest::collection::vec((select(NODES.to_vec()), object(ASKED.to_vec())), 24),
     ) {
@@ -239,7 +239,7 @@ fn crowded(nodes: usize) -> Index {
 }
 
 #[test]
-fn a_decision_takes_as_many_steps_as_its_node_has_claims_and_no_more() {
+fn decision_steps_grow_only_with_the_claims_of_the_node() {
     let (few, many) = (crowded(10), crowded(1000));
     let of = |kind: Kind, namespace: &str, name: &str| Object::new(kind, namespace, name);
     for (asked, found, most) in [

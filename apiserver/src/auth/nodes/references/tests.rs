@@ -54,7 +54,7 @@ fn walk(of: &str, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_place_of_the_pod_api_is_known() {
+fn every_reference_field_of_a_pod_is_known() {
     let mut known: BTreeSet<String> = IN_SPEC.iter().map(|(_, path)| (*path).to_owned()).collect();
     for list in CONTAINERS {
         known.extend(IN_CONTAINER.iter().map(|(_, path)| format!("{list}[].{path}")));
@@ -67,7 +67,7 @@ fn every_place_of_the_pod_api_is_known() {
 }
 
 #[test]
-fn every_place_of_the_volume_api_is_known_or_left_to_controllers() {
+fn every_reference_field_of_a_volume_is_known_or_for_controllers() {
     let known: BTreeSet<String> =
         IN_VOLUME.iter().chain(IN_VOLUME_WITH_NAMESPACE).map(|path| format!("{path}.name")).collect();
     let others =
@@ -89,7 +89,7 @@ fn value_at(path: &str, text: &str) -> Value {
 }
 
 #[test]
-fn each_place_is_read() {
+fn each_reference_field_is_read() {
     let check = |pod: Value, kind: Kind, place: &str| {
         let found = of_pod(pod.as_object().unwrap());
         let expected = Object::new(kind, "shop", "wanted");
@@ -119,7 +119,7 @@ fn each_place_is_read() {
 }
 
 #[test]
-fn a_volume_names_secrets_of_its_claims_namespace_or_another() {
+fn volume_secret_is_in_the_claim_namespace_or_an_explicit_one() {
     for (spec, expected) in [
         (json!({"rbd": {"secretRef": {"name": "s"}}}), Some("shop")),
         (json!({"rbd": {"secretRef": {"name": "s", "namespace": "other"}}}), Some("other")),

@@ -8,7 +8,7 @@ use crate::auth::rbac::Kind;
 use crate::watch_cache::{Draft, WatchCache};
 
 #[test]
-fn a_node_gets_tokens_of_its_pods_for_what_they_use() {
+fn node_may_request_only_the_tokens_its_pods_use() {
     let store = WatchCache::new(1);
     let put = |resource: &str, object: Value| {
         store.put(resource, &Draft::new(object.as_object().unwrap(), &[].into()));

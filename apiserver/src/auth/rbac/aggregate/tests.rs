@@ -28,7 +28,7 @@ fn shown(roles: &[Map<String, Value>]) -> Vec<String> {
 }
 
 #[test]
-fn rules_come_from_every_selected_role_through_others_too() {
+fn aggregated_role_has_the_rules_of_all_selected_roles() {
     let mut roles = vec![
         of_others("admin", "x", json!({"matchLabels": {"to-admin": "true"}})),
         of_others("edit", "to-admin", json!({"matchLabels": {"to-edit": "true"}})),
@@ -49,7 +49,7 @@ fn rules_come_from_every_selected_role_through_others_too() {
 }
 
 #[test]
-fn selectors_and_circles() {
+fn aggregation_handles_selectors_and_cycles() {
     let check = |selector: Value, expected: &str| {
         let roles = [of_others("a", "x", selector), plain("b", "one", "pods")];
         assert_eq!(shown(&roles).join(""), expected);

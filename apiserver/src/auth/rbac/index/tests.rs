@@ -263,7 +263,7 @@ proptest! {
 
     /// The index agrees with the naive implementation after any changes.
     #[test]
-    fn the_index_decides_as_the_long_way_does(
+    fn index_agrees_with_the_naive_implementation(
         steps in proptest::collection::vec(step(), 0..16),
         questions in proptest::collection::vec((who(), asked()), 8),
     ) {

@@ -32,7 +32,7 @@ fn shown(changes: &[Change]) -> Vec<String> {
 }
 
 #[test]
-fn everything_is_made_once_and_whole() {
+fn reconciler_creates_complete_objects_once() {
     let first = plan(Objects::new());
     assert!(first.iter().all(|change| matches!(change, Change::Create(..))), "{:?}", shown(&first));
     let existing = after(Objects::new());
@@ -70,7 +70,7 @@ fn reconciler_adds_missing_rules_and_removes_none() {
 }
 
 #[test]
-fn a_binding_is_given_its_subjects_and_its_role() {
+fn reconciler_restores_subjects_and_role_of_a_binding() {
     let place = ("clusterrolebindings", String::new(), "system:discovery".to_owned());
     let check = |field: &str, value: Value, expected: &[&str]| {
         let mut existing = after(Objects::new());

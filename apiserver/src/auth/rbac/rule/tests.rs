@@ -36,7 +36,7 @@ fn attributes(text: &str) -> Attributes {
 }
 
 #[test]
-fn a_rule_allows_what_it_says() {
+fn rule_allows_only_its_verbs_and_resources() {
     for (own, asked, expected) in [
         ("get,list core pods", "get core pods a", true),
         ("get,list core pods", "watch core pods", false),
@@ -97,7 +97,7 @@ fn missing_rules_are_merged_and_deduplicated() {
 }
 
 #[test]
-fn rules_are_read_as_they_are_written() {
+fn rules_round_trip() {
     for text in ["get,list core,apps pods,pods/log a,b", "get /healthz,/livez"] {
         assert_eq!(Rule::read(&rule(text).json()), rule(text));
     }

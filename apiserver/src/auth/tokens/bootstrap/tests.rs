@@ -63,7 +63,7 @@ fn bootstrap_token_is_valid_only_if_all_its_fields_are() {
 }
 
 #[test]
-fn tokens_look_like_tokens() {
+fn bootstrap_token_format_is_checked() {
     assert_eq!(parse("abcdef.0123456789abcdef"), Some((ID, SECRET)));
     for other in
         ["", "abcdef", "abcde.0123456789abcdef", "abcdef.0123456789abcde", "ABCDEF.0123456789abcdef", "a.b.c"]

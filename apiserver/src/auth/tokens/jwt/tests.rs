@@ -13,7 +13,7 @@ fn part(value: &Value) -> String {
 }
 
 #[test]
-fn a_token_is_known_to_its_signer_alone() {
+fn token_is_valid_only_for_its_signer() {
     let (signer, other) = (signer(), signer());
     let claims = json!({"sub": "a", "list": ["b", 1]});
     let token = signer.sign(&claims).unwrap();

@@ -23,7 +23,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn claims_are_read_as_they_were_written() {
+fn token_claims_round_trip() {
     let all = Claims { pod: bound("p"), secret: bound("s"), node: bound("n"), ..claims() };
     for claims in [claims(), all] {
         let json = claims.json();
@@ -40,7 +40,7 @@ fn claims_are_read_as_they_were_written() {
 }
 
 #[test]
-fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
+fn token_is_invalid_after_expiry_or_deletion_of_its_account_or_bound_object() {
     let with_pod = || Claims { pod: bound("p"), node: bound("n"), ..claims() };
     let with_node = || Claims { node: bound("n"), ..claims() };
     let with_secret = || Claims { secret: bound("s"), ..claims() };
@@ -78,7 +78,7 @@ fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
 }
 
 #[test]
-fn a_token_names_its_account_and_its_pod() {
+fn token_contains_its_service_account_and_pod() {
     let claims = Claims { pod: bound("p"), ..claims() };
     let find = |_: &str, _: &str, name: &str| Some(Found { uid: format!("uid-{name}"), deleted_at: None });
     let identity = check(&claims, Timestamp::from_second(1500).unwrap(), find).unwrap();
@@ -95,7 +95,7 @@ fn a_token_names_its_account_and_its_pod() {
 }
 
 #[test]
-fn users_that_are_accounts() {
+fn service_account_user_names_are_parsed() {
     for (user, expected) in [
         ("system:serviceaccount:a:b", Some(("a", "b"))),
         ("system:serviceaccount:a:b:c", None),

@@ -10,7 +10,7 @@ use crate::storage::tests::contract::{committed, put, values};
 use crate::storage::{Error, Memory, Store, Transaction, Write};
 
 #[tokio::test]
-async fn a_backup_is_of_one_moment() {
+async fn backup_is_consistent() {
     let home = tempfile::tempdir().unwrap();
     let store = Arc::new(open(&home.path().join("a")).await);
     let both = |n: u32| {
@@ -40,7 +40,7 @@ async fn a_backup_is_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_restored_store_gives_no_revision_again() {
+async fn restored_store_never_reuses_a_revision() {
     let home = tempfile::tempdir().unwrap();
     let store = open(&home.path().join("a")).await;
     let at = put(&store, "/a", "x").await;
@@ -56,7 +56,7 @@ async fn a_restored_store_gives_no_revision_again() {
 }
 
 #[tokio::test]
-async fn a_trial_in_memory_can_be_kept() {
+async fn backup_of_a_memory_store_can_be_restored_to_a_file() {
     let home = tempfile::tempdir().unwrap();
     let store = Memory::default();
     put(&store, "/a", "one").await;

@@ -23,7 +23,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn a_batch_reads_back(revision in any::<u64>(), events in prop::collection::vec(event(), 0..5)) {
+    fn batch_round_trips(revision in any::<u64>(), events in prop::collection::vec(event(), 0..5)) {
         for kind in [Kind::Durable, Kind::Deferred] {
             let batch = codec::batch(revision, &codec::batch_row(&events, kind)).unwrap();
             prop_assert_eq!((batch.revision, &batch.events), (revision, &events));
@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_reads_back(created in any::<u64>(), modified in any::<u64>(), value in prop::collection::vec(any::<u8>(), 0..50)) {
+    fn entry_round_trips(created in any::<u64>(), modified in any::<u64>(), value in prop::collection::vec(any::<u8>(), 0..50)) {
         let entry = codec::entry("/a", &codec::entry_row(created, modified, &value)).unwrap();
         prop_assert_eq!((entry.created, entry.modified, &*entry.value), (created, modified, value.as_slice()));
     }
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_batch_reads_as_no_more_than_it_holds(
+    fn damaged_batch_decodes_within_its_size(
         events in prop::collection::vec(event(), 1..4),
         at in any::<Index>(),
         byte in any::<u8>(),
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_that_is_cut_does_not_read(events in prop::collection::vec(event(), 1..2), cut in 1_usize..20) {
+    fn truncated_batch_is_rejected(events in prop::collection::vec(event(), 1..2), cut in 1_usize..20) {
         let row = codec::batch_row(&events, Kind::Durable);
         prop_assert!(codec::batch(1, &row[..row.len() - cut.min(row.len() - 1)]).is_none());
     }

@@ -100,7 +100,7 @@ async fn sweep(fault: Fault, once: bool) {
 }
 
 #[tokio::test]
-async fn a_disk_that_comes_back_is_read_again() {
+async fn store_recovers_when_the_disk_returns() {
     let disk = Disk::with_store();
     let store = disk.open().unwrap();
     let revision = put(&store, "/a", "one").await;

@@ -18,7 +18,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn opening_again_finds_everything() {
+async fn reopened_store_has_all_data() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path()).await;
     for n in 0..10 {
@@ -42,7 +42,7 @@ async fn opening_again_finds_everything() {
 }
 
 #[tokio::test]
-async fn only_the_owner_may_look() {
+async fn store_file_is_readable_only_by_its_owner() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("new/store");
     let file = directory.join("store.redb");
@@ -68,7 +68,7 @@ async fn second_process_cannot_open_a_locked_store() {
 }
 
 #[tokio::test]
-async fn a_file_of_two_names_is_open_once() {
+async fn hard_linked_store_file_is_opened_once() {
     let home = tempfile::tempdir().unwrap();
     let (one, two) = (home.path().join("one"), home.path().join("two"));
     let store = open(&one).await;
@@ -85,7 +85,7 @@ async fn a_file_of_two_names_is_open_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_taken_away_or_replaced_is_noticed() {
+async fn removed_or_replaced_store_file_is_detected() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("store.redb");
     let store = open(home.path()).await;
@@ -283,7 +283,7 @@ fn in_first_format(disk: &Disk) -> redb::Database {
 }
 
 #[tokio::test]
-async fn a_store_of_the_first_format_is_read_as_it_was() {
+async fn store_of_the_first_format_is_readable() {
     let disk = Disk::with_store();
     let store = disk.open().unwrap();
     for n in 0..10 {
@@ -304,7 +304,7 @@ async fn a_store_of_the_first_format_is_read_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused_and_left_alone() {
+async fn newer_store_format_is_rejected_and_not_changed() {
     let disk = Disk::with_store();
     let database = tables::open(disk.backend()).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -320,7 +320,7 @@ async fn a_newer_format_is_refused_and_left_alone() {
 }
 
 #[test]
-fn an_older_format_is_brought_up_step_by_step() {
+fn older_store_format_is_migrated_step_by_step() {
     const NAMES: TableDefinition<u64, &str> = TableDefinition::new("names");
     let all: [tables::Migration; 3] = [
         |_| Err(redb::Error::Corrupted("it was at 2 already".to_owned())),

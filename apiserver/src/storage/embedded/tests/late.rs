@@ -78,7 +78,7 @@ async fn deferred_writes_respect_the_history_limits() {
 }
 
 #[tokio::test]
-async fn no_revision_that_was_shown_is_given_again() {
+async fn served_revision_is_never_reused() {
     let disk = Disk::with_store();
     let (store, start) = two_keys(&disk, Limits::default()).await;
     let mut shown = start;
@@ -146,7 +146,7 @@ async fn heartbeats_do_not_displace_durable_writes_from_the_log() {
 }
 
 #[tokio::test]
-async fn a_great_many_do_not_grow_the_file() {
+async fn many_deferred_writes_do_not_grow_the_file() {
     const NODES: usize = 100;
     let disk = Disk::with_store();
     let store = disk.open_with(Limits { revisions: 2000, bytes: 4 * 1024 * 1024 }).unwrap();
@@ -261,7 +261,7 @@ fn text(number: usize) -> String {
 }
 
 #[tokio::test]
-async fn after_a_power_cut_the_store_is_what_it_was_at_one_revision() {
+async fn store_after_a_power_cut_equals_one_revision() {
     const STEPS: usize = 24;
     for seed in 0..seeds() {
         let mut chance = fastrand::Rng::with_seed(seed);

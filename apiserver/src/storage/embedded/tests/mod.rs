@@ -26,7 +26,7 @@ use crate::storage::tests::decide::{is_a_map_with_a_counter, steps};
 use crate::storage::{Limits, Store, Transaction};
 
 #[tokio::test]
-async fn embedded_keeps_the_contract() {
+async fn embedded_store_fulfils_the_storage_contract() {
     let directory = tempfile::tempdir().unwrap();
     let number = AtomicUsize::new(0);
     contract::contract(async |limits: Limits| {

@@ -3,7 +3,7 @@
 use crate::storage::etcd::endpoint::{Certificates, Endpoint, configure};
 
 #[test]
-fn urls_name_a_member_or_say_what_would() {
+fn etcd_urls_are_parsed_or_rejected_with_an_example() {
     for (text, address, tls) in [
         ("https://10.0.0.1:2379", ("10.0.0.1", 2379), true),
         ("http://etcd-0.etcd:4001/", ("etcd-0.etcd", 4001), false),

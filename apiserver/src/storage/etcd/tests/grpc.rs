@@ -10,7 +10,7 @@ use crate::storage::etcd::messages::{PutRequest, WatchResponse};
 
 proptest! {
     #[test]
-    fn messages_come_whole_from_any_pieces(sizes in prop::collection::vec(0_usize..400, 1..6), cut in 1_usize..97) {
+    fn grpc_messages_are_assembled_from_any_chunks(sizes in prop::collection::vec(0_usize..400, 1..6), cut in 1_usize..97) {
         let messages: Vec<PutRequest> = sizes
             .iter()
             .map(|size| PutRequest { key: "k".into(), value: Bytes::from(vec![7; *size]) })

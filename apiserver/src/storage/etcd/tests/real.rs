@@ -12,7 +12,7 @@ use crate::storage::tests::contract::{self, committed, next, put, values};
 use crate::storage::{Error, Expected, Limits, Outcome, Store, Transaction};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_keeps_the_contract() {
+async fn etcd_store_fulfils_the_storage_contract() {
     // Each case has its own etcd, which ends when the next one starts.
     let server = Mutex::new(None);
     contract::contract(async |limits: Limits| {
@@ -25,7 +25,7 @@ async fn etcd_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn an_etcd_of_another_program_is_left_as_it_is() {
+async fn foreign_etcd_data_is_not_changed() {
     let server = Server::start();
     let open = || server.open(Limits::default());
     let store = open().await.unwrap();
@@ -68,7 +68,7 @@ async fn many_entries_are_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn an_etcd_that_was_killed_is_found_again() {
+async fn client_reconnects_to_a_killed_etcd() {
     let mut server = Server::start();
     let store = Arc::new(server.open(Limits::default()).await.unwrap());
     let first = put(&*store, "/a", "one").await;
@@ -89,7 +89,7 @@ async fn an_etcd_that_was_killed_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_away_is_passed_over() {
+async fn client_skips_an_unreachable_etcd_member() {
     let server = Server::start();
     let away = Endpoint::parse(&format!("http://127.0.0.1:{}", free_port())).unwrap();
     let members = vec![away.clone(), server.endpoint()];
@@ -119,7 +119,7 @@ async fn a_compaction_keeps_the_revisions_of_the_last_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_opens_as_a_store_in_a_file() {
+async fn etcd_backup_opens_as_an_embedded_store() {
     let server = Server::start();
     let store = server.open(Limits::default()).await.unwrap();
     for n in 0..7 {
@@ -147,7 +147,7 @@ async fn a_request_over_a_limit_of_etcd_names_the_flag() {
 }
 
 #[tokio::test]
-async fn a_full_etcd_says_so_and_goes_on_reading() {
+async fn full_etcd_is_reported_and_still_readable() {
     let flags = vec!["--quota-backend-bytes=2000000".to_owned()];
     let server = Server::with_flags("http", tempfile::tempdir().unwrap(), flags);
     let store = server.open(Limits::default()).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_full_etcd_says_so_and_goes_on_reading() {
 }
 
 #[tokio::test]
-async fn etcd_is_spoken_to_over_tls_with_a_certificate_alone() {
+async fn etcd_client_uses_mutual_tls() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let (server_pem, server_key) = authority.issue("127.0.0.1");

@@ -77,7 +77,7 @@ fn lost_commit_response_is_resolved_from_the_stored_keys() {
 }
 
 #[test]
-fn only_what_expects_what_it_replaces_is_tried_again() {
+fn only_transactions_with_guarded_keys_are_retried() {
     let key: Arc<str> = "/b".into();
     let unguarded = Transaction {
         compares: vec![Compare { key: "/a".into(), expected: Expected::Absent }],
@@ -105,7 +105,7 @@ fn a_compare_with_a_missing_key_is_encoded_explicitly() {
 }
 
 #[test]
-fn ranges_end_behind_their_prefix() {
+fn range_end_follows_the_prefix() {
     for (prefix, after, from, end) in [
         ("/a/", None, "/a/", "/a0"),
         ("/a/", Some("/a/x"), "/a/x\0", "/a0"),

@@ -29,7 +29,7 @@ fn take_all(reader: &mut Reader) -> Vec<(u64, usize)> {
 
 proptest! {
     #[test]
-    fn revisions_are_whole_however_they_come(sizes in prop::collection::vec(1_usize..5, 1..12), part in 1_usize..7) {
+    fn watch_revisions_are_complete_for_any_event_batches(sizes in prop::collection::vec(1_usize..5, 1..12), part in 1_usize..7) {
         let events: Vec<Event> = sizes
             .iter()
             .enumerate()
@@ -61,7 +61,7 @@ fn events_are_not_delivered_twice() {
 }
 
 #[test]
-fn a_revision_of_keys_that_are_no_text_counts() {
+fn revision_with_non_utf8_keys_is_counted() {
     let mut foreign = event(5, "");
     foreign.kv.as_mut().unwrap().key = vec![0xff].into();
     let mut reader = reader(4);
@@ -70,7 +70,7 @@ fn a_revision_of_keys_that_are_no_text_counts() {
 }
 
 #[test]
-fn watch_error_tells_how_to_continue() {
+fn watch_error_contains_how_to_continue() {
     let compacted = WatchResponse { compact_revision: 9, canceled: true, ..WatchResponse::default() };
     let error = reader(4).read(compacted, "here").unwrap_err();
     assert!(matches!(error, Error::Compacted { asked: 4, oldest: 9 }), "{error}");
