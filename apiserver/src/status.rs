@@ -16,6 +16,45 @@ const RETRY: &str = "retryAfterSeconds";
 /// The reason for a revision or continue token that is too old.
 pub(crate) const EXPIRED: &str = "Expired";
 
+/// The causes of rejections that the kubelet handles, as reasons in `details.causes`. Stock clients ignore them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionCause {
+    /// 401: there is no such bootstrap token, or its secret part is wrong.
+    BootstrapTokenUnknown,
+    /// 401: the bootstrap token has expired.
+    BootstrapTokenExpired,
+    /// 403: the key of the node certificate is not registered at the Node.
+    NodeKeyNotRegistered,
+    /// 429: the requester has the maximum number of pending CSRs.
+    TooManyPendingRequests,
+}
+
+impl RejectionCause {
+    const ALL: [Self; 4] = [
+        Self::BootstrapTokenUnknown,
+        Self::BootstrapTokenExpired,
+        Self::NodeKeyNotRegistered,
+        Self::TooManyPendingRequests,
+    ];
+
+    /// The machine-readable reason.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BootstrapTokenUnknown => "BootstrapTokenUnknown",
+            Self::BootstrapTokenExpired => "BootstrapTokenExpired",
+            Self::NodeKeyNotRegistered => "NodeKeyNotRegistered",
+            Self::TooManyPendingRequests => "TooManyPendingRequests",
+        }
+    }
+
+    /// The first known cause among the reasons of a response.
+    pub fn find<S: AsRef<str>>(reasons: &[S]) -> Option<Self> {
+        reasons
+            .iter()
+            .find_map(|reason| Self::ALL.into_iter().find(|cause| cause.as_str() == reason.as_ref()))
+    }
+}
+
 /// The error of a failed request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -149,6 +188,14 @@ impl Status {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// Adds a cause to the details. The message stays as it is.
+    #[must_use]
+    pub fn with_cause(mut self, cause: RejectionCause) -> Self {
+        let details = self.details.get_or_insert_with(|| json!({}));
+        details["causes"] = json!([{"reason": cause.as_str(), "message": self.message}]);
+        self
+    }
+
     /// The error as a `Status` object.
     pub fn object(&self) -> Value {
         let mut object = json!({
@@ -208,5 +255,23 @@ impl IntoResponse for Status {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cause_is_in_the_details_and_keeps_message_and_details() {
+        for cause in RejectionCause::ALL {
+            let status = Status::forbidden("nodes", "a", "no").with_cause(cause);
+            assert_eq!(status.message, "nodes \"a\" is forbidden: no");
+            let details = &status.object()["details"];
+            assert_eq!((&details["name"], &details["kind"]), (&json!("a"), &json!("nodes")));
+            let reason = details["causes"][0]["reason"].as_str().unwrap();
+            assert_eq!(RejectionCause::find(&["Other", reason]), Some(cause));
+        }
+        assert_eq!(RejectionCause::find(&["Other"]), None);
     }
 }

@@ -30,7 +30,7 @@ pub use rbac::{Authorizer, Decision};
 pub use tokens::jwt::Signer;
 
 use crate::identity::Identity;
-use crate::status::Status;
+use crate::status::{RejectionCause, Status};
 use crate::watch_cache::WatchCache;
 use nodes::Nodes;
 use tokens::{TokenError, Tokens};
@@ -121,9 +121,12 @@ impl Auth {
             Err(TokenError::Unknown) if tokens::bootstrap::parse(token).is_some() => Err(unauthorized(
                 "Unauthorized: there is no such bootstrap token: an administrator can list the existing ones with \
                  `kubectl -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token`",
-            )),
+            )
+            .with_cause(RejectionCause::BootstrapTokenUnknown)),
             Err(TokenError::Unknown) => Err(unauthorized("Unauthorized")),
             Err(TokenError::Invalid(why)) => Err(unauthorized(&format!("Unauthorized: {why}"))),
+            Err(TokenError::BootstrapTokenExpired(why)) => Err(unauthorized(&format!("Unauthorized: {why}"))
+                .with_cause(RejectionCause::BootstrapTokenExpired)),
         }
     }
 
@@ -131,7 +134,13 @@ impl Auth {
     fn check(&self, who: &Identity, attributes: &Attributes) -> Result<(), Status> {
         match self.decide(who, attributes) {
             Decision::Allowed(_) => Ok(()),
-            Decision::Denied(why) => Err(attributes.refused(who, &why)),
+            Decision::Denied(why) => {
+                let status = attributes.refused(who, &why);
+                Err(match self.nodes.unregistered(who, attributes) {
+                    Some(_) => status.with_cause(RejectionCause::NodeKeyNotRegistered),
+                    None => status,
+                })
+            }
         }
     }
 }

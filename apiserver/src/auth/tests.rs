@@ -137,6 +137,8 @@ async fn a_bad_token_is_rejected_and_a_certificate_needs_no_token() {
             let fits = message.starts_with("Unauthorized: there is no such bootstrap token") == is_bootstrap;
             assert!(fits && (is_bootstrap || message == "Unauthorized"), "{value}: {message}");
             assert_eq!(status["reason"], "Unauthorized");
+            let cause = &status["details"]["causes"][0]["reason"];
+            assert_eq!(cause == "BootstrapTokenUnknown", is_bootstrap, "{value}: {status}");
         }
         let known = bed.ask(Some(joe()), "GET /api", &[("authorization", value)], &Value::Null).await;
         assert_eq!(known.0, 200, "a certificate counts more than {value}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use apiserver::status::RejectionCause;
 use rustls::pki_types::CertificateDer;
 
 use super::certificate::{self, Certificate};
@@ -123,11 +124,12 @@ impl ClusterAccess {
 }
 
 impl Credentials {
-    /// The remedy for a rejection, as the end of the error message.
-    pub fn remedy(&self, code: u16, message: &str) -> String {
+    /// The remedy for a rejection, as the end of the error message. The cause is that of the API server.
+    pub fn remedy(&self, code: u16, cause: Option<RejectionCause>) -> String {
+        use RejectionCause::{BootstrapTokenExpired, BootstrapTokenUnknown, TooManyPendingRequests};
         match (code, self) {
             // The API server's message already names the command.
-            (401, Self::Token(_)) if message.contains("kubectl") => {
+            (401, Self::Token(_)) if matches!(cause, Some(BootstrapTokenExpired | BootstrapTokenUnknown)) => {
                 "; or put another token into the kubeconfig of --bootstrap-kubeconfig".to_owned()
             }
             (401, Self::Token(token)) if !is_bootstrap_token(token) => {
@@ -149,7 +151,7 @@ impl Credentials {
             (401 | 403, Self::Anonymous) => {
                 "; this server rejects anonymous requests: use --bootstrap-kubeconfig with a bootstrap token".to_owned()
             }
-            (429, _) if message.contains("undecided") => "; approve, deny or delete the CSRs of this node (kubectl get csr)".to_owned(),
+            (429, _) if cause == Some(TooManyPendingRequests) => "; approve, deny or delete the CSRs of this node (kubectl get csr)".to_owned(),
             _ => String::new(),
         }
     }

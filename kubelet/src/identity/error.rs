@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver::auth::nodes::UNREGISTERED;
+use apiserver::status::RejectionCause;
 use http::StatusCode;
 use jiff::Timestamp;
 use rustls::CertificateError;
@@ -87,6 +87,8 @@ pub enum ApiError {
         code: u16,
         /// The message of the server.
         message: String,
+        /// The machine-readable cause, if the kubelet knows it.
+        cause: Option<RejectionCause>,
         /// The remedy, with its leading punctuation; may be empty.
         remedy: String,
         /// The `Retry-After` of the response.
@@ -135,14 +137,16 @@ impl ApiError {
     pub fn from_client(error: &client::Error, credentials: &Credentials, now: Timestamp) -> Self {
         use client::Error::{Lost, Refused, TooLarge, Unreadable};
         match error {
-            Refused { server, code, message, retry_after, .. } => {
+            Refused { server, code, message, causes, retry_after, .. } => {
                 let reason = StatusCode::from_u16(*code).ok().and_then(|code| code.canonical_reason());
                 let message =
                     if message.is_empty() { reason.unwrap_or("no reason is given") } else { message };
+                let cause = RejectionCause::find(causes);
                 Self::Rejected {
                     server: server.to_string(),
                     code: *code,
-                    remedy: credentials.remedy(*code, message),
+                    remedy: credentials.remedy(*code, cause),
+                    cause,
                     message: message.to_owned(),
                     retry_after: *retry_after,
                 }
@@ -222,7 +226,7 @@ impl ApiError {
 
     /// Whether the cluster no longer accepts this node's key.
     pub fn is_unregistered(&self) -> bool {
-        matches!(self, Self::Rejected { code: 403, message, .. } if message.contains(UNREGISTERED))
+        matches!(self, Self::Rejected { cause: Some(RejectionCause::NodeKeyNotRegistered), .. })
     }
 
     /// Whether the error persists until an operator acts: the cluster rejects the node, or it is another cluster.

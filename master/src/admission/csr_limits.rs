@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use api::strategy::Json;
 use apiserver::admission::{Admission, AdmissionRequest, Operation};
+use apiserver::status::RejectionCause;
 use apiserver::watch_cache::{ChangeKind, Object, Scope, TooOld, WatchCache, Watcher};
 use apiserver::{Identity, Status};
 use async_trait::async_trait;
@@ -175,7 +176,7 @@ impl Usage {
     }
 
     /// The limit that one more request would exceed, if there is one.
-    fn exceeded(&self, requester: &Requester, user: &str, bytes: usize) -> Option<String> {
+    fn exceeded(&self, requester: &Requester, user: &str, bytes: usize) -> Option<Exceeded> {
         let stored = self.stored.get(user).copied().unwrap_or_default();
         let most = match requester.class {
             // The name of an anonymous request is chosen by its client, so only the limits of the class hold.
@@ -191,20 +192,29 @@ impl Usage {
             Class::Other => "users",
         };
         if pending >= PENDING_PER_SUBJECT {
-            Some(format!("{pending} requests of {} are undecided", requester.subject))
-        } else if used.requests >= REQUESTS_PER_CLASS {
-            Some(format!("there are {REQUESTS_PER_CLASS} requests of {class}"))
-        } else if used.bytes + bytes > BYTES_PER_CLASS {
-            Some(format!("the requests of {class} take {} of {BYTES_PER_CLASS} bytes", used.bytes))
-        } else if stored.requests >= most.requests || stored.bytes.saturating_add(bytes) > most.bytes {
-            Some(format!(
-                "{user} has {} requests of {} bytes, with decided ones",
-                stored.requests, stored.bytes
-            ))
-        } else {
-            None
+            let message = format!("{pending} requests of {} are undecided", requester.subject);
+            return Some(Exceeded { message, cause: Some(RejectionCause::TooManyPendingRequests) });
         }
+        let message = if used.requests >= REQUESTS_PER_CLASS {
+            format!("there are {REQUESTS_PER_CLASS} requests of {class}")
+        } else if used.bytes + bytes > BYTES_PER_CLASS {
+            format!("the requests of {class} take {} of {BYTES_PER_CLASS} bytes", used.bytes)
+        } else if stored.requests >= most.requests || stored.bytes.saturating_add(bytes) > most.bytes {
+            format!("{user} has {} requests of {} bytes, with decided ones", stored.requests, stored.bytes)
+        } else {
+            return None;
+        };
+        Some(Exceeded { message, cause: None })
     }
+}
+
+/// A limit that a request would exceed.
+#[derive(Debug, PartialEq)]
+struct Exceeded {
+    /// The start of the error message.
+    message: String,
+    /// The cause, if the kubelet has a remedy for it.
+    cause: Option<RejectionCause>,
 }
 
 impl Counts {
@@ -301,14 +311,21 @@ impl Admission for CsrLimits {
         }
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         usage.catch_up();
-        let Some(why) = usage.exceeded(&requester, &request.spec.username, bytes) else { return Ok(()) };
-        Err(Status::new(
+        let Some(Exceeded { message, cause }) = usage.exceeded(&requester, &request.spec.username, bytes)
+        else {
+            return Ok(());
+        };
+        let status = Status::new(
             http::StatusCode::TOO_MANY_REQUESTS,
             "TooManyRequests",
             format!(
-                "{why}: approve, deny (`kubectl certificate approve|deny`) or delete some, then try again"
+                "{message}: approve, deny (`kubectl certificate approve|deny`) or delete some, then try again"
             ),
-        ))
+        );
+        Err(match cause {
+            Some(cause) => status.with_cause(cause),
+            None => status,
+        })
     }
 }
 

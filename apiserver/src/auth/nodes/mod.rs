@@ -32,8 +32,6 @@ pub const PREFIX: &str = "kubelet:";
 pub const STOCK_PREFIX: &str = "system:node:";
 /// The user name prefixes of all nodes.
 pub const PREFIXES: [&str; 2] = [STOCK_PREFIX, PREFIX];
-/// Start of the error for a node certificate whose key is not registered. The node name follows.
-pub const UNREGISTERED: &str = "the key of this certificate is not registered for node";
 
 /// Node name in a user name, regardless of the groups, or `None` for other users.
 pub fn name_of(user: &str) -> Option<&str> {
@@ -73,7 +71,8 @@ impl Nodes {
             return None;
         }
         Some(format!(
-            "{UNREGISTERED} {node:?}: request a new certificate, as a new machine does, and have it approved"
+            "the key of this certificate is not registered for node {node:?}: request a new certificate, as a new \
+             machine does, and have it approved"
         ))
     }
 

@@ -148,7 +148,15 @@ fn with_registered_keys_a_certificate_alone_does_not_authenticate_a_node() {
             ..ResourceAttributes::default()
         };
         let verb = if group.is_empty() { "get" } else { "create" };
-        auth.decide(&who, &Attributes::on(verb, on))
+        let attributes = Attributes::on(verb, on);
+        let decision = auth.decide(&who, &attributes);
+        if let Err(status) = auth.check(&who, &attributes) {
+            // The kubelet reads the cause, not the message.
+            let cause = &status.details.as_ref().unwrap()["causes"][0]["reason"];
+            let is_unregistered = status.message.contains("is not registered for node");
+            assert_eq!(cause == "NodeKeyNotRegistered", is_unregistered, "{status:?}");
+        }
+        decision
     };
     for (user, key, expected) in [
         ("kubelet:a", Some("aa"), true),

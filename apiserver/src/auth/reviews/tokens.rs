@@ -41,7 +41,7 @@ pub(super) fn review(auth: &Auth, spec: &Value, now: Timestamp) -> Result<Value,
             status
         }
         Err(TokenError::Unknown) => json!({"user": {}, "error": "invalid bearer token"}),
-        Err(TokenError::Invalid(why)) => {
+        Err(TokenError::Invalid(why) | TokenError::BootstrapTokenExpired(why)) => {
             json!({"user": {}, "error": format!("[invalid bearer token, {why}]")})
         }
     })

@@ -55,30 +55,30 @@ pub fn check(
     {
         return Err(TokenError::Unknown);
     }
-    let over = |why: String| TokenError::Invalid(format!("the bootstrap token {id} {why}"));
+    let explained = |why: String| format!("the bootstrap token {id} {why}");
     if let Some(expiration) = text("expiration") {
         // An invalid expiration counts as expired.
         if expiration.parse::<Timestamp>().map_or(true, |expiration| expiration <= now) {
-            return Err(over(format!(
+            return Err(TokenError::BootstrapTokenExpired(explained(format!(
                 "has expired ({expiration}): an administrator can extend it by a day with `kubectl -n {NAMESPACE} patch secret {} -p \
                  '{{\"stringData\":{{\"expiration\":\"{}\"}}}}'`",
                 secret_name(id),
                 tomorrow(now)
-            )));
+            ))));
         }
     }
     if text("usage-bootstrap-authentication").as_deref() != Some("true") {
-        return Err(over(
+        return Err(TokenError::Invalid(explained(
             "cannot be used for authentication: its Secret lacks usage-bootstrap-authentication: \"true\""
                 .to_owned(),
-        ));
+        )));
     }
     let mut groups = vec![GROUP.to_owned()];
     for group in text("auth-extra-groups").unwrap_or_default().split(',').filter(|group| !group.is_empty()) {
         if !is_group(group) {
-            return Err(over(format!(
+            return Err(TokenError::Invalid(explained(format!(
                 "requests the group {group:?}: groups in auth-extra-groups must start with {GROUP}:"
-            )));
+            ))));
         }
         groups.push(group.to_owned());
     }

@@ -22,6 +22,8 @@ pub enum TokenError {
     Unknown,
     /// This server issued the token, but it is no longer valid. The holder may see the reason.
     Invalid(String),
+    /// The bootstrap token has expired. The holder may see the reason.
+    BootstrapTokenExpired(String),
 }
 
 /// Result of token authentication.

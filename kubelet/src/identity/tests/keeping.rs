@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use apiserver::status::RejectionCause;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::PublicKeyData as _;
 
@@ -107,13 +108,16 @@ fn kubeconfig_is_written_once_and_refers_to_the_files_on_disk() {
 #[test]
 fn every_api_error_names_a_remedy() {
     let server = "https://a:1".to_owned();
-    let refused = |code, credentials: &Credentials| ApiError::Rejected {
-        server: server.clone(),
-        code,
-        message: "no".to_owned(),
-        remedy: credentials
-            .remedy(code, if code == 429 { "10 requests of the node are undecided" } else { "no" }),
-        retry_after: None,
+    let refused = |code, credentials: &Credentials| {
+        let cause = (code == 429).then_some(RejectionCause::TooManyPendingRequests);
+        ApiError::Rejected {
+            server: server.clone(),
+            code,
+            message: "no".to_owned(),
+            cause,
+            remedy: credentials.remedy(code, cause),
+            retry_after: None,
+        }
     };
     let token = Credentials::Token("abcdef.0123456789abcdef".to_owned());
     for (error, expected) in [
@@ -144,13 +148,49 @@ fn every_api_error_names_a_remedy() {
 }
 
 #[test]
+fn remedy_depends_on_code_and_cause_and_not_on_the_message() {
+    use RejectionCause::{
+        BootstrapTokenExpired, BootstrapTokenUnknown, NodeKeyNotRegistered, TooManyPendingRequests,
+    };
+    let token = Credentials::Token("abcdef.0123456789abcdef".to_owned());
+    let error = |code, causes: &[RejectionCause]| {
+        let refused = client::Error::Refused {
+            server: "https://a:1".into(),
+            code,
+            reason: String::new(),
+            message: "kubectl, undecided, the key of this certificate is not registered for node \"n\""
+                .to_owned(),
+            names_object: false,
+            causes: causes.iter().map(|cause| cause.as_str().to_owned()).collect(),
+            retry_after: None,
+        };
+        ApiError::from_client(&refused, &token, Timestamp::UNIX_EPOCH)
+    };
+    for (code, cause, expected, is_unregistered) in [
+        (401, None, "; extend the token: kubectl", false),
+        (401, Some(BootstrapTokenExpired), "; or put another token into the kubeconfig", false),
+        (401, Some(BootstrapTokenUnknown), "; or put another token into the kubeconfig", false),
+        (403, None, "", false),
+        (403, Some(NodeKeyNotRegistered), "", true),
+        (429, None, "", false),
+        (429, Some(TooManyPendingRequests), "; approve, deny or delete the CSRs", false),
+    ] {
+        let error = error(code, cause.as_slice());
+        let ApiError::Rejected { remedy, .. } = &error else { panic!("{error}") };
+        assert!(remedy.starts_with(expected) && remedy.is_empty() == expected.is_empty(), "{error}");
+        assert_eq!(error.is_unregistered(), is_unregistered, "{error}");
+    }
+}
+
+#[test]
 fn only_lasting_identity_errors_need_an_operator() {
     let server = || "https://a:1".to_owned();
     let refused = |code| ApiError::Rejected {
         server: server(),
         code,
         message: String::new(),
-        remedy: Credentials::Anonymous.remedy(code, "too many requests"),
+        cause: None,
+        remedy: Credentials::Anonymous.remedy(code, None),
         retry_after: None,
     };
     for (error, expected) in [

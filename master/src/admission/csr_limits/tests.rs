@@ -113,12 +113,12 @@ fn exhausted_csr_class_does_not_limit_other_classes() {
     let mut usage = limits.usage.lock().unwrap();
     usage.used.insert(Class::Anonymous, Used { requests: 3, bytes: BYTES_PER_CLASS - 100 });
     let of = |class| Requester { class, subject: "x".to_owned() };
-    assert!(usage.exceeded(&of(Class::Anonymous), "x", 101).unwrap().contains("bytes"));
+    assert!(usage.exceeded(&of(Class::Anonymous), "x", 101).unwrap().message.contains("bytes"));
     assert_eq!(usage.exceeded(&of(Class::Anonymous), "x", 100), None);
     assert_eq!(usage.exceeded(&of(Class::Node), "x", 101), None);
     assert_eq!(usage.exceeded(&of(Class::Other), "x", 101), None);
     usage.used.insert(Class::Other, Used { requests: REQUESTS_PER_CLASS, bytes: 1 });
-    assert!(usage.exceeded(&of(Class::Other), "x", 1).unwrap().contains("10000 requests"));
+    assert!(usage.exceeded(&of(Class::Other), "x", 1).unwrap().message.contains("10000 requests"));
     assert_eq!(usage.exceeded(&of(Class::Node), "x", 1), None);
 }
 
@@ -135,7 +135,12 @@ fn decided_csrs_count_only_for_their_own_requester() {
     usage.catch_up();
     let node = |name: &str| Requester { class: Class::Node, subject: format!("the node {name}") };
     let refused = usage.exceeded(&node("n1"), "system:node:n1", 1).unwrap();
-    assert!(refused.contains("system:node:n1 has 100 requests"), "{refused}");
+    assert!(refused.message.contains("system:node:n1 has 100 requests"), "{refused:?}");
+    assert_eq!(refused.cause, None, "only pending requests are a cause for the kubelet");
+    usage.pending.insert(node("n3"), PENDING_PER_SUBJECT);
+    let refused = usage.exceeded(&node("n3"), "system:node:n3", 1).unwrap();
+    assert_eq!(refused.message, "10 requests of the node n3 are undecided");
+    assert_eq!(refused.cause, Some(RejectionCause::TooManyPendingRequests));
     // Requests for another node in this node's name count for the sender.
     assert!(usage.exceeded(&node("n2"), "system:node:n1", 1).is_some());
     assert_eq!(usage.exceeded(&node("n2"), "system:node:n2", 1), None);
@@ -148,7 +153,7 @@ fn decided_csrs_count_only_for_their_own_requester() {
     let user = "system:bootstrap:abcdef";
     usage.stored.insert(user.to_owned(), Used { requests: 5_000, bytes: BYTES_PER_CLASS - 10 });
     assert_eq!(usage.exceeded(&token, user, 10), None);
-    assert!(usage.exceeded(&token, user, 11).unwrap().contains("with decided ones"));
+    assert!(usage.exceeded(&token, user, 11).unwrap().message.contains("with decided ones"));
     assert_eq!(usage.exceeded(&token, "system:bootstrap:123456", 11), None);
 }
 

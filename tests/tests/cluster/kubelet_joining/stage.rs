@@ -328,7 +328,10 @@ fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8])
     let is_watch = head.uri.query().is_some_and(|query| query.contains("watch=true"));
     match (&head.method, rest.trim_start_matches('/')) {
         (&Method::POST, "") if shared.rules.is_full => {
-            no(StatusCode::TOO_MANY_REQUESTS, "10 requests of the node are undecided")
+            let (code, mut status) =
+                no(StatusCode::TOO_MANY_REQUESTS, "10 requests of the node are undecided");
+            status["details"] = json!({"causes": [{"reason": "TooManyPendingRequests"}]});
+            (code, status)
         }
         (&Method::POST, "") => {
             let object: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -52,6 +52,10 @@ fn bootstrap_token_is_valid_only_if_all_its_fields_are() {
             Err(TokenError::Unknown) => assert_eq!(expected, "", "{key}={value}"),
             Err(TokenError::Invalid(why)) => {
                 assert!(!expected.is_empty() && why.contains(expected), "{key}={value}: {why}");
+                assert_ne!(key, "expiration", "{why}");
+            }
+            Err(TokenError::BootstrapTokenExpired(why)) => {
+                assert_eq!((key, why.contains("has expired")), ("expiration", true), "{why}");
             }
             Ok(identity) => panic!("{key}={value}: {identity:?}"),
         }
